@@ -1,0 +1,1 @@
+"""Ground floor: what is true of ONNX itself, whatever the model."""

@@ -1,0 +1,127 @@
+"""Attributes between their protobuf form and Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeReference:
+    """An attribute of a node in a function body that takes its value from the function's caller."""
+
+    name: str
+    type: AttributeProto.AttributeType
+
+
+_FIELDS = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
+_REPEATED = frozenset(
+    (
+        AttributeProto.FLOATS,
+        AttributeProto.INTS,
+        AttributeProto.STRINGS,
+        AttributeProto.TENSORS,
+        AttributeProto.GRAPHS,
+        AttributeProto.SPARSE_TENSORS,
+        AttributeProto.TYPE_PROTOS,
+    )
+)
+
+
+def decode_attribute(proto: AttributeProto) -> Any:
+    """Value of an attribute: a number, text (bytes when not UTF-8), a list, or the proto of a tensor, graph or type."""
+    kind = proto.type
+    if proto.ref_attr_name:
+        return AttributeReference(proto.ref_attr_name, kind)
+    if kind == AttributeProto.INT:
+        return proto.i
+    if kind == AttributeProto.INTS:
+        return list(proto.ints)
+    if kind == AttributeProto.STRING:
+        return _text(proto.s)
+    if kind == AttributeProto.STRINGS:
+        return [_text(s) for s in proto.strings]
+    field = _FIELDS.get(kind)
+    if field is None:
+        return None
+    value = getattr(proto, field)
+    return list(value) if kind in _REPEATED else value
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def encode_attribute(name: str, value: Any) -> AttributeProto:
+    """The protobuf form of an attribute.
+
+    Raises:
+        TypeError: when the value has no ONNX counterpart.
+    """
+    proto = AttributeProto(name=name)
+    if isinstance(value, AttributeProto):
+        proto.CopyFrom(value)
+        proto.name = name
+    elif isinstance(value, AttributeReference):
+        proto.ref_attr_name = value.name
+        proto.type = value.type
+    elif isinstance(value, (bool, int, np.integer, np.bool_)):
+        proto.type, proto.i = AttributeProto.INT, int(value)
+    elif isinstance(value, (float, np.floating)):
+        proto.type, proto.f = AttributeProto.FLOAT, float(value)
+    elif isinstance(value, (str, bytes)):
+        proto.type, proto.s = AttributeProto.STRING, value.encode() if isinstance(value, str) else value
+    elif isinstance(value, np.ndarray):
+        proto.type = AttributeProto.TENSOR
+        proto.t.CopyFrom(onnx.numpy_helper.from_array(value))
+    elif isinstance(value, onnx.TensorProto):
+        proto.type = AttributeProto.TENSOR
+        proto.t.CopyFrom(value)
+    elif isinstance(value, (list, tuple)):
+        _encode_list(proto, value)
+    else:
+        return onnx.helper.make_attribute(name, value)
+    return proto
+
+
+def _encode_list(proto: AttributeProto, values: Sequence[Any]) -> None:
+    if all(isinstance(v, (bool, int, np.integer)) for v in values):
+        proto.type = AttributeProto.INTS
+        proto.ints.extend(int(v) for v in values)
+    elif all(isinstance(v, (int, float, np.floating)) for v in values):
+        proto.type = AttributeProto.FLOATS
+        proto.floats.extend(float(v) for v in values)
+    else:
+        proto.CopyFrom(onnx.helper.make_attribute(proto.name, list(values)))
+
+
+def same_attribute(a: Any, b: Any) -> bool:
+    """Whether two attribute values are equal: floats as 32-bit numbers, tensors and graphs by their bytes."""
+    if isinstance(a, float) or isinstance(b, float):
+        return isinstance(a, (int, float)) and isinstance(b, (int, float)) and bool(np.float32(a) == np.float32(b))
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(same_attribute(x, y) for x, y in zip(a, b, strict=True))
+    if hasattr(a, "SerializeToString") and hasattr(b, "SerializeToString"):
+        return type(a) is type(b) and a.SerializeToString(deterministic=True) == b.SerializeToString(deterministic=True)
+    return type(a) is type(b) and bool(a == b)

@@ -1,0 +1,174 @@
+"""Element types of tensors: ONNX numbers, numpy types, names, sizes, and how far two results may differ."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
+"""How faithful a rewrite is: bit-identical, up to rounding, up to rounding while no NaN, inf or -0 occurs, or roughly."""
+
+
+class ElementType(NamedTuple):
+    """Facts about one element type.
+
+    Attributes:
+        name: as in ONNX text (``float``, ``int64``, ``bfloat16``).
+        kind: ``f`` float, ``i`` signed integer, ``u`` unsigned integer, ``c`` complex, ``b`` Boolean, ``s`` string.
+        bits: size of one element; 0 for strings.
+        numpy: type of the numpy array that holds the elements, one each (int4 is unpacked, strings are objects).
+    """
+
+    name: str
+    kind: Literal["f", "i", "u", "c", "b", "s"]
+    bits: int
+    numpy: np.dtype
+
+
+# Numbers rather than TensorProto.* for the last ones, which old releases of onnx do not know.
+ELEMENT_TYPES: Final[dict[int, ElementType]] = {
+    TensorProto.FLOAT: ElementType("float", "f", 32, np.dtype(np.float32)),
+    TensorProto.UINT8: ElementType("uint8", "u", 8, np.dtype(np.uint8)),
+    TensorProto.INT8: ElementType("int8", "i", 8, np.dtype(np.int8)),
+    TensorProto.UINT16: ElementType("uint16", "u", 16, np.dtype(np.uint16)),
+    TensorProto.INT16: ElementType("int16", "i", 16, np.dtype(np.int16)),
+    TensorProto.INT32: ElementType("int32", "i", 32, np.dtype(np.int32)),
+    TensorProto.INT64: ElementType("int64", "i", 64, np.dtype(np.int64)),
+    TensorProto.STRING: ElementType("string", "s", 0, np.dtype(np.object_)),
+    TensorProto.BOOL: ElementType("bool", "b", 8, np.dtype(np.bool_)),
+    TensorProto.FLOAT16: ElementType("float16", "f", 16, np.dtype(np.float16)),
+    TensorProto.DOUBLE: ElementType("double", "f", 64, np.dtype(np.float64)),
+    TensorProto.UINT32: ElementType("uint32", "u", 32, np.dtype(np.uint32)),
+    TensorProto.UINT64: ElementType("uint64", "u", 64, np.dtype(np.uint64)),
+    TensorProto.COMPLEX64: ElementType("complex64", "c", 64, np.dtype(np.complex64)),
+    TensorProto.COMPLEX128: ElementType("complex128", "c", 128, np.dtype(np.complex128)),
+    TensorProto.BFLOAT16: ElementType("bfloat16", "f", 16, np.dtype(ml_dtypes.bfloat16)),
+    TensorProto.FLOAT8E4M3FN: ElementType("float8e4m3fn", "f", 8, np.dtype(ml_dtypes.float8_e4m3fn)),
+    TensorProto.FLOAT8E4M3FNUZ: ElementType("float8e4m3fnuz", "f", 8, np.dtype(ml_dtypes.float8_e4m3fnuz)),
+    TensorProto.FLOAT8E5M2: ElementType("float8e5m2", "f", 8, np.dtype(ml_dtypes.float8_e5m2)),
+    TensorProto.FLOAT8E5M2FNUZ: ElementType("float8e5m2fnuz", "f", 8, np.dtype(ml_dtypes.float8_e5m2fnuz)),
+    TensorProto.UINT4: ElementType("uint4", "u", 4, np.dtype(ml_dtypes.uint4)),
+    TensorProto.INT4: ElementType("int4", "i", 4, np.dtype(ml_dtypes.int4)),
+    23: ElementType("float4e2m1", "f", 4, np.dtype(ml_dtypes.float4_e2m1fn)),
+    24: ElementType("float8e8m0", "f", 8, np.dtype(ml_dtypes.float8_e8m0fnu)),
+    25: ElementType("uint2", "u", 2, np.dtype(ml_dtypes.uint2)),
+    26: ElementType("int2", "i", 2, np.dtype(ml_dtypes.int2)),
+}
+_BY_NUMPY: Final = {entry.numpy: number for number, entry in ELEMENT_TYPES.items()}
+
+
+def numpy_dtype(element_type: int) -> np.dtype:
+    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for what numpy lacks).
+
+    Raises:
+        KeyError: the number is not an element type.
+    """
+    return ELEMENT_TYPES[element_type].numpy
+
+
+def element_type(dtype: np.dtype | type) -> int:
+    """The ONNX element type of a numpy type; objects, ``str`` and ``bytes`` of any length are strings.
+
+    Raises:
+        KeyError: ONNX has no such type.
+    """
+    dtype = np.dtype(dtype)
+    return TensorProto.STRING if dtype.kind in "OSUT" else _BY_NUMPY[dtype]
+
+
+def bits(element_type: int) -> int:
+    """Bits of one element as ONNX stores it (4 for int4); 0 for strings, which have no size, and unknown types."""
+    entry = ELEMENT_TYPES.get(element_type)
+    return 0 if entry is None else entry.bits
+
+
+def byte_size(element_type: int, count: int) -> int:
+    """Bytes that ``count`` elements take as ONNX packs them, the last byte padded; 0 for strings."""
+    return (bits(element_type) * count + 7) // 8
+
+
+def is_float(element_type: int) -> bool:
+    """Whether the type is a real floating-point one, whatever its size."""
+    return _kind(element_type) == "f"
+
+
+def is_integer(element_type: int) -> bool:
+    """Whether the type is an integer, signed or not (a Boolean is none)."""
+    return _kind(element_type) in ("i", "u")
+
+
+def is_signed_integer(element_type: int) -> bool:
+    """Whether the type is an integer that can be negative."""
+    return _kind(element_type) == "i"
+
+
+def type_name(element_type: int) -> str:
+    """Name as in ONNX text, ``float`` or ``bfloat16``; ``undefined`` for 0 and ``type 99`` for a number not known."""
+    entry = ELEMENT_TYPES.get(element_type)
+    if entry is not None:
+        return entry.name
+    return f"type {element_type}" if element_type else "undefined"
+
+
+def _kind(element_type: int) -> str:
+    entry = ELEMENT_TYPES.get(element_type)
+    return "" if entry is None else entry.kind
+
+
+class Tolerance(NamedTuple):
+    """How far ``a`` may be from the reference ``b``: ``|a - b| <= atol + rtol * (|b| + scale)``.
+
+    ``scale`` is the typical magnitude in the whole tensor (its median): what cancels down to a small number carries
+    the rounding error of the large ones it came from.
+    """
+
+    rtol: float
+    atol: float
+
+
+# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6 and those of float16
+# below 1.4e-3 when onnxruntime fuses and reorders them; the smallest types are allowed one step.
+_ROUNDING: Final[dict[int, Tolerance]] = {
+    TensorProto.DOUBLE: Tolerance(1e-12, 1e-15),
+    TensorProto.COMPLEX128: Tolerance(1e-12, 1e-15),
+    TensorProto.FLOAT: Tolerance(1e-5, 1e-7),
+    TensorProto.COMPLEX64: Tolerance(1e-5, 1e-7),
+    TensorProto.FLOAT16: Tolerance(4e-3, 1e-6),
+    TensorProto.BFLOAT16: Tolerance(3e-2, 1e-6),
+    TensorProto.FLOAT8E4M3FN: Tolerance(0.125, 2.0**-9),
+    TensorProto.FLOAT8E4M3FNUZ: Tolerance(0.125, 2.0**-10),
+    TensorProto.FLOAT8E5M2: Tolerance(0.25, 2.0**-16),
+    TensorProto.FLOAT8E5M2FNUZ: Tolerance(0.25, 2.0**-17),
+    23: Tolerance(0.5, 0.5),
+    24: Tolerance(1.0, 0.0),
+}
+# Published approximations (tanh or sigmoid forms of Gelu, low-order exponentials) err by up to 2 % of the values.
+_APPROXIMATE: Final = Tolerance(2e-2, 1e-3)
+_EQUAL: Final = Tolerance(0.0, 0.0)
+
+
+def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
+    """How far results may differ after rewrites of a given exactness.
+
+    Args:
+        element_type: type of the result that is compared.
+        exactness: the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers
+            are finite.
+
+    Returns:
+        Zero for ``exact`` and for everything that is no floating-point number.
+
+    Raises:
+        ValueError: no such exactness.
+    """
+    if exactness not in ("exact", "rounding", "finite", "approximate"):
+        raise ValueError(f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}")
+    rounding = _ROUNDING.get(element_type)
+    if exactness == "exact" or rounding is None:
+        return _EQUAL
+    if exactness == "approximate":
+        return Tolerance(max(rounding.rtol, _APPROXIMATE.rtol), max(rounding.atol, _APPROXIMATE.atol))
+    return rounding

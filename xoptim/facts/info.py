@@ -1,0 +1,58 @@
+"""What is known about one result: element type, shape, and small integer values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from xoptim.facts.dims import Dim
+
+Shape: TypeAlias = tuple[Dim, ...]
+Container: TypeAlias = Literal["", "sequence", "optional", "map", "sparse", "opaque"]
+
+
+@dataclass(slots=True, eq=True)
+class Info:
+    """Facts about one result. Treat it as immutable: the same object is shared by many results.
+
+    Attributes:
+        dtype: element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown.
+        shape: one entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown.
+            There is no "unknown dimension": a dimension that nothing is known about is a fresh anonymous symbol.
+        data: elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions
+            (each an ``int`` or a symbolic expression); ``None`` when unknown or not of interest.
+        container: ``""`` for a dense tensor, else what wraps or replaces it.
+        element: facts about the items of a sequence or about the content of an optional.
+        type_proto: serialized ``onnx.TypeProto`` of the kinds this class has no words for (maps, sparse, opaque).
+    """
+
+    dtype: int = 0
+    shape: Shape | None = None
+    data: tuple[Dim, ...] | None = None
+    container: Container = ""
+    element: Info | None = None
+    type_proto: bytes | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """Number of axes, ``None`` when unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The shape when every axis is an ``int``, else ``None``."""
+        if self.shape is None or not all(type(d) is int for d in self.shape):
+            return None
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether this is a dense tensor (of known or unknown type)."""
+        return self.container == ""
+
+    def with_dtype(self, dtype: int) -> Info:
+        """The same facts for another element type."""
+        return replace(self, dtype=dtype)
+
+
+UNKNOWN = Info()

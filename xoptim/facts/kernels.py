@@ -1,0 +1,184 @@
+"""Which kernels an execution provider of onnxruntime has.
+
+The registry of the installed onnxruntime is asked where it knows the provider. For CUDA it usually does not, so the
+operators that fusions create are listed here, as onnxruntime's page "Supported Operators and Data Types"
+(`docs/OperatorKernels.md`) documents them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias
+
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import ELEMENT_TYPES
+from xoptim.facts.lazy import lazy_module
+from xoptim.facts.schema import since_version
+
+_registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
+
+_NO_END: Final = 2**31 - 1
+_Key: TypeAlias = tuple[str, str, str]
+
+
+class _Kernel(NamedTuple):
+    """A range of operator set versions, and the element types it serves (``None``: whatever the schema allows)."""
+
+    first: int
+    last: int
+    types: frozenset[int] | None
+
+
+def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int) -> bool | None:
+    """Whether an execution provider has a kernel of its own for an operator.
+
+    An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32 bits on the CPU.
+
+    Args:
+        provider: short name (``cpu``, ``cuda``, in any case) or full name (``CUDAExecutionProvider``).
+        domain: of the operator; ``ai.onnx`` is the standard domain.
+        op_type: operator.
+        dtype: its main element type, a value of ``TensorProto.DataType``: what the type parameter ``T`` stands for, or
+            ``T1``, or ``V``, whichever comes first; 0 when unknown.
+        opset: version of the operator set of ``domain`` that the model imports.
+
+    Returns:
+        ``None`` when it cannot be told: nothing is known of the provider, of the operator, or of the type.
+    """
+    name = provider.lower().removesuffix("executionprovider")
+    domain = "" if domain == "ai.onnx" else domain
+    known = _installed()
+    if name in _providers():
+        kernels = known.get((name, domain, op_type), ())
+    elif name == "cuda":
+        found = _documented().get((domain, op_type))
+        if found is None:
+            return None
+        kernels = found
+    else:
+        return None
+    since = since_version(op_type, domain, opset) or 1
+    serving = [kernel for kernel in kernels if _serves(kernel, since)]
+    if not serving:
+        return False
+    if any(kernel.types is None or dtype in kernel.types for kernel in serving):
+        return True
+    return False if dtype else None
+
+
+def _serves(kernel: _Kernel, since: int) -> bool:
+    """Whether a kernel is chosen for a schema version: an open range serves the version that it starts with only.
+
+    (Later versions may mean something else; onnxruntime closes a range when it has looked at the next version.)
+    """
+    return kernel.first == since or (kernel.first < since <= kernel.last and kernel.last != _NO_END)
+
+
+@cache
+def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
+    """Kernels of the installed onnxruntime by provider, domain and operator; empty when it cannot be asked."""
+    try:
+        definitions = _registry_of_onnxruntime.get_all_opkernel_def()
+    except (ImportError, AttributeError):  # not installed, or a build without the registry
+        return {}
+    numbers = {f"tensor({entry.name})": number for number, entry in ELEMENT_TYPES.items()}
+    found: dict[_Key, list[_Kernel]] = {}
+    for definition in definitions:
+        constraints: dict[str, list[str]] = definition.type_constraints
+        main = next((name for name in ("T", "T1", "V") if name in constraints), None)
+        types = None if main is None else frozenset(numbers[t] for t in constraints[main] if t in numbers)
+        key = definition.provider.lower().removesuffix("executionprovider"), definition.domain, definition.op_name
+        first, last = definition.version_range
+        found.setdefault(key, []).append(_Kernel(first, last, types))
+    return {key: tuple(kernels) for key, kernels in found.items()}
+
+
+@cache
+def _providers() -> frozenset[str]:
+    return frozenset(provider for provider, _, _ in _installed())
+
+
+_LETTERS: Final = {
+    "f": TensorProto.FLOAT,
+    "d": TensorProto.DOUBLE,
+    "h": TensorProto.FLOAT16,
+    "b": TensorProto.BFLOAT16,
+    "i": TensorProto.INT32,
+}
+
+# Operators and, behind them, ``first-last:types``; f float, d double, h float16, b bfloat16, i int32.
+_CUDA_STANDARD: Final = {
+    "Gelu": "20-:fdhb",
+    "RMSNormalization": "23-:fdhb",
+    "RotaryEmbedding": "23-:fhb",
+    "Attention": "23-23:fhb 24-:fhb",
+    "SimplifiedLayerNormalization": "1-:fdhb",
+    "LayerNormalization": "1-16:fdhb 17-:fdhb",
+    "BatchNormalization": "7-8:fdh 9-13:fdh 14-14:fdh 15-:fdh",
+    "InstanceNormalization": "6-:fdh",
+    "Gemm": "7-8:fdh 9-10:fdh 11-12:fdh 13-:fdhb",
+    "MatMul": "1-8:fdh 9-12:fdh 13-:fdhb",
+    "Conv": "1-10:fdh 11-21:fdh 22-:fdhb",
+    "ConvTranspose": "1-10:fdh 11-:fdh",
+    "Softmax": "1-10:fdh 11-12:fdh 13-:fdhb",
+    "LogSoftmax": "1-10:fdh 11-12:fdh 13-:fdh",
+    "HardSwish": "14-21:fdh 22-:fdhb",
+    "HardSigmoid": "6-21:fdh 22-:fdhb",
+    "Relu": "6-12:fdh 13-13:fdhb 14-:fdhb",
+    "LeakyRelu": "6-15:fdh 16-:fdh",
+    "PRelu": "7-8:fdh 9-15:fdh 16-:fdh",
+    "Sigmoid": "6-12:fdh 13-:fdhb",
+    "Tanh": "6-12:fdh 13-:fdhb",
+    "Erf": "9-12:fdh 13-:fdhb",
+    "Elu": "6-:fdh",
+    "Selu": "6-:fdh",
+    "Softplus": "1-:fdh",
+    "Softsign": "1-:fdh",
+    "Reciprocal": "6-12:fdh 13-:fdh",
+    "ReduceMean": "1-17:fdhi 18-:fdhi",
+    "ReduceL2": "1-17:fdhi 18-:fdhi",
+    "ReduceLogSumExp": "1-17:fdh 18-:fdh",
+    "ReduceSumSquare": "1-17:fdh 18-:fdh",
+    "DepthToSpace": "1-10:fdh 11-12:fdh 13-:fdh",
+    "SpaceToDepth": "1-12:fdh 13-:fdh",
+    "Einsum": "12-:fdh",
+    "GroupNormalization": "",
+    "Mish": "",
+    "Celu": "",
+}
+_CUDA_MICROSOFT: Final = {
+    "fdhb": ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "FusedMatMul", "TransposeMatMul"),
+    "fdh": ("BiasSoftmax",),
+    "fhb": (
+        *("Attention", "MultiHeadAttention", "RotaryEmbedding", "MatMulNBits", "MoE"),
+        *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    ),
+    "hb": ("GroupQueryAttention", "SparseAttention", "PagedAttention"),
+    "fh": (
+        *("EmbedLayerNormalization", "BiasAdd", "BiasSplitGelu", "GroupNorm", "SkipGroupNorm", "NhwcConv"),
+        *("DecoderMaskedMultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention"),
+        *("RelativePositionBias", "GatedRelativePositionBias"),
+    ),
+    "f": ("FusedConv",),
+    "": ("FusedGemm",),
+}
+
+
+@cache
+def _documented() -> dict[tuple[str, str], tuple[_Kernel, ...]]:
+    """Kernels of the CUDA provider by domain and operator."""
+    found = {("", op_type): tuple(_ranges(text)) for op_type, text in _CUDA_STANDARD.items()}
+    for letters, op_types in _CUDA_MICROSOFT.items():
+        kernels = tuple(_ranges(f"1-:{letters}" if letters else ""))
+        found.update((("com.microsoft", op_type), kernels) for op_type in op_types)
+    return found
+
+
+def _ranges(text: str) -> Iterator[_Kernel]:
+    """Kernels written as ``first-last:types``, separated by blanks."""
+    for item in text.split():
+        versions, letters = item.split(":")
+        first, last = versions.split("-")
+        yield _Kernel(int(first), int(last or _NO_END), frozenset(_LETTERS[letter] for letter in letters))

@@ -1,0 +1,43 @@
+"""Modules that are imported when something of them is first used."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module until an attribute is asked for, and passes every attribute on from then.
+
+    It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all loaded modules would
+    trigger the import, and before Python 3.12 two threads could meet a half-initialized module. Here the import
+    itself, hence its lock, is Python's own.
+    """
+
+    _module: ModuleType | None = None
+
+    def __getattr__(self, attribute: str) -> Any:
+        module = self._module
+        if module is None:
+            self._module = module = importlib.import_module(self.__name__)
+        return getattr(module, attribute)
+
+    def __dir__(self) -> list[str]:
+        return dir(importlib.import_module(self.__name__))
+
+    def __repr__(self) -> str:
+        return f"<lazy module {self.__name__!r}>"
+
+
+def lazy_module(name: str) -> ModuleType:
+    """A module that is imported at the first access to one of its attributes, by whichever thread comes first.
+
+    Args:
+        name: absolute name of the module.
+
+    Returns:
+        A stand-in. ``ImportError`` is raised by the first access when the module is not installed, so that a
+        missing package hurts only who uses it.
+    """
+    return _LazyModule(name)

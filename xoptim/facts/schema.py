@@ -1,0 +1,129 @@
+"""What the operator sets say: defaults, commutativity, determinism, versions."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+
+from xoptim.facts.attributes import decode_attribute
+
+COMMUTATIVE = frozenset(
+    ("", op_type)
+    for op_type in (
+        *("Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean"),
+        *("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+    )
+)
+"""Operators whose inputs may be given in any order without changing a bit of the result (for two operands; sums of more
+than two operands round differently in another order)."""
+
+NON_DETERMINISTIC = frozenset(
+    ("", op_type)
+    for op_type in (
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        *("Bernoulli", "Multinomial", "Dropout"),
+    )
+)
+
+GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+"""Standard operators with subgraphs."""
+
+
+@cache
+def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    """The schema in force for an operator, ``None`` when the ``onnx`` package does not know it."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+@cache
+def since_version(op_type: str, domain: str, opset: int) -> int | None:
+    """Operator set in which the version in force was introduced."""
+    found = schema(op_type, domain, opset)
+    return None if found is None else found.since_version
+
+
+@cache
+def attribute_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any]:
+    """Defaults written in the schema, by attribute name. Do not modify the result."""
+    found = schema(op_type, domain, opset)
+    if found is None:
+        return {}
+    return {
+        name: decode_attribute(attribute.default_value)
+        for name, attribute in found.attributes.items()
+        if attribute.default_value.name
+    }
+
+
+@cache
+def attribute_names(op_type: str, domain: str, opset: int) -> frozenset[str] | None:
+    """Attributes that the schema knows, ``None`` for an unknown operator."""
+    found = schema(op_type, domain, opset)
+    return None if found is None else frozenset(found.attributes)
+
+
+def _spatial(rank: int | None, kernel: list[int] | None) -> int | None:
+    if rank is not None:
+        return rank - 2
+    return len(kernel) if kernel else None
+
+
+_ONES = frozenset(("strides", "dilations"))
+_WINDOWED = frozenset(
+    (
+        "Conv",
+        "ConvTranspose",
+        "ConvInteger",
+        "QLinearConv",
+        "MaxPool",
+        "AveragePool",
+        "LpPool",
+        "DeformConv",
+        "MaxUnpool",
+    )
+)
+
+
+def attribute_default(
+    op_type: str, domain: str, opset: int, name: str, rank: int | None = None, kernel: list[int] | None = None
+) -> Any:
+    """Value that an absent attribute has, defaults that depend on the rank included.
+
+    Args:
+        op_type: operator.
+        domain: its domain.
+        opset: version of the operator set.
+        name: attribute.
+        rank: rank of the first input, when known.
+        kernel: value of ``kernel_shape``, which tells the number of spatial axes when the rank is unknown.
+
+    Returns:
+        The value, or ``None`` when there is no default or it cannot be told.
+    """
+    value = attribute_defaults(op_type, domain, opset).get(name)
+    if value is not None or domain:
+        return value
+    if op_type == "Transpose" and name == "perm":
+        return None if rank is None else list(range(rank))[::-1]
+    if op_type in _WINDOWED:
+        spatial = _spatial(rank, kernel)
+        if spatial is not None and name in _ONES:
+            return [1] * spatial
+        if spatial is not None and name == "pads":
+            return [0] * (2 * spatial)
+    return None
+
+
+def is_commutative(op_type: str, domain: str) -> bool:
+    """Whether the operands may be swapped without changing the result."""
+    return (domain, op_type) in COMMUTATIVE
+
+
+def is_deterministic(op_type: str, domain: str) -> bool:
+    """Whether the same inputs always give the same outputs."""
+    return (domain, op_type) not in NON_DETERMINISTIC

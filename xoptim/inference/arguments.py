@@ -1,0 +1,91 @@
+"""Reading of attributes and shapes that may be malformed: what cannot be read is ``None``, never an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.registry import NodeContext
+
+
+def integer(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
+    """An integer attribute, ``default`` when absent, ``None`` when it is something else (a reference, a list)."""
+    value = ctx.attribute(name, default)
+    return value if type(value) is int else None
+
+
+def natural(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
+    """As `integer`, and ``None`` for a negative number: an attribute that counts."""
+    value = integer(ctx, name, default)
+    return None if value is None or value < 0 else value
+
+
+def integers(ctx: NodeContext, name: str, length: int | None = None) -> list[int] | None:
+    """A list of integers, ``None`` when absent, of another type or of another length."""
+    value = ctx.attribute(name)
+    if not isinstance(value, (list, tuple)) or (length is not None and len(value) != length):
+        return None
+    return [int(v) for v in value] if all(type(v) is int for v in value) else None
+
+
+def text(ctx: NodeContext, name: str, default: str) -> str | None:
+    """A text attribute, ``default`` when absent, ``None`` when it is something else."""
+    value = ctx.attribute(name, default)
+    return value if isinstance(value, str) else None
+
+
+def shape_of(info: Info | None, rank: int | None = None) -> Shape | None:
+    """The shape of a dense tensor; ``None`` when absent, unknown, no tensor, or of another rank than asked for."""
+    if info is None or info.container or info.shape is None:
+        return None
+    return info.shape if rank is None or len(info.shape) == rank else None
+
+
+def dtype_of(info: Info | None) -> int:
+    """The element type, 0 when absent or unknown."""
+    return 0 if info is None or info.container else info.dtype
+
+
+def dim_of(info: Info | None, axis: int, rank: int | None = None) -> Dim | None:
+    """One dimension of a tensor; ``None`` when unknown or when the tensor has no such axis."""
+    shape = shape_of(info, rank)
+    return shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+
+
+def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
+    """The first dimension that is known (a number wins over symbols), else a new anonymous one.
+
+    A negative number is no dimension: the model is invalid, and nothing is known.
+    """
+    found = [dim for dim in dims if dim is not None and not (type(dim) is int and dim < 0)]
+    if not found:
+        return ctx.fresh()
+    return next((dim for dim in found if type(dim) is int), found[0])
+
+
+def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
+    """A shape of which only the rank is known."""
+    return tuple(ctx.fresh() for _ in range(rank))
+
+
+def normalized(axis: int | None, rank: int) -> int | None:
+    """A non-negative axis, ``None`` when unknown or out of range."""
+    if axis is None or not -rank <= axis < rank:
+        return None
+    return axis % rank
+
+
+def scalar(ctx: NodeContext, index: int) -> Dim | None:
+    """The only element of an integer input, number or symbol, when known."""
+    data = ctx.data(index)
+    if data is not None:
+        return data[0] if len(data) == 1 else None
+    values = ctx.ints(index)
+    return values[0] if values is not None and len(values) == 1 else None
+
+
+def vector(ctx: NodeContext, index: int) -> Sequence[Dim] | None:
+    """The elements of an integer input of rank 1, numbers or symbols, when known."""
+    data = ctx.data(index)
+    return data if data is not None else ctx.ints(index)

@@ -1,0 +1,73 @@
+"""Attention of the standard operator set (23 and later)."""
+
+from __future__ import annotations
+
+from xoptim.facts.dims import Dim, exact_quotient
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dim_of, dtype_of, known, natural, shape_of
+from xoptim.inference.registry import NodeContext, Results, infers
+
+
+def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:
+    """(batch, heads, length, head size) of a tensor in that layout or packed as (batch, length, heads * head size)."""
+    shape = shape_of(info)
+    if shape is None or len(shape) not in (3, 4):
+        return None
+    if len(shape) == 4:
+        return shape
+    size = exact_quotient(shape[2], heads) if heads else None
+    return (shape[0], known(ctx, heads), shape[1], known(ctx, size))
+
+
+def extended(past: Info | None, length: Dim | None, axis: int, rank: int) -> Dim | None:
+    """Length of a cache after ``length`` more entries; ``None`` when it cannot be told."""
+    if past is None:
+        return length
+    before = dim_of(past, axis, rank)
+    return None if before is None or length is None else before + length
+
+
+@infers("Attention")
+def attention(ctx: NodeContext) -> Results:
+    """Inputs Q, K, V, mask, past_key, past_value; outputs Y, present_key, present_value, qk_matmul_output.
+
+    Four axes mean (batch, heads, length, head size), three (batch, length, heads * head size) with the number of heads
+    in the attributes. The caches always have four axes.
+    """
+    q_heads, kv_heads = natural(ctx, "q_num_heads"), natural(ctx, "kv_num_heads")
+    q = heads_of(ctx, ctx.input(0), q_heads)
+    k = heads_of(ctx, ctx.input(1), kv_heads)
+    v = heads_of(ctx, ctx.input(2), kv_heads)
+    dtype, v_dtype = dtype_of(ctx.input(0)), dtype_of(ctx.input(2))
+    y = Info(dtype, _output_shape(ctx, q, v, q_heads))
+    if ctx.num_outputs == 1:
+        return [y]
+    past_key, past_value = ctx.input(4), ctx.input(5)
+    total = extended(past_key, None if k is None else k[2], 2, 4)
+    if total is None:
+        total = extended(past_value, None if v is None else v[2], 2, 4)
+    length = known(ctx, total)
+    scores = None if q is None else (q[0], q[1], q[2], length)
+    return [
+        y,
+        Info(dtype, _cache_shape(ctx, k, past_key, length)),
+        Info(v_dtype, _cache_shape(ctx, v, past_value, length)),
+        Info(dtype, scores),
+    ]
+
+
+def _output_shape(ctx: NodeContext, q: Shape | None, v: Shape | None, heads: int | None) -> Shape | None:
+    if q is None:
+        return None
+    if len(shape_of(ctx.input(0)) or ()) == 4:
+        return (*q[:3], ctx.fresh() if v is None else v[3])
+    return (q[0], q[2], ctx.fresh() if v is None or heads is None else v[3] * heads)
+
+
+def _cache_shape(ctx: NodeContext, now: Shape | None, past: Info | None, length: Dim) -> Shape | None:
+    before = shape_of(past, 4)
+    if now is None or before is None:
+        source = now or before
+        return None if source is None else (*source[:2], length, source[3])
+    batch, heads, size = (known(ctx, now[axis], before[axis]) for axis in (0, 1, 3))
+    return (batch, heads, length, size)

@@ -1,0 +1,146 @@
+"""Elementwise operators of two operands with multidirectional broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, bounds, exact_quotient, floor_div, is_nonnegative, mod
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import integer
+from xoptim.inference.broadcasting import broadcast_shapes, elementwise
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import INTEGERS, Values, pairwise, valued, values
+
+Rule = Callable[[Dim, Dim], "Dim | None"]
+
+
+def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
+    """``a / b`` rounded toward zero. A run in which the divisor is 0 has no result, so here it is not."""
+    if b == 0:
+        return None
+    if type(a) is int and type(b) is int:
+        return a // b if (a < 0) == (b < 0) else -(-a // b)
+    quotient = exact_quotient(a, b)
+    if quotient is not None:
+        return quotient
+    return floor_div(a, b) if is_nonnegative(a) and is_nonnegative(b) else None
+
+
+def _float_quotient(a: Dim, b: Dim) -> Dim | None:
+    if type(a) is not int or type(b) is not int or b == 0 or a % b:
+        return None
+    return a // b if a or b > 0 else None
+
+
+def _float_product(a: Dim, b: Dim) -> Dim | None:
+    if type(a) is not int or type(b) is not int:
+        return None
+    # Zero times a negative number is a negative zero.
+    return a * b if (a and b) or (a >= 0 and b >= 0) else None
+
+
+def _floor_modulo(a: Dim, b: Dim) -> Dim | None:
+    return None if b == 0 else mod(a, b)
+
+
+def _c_modulo(a: Dim, b: Dim) -> Dim | None:
+    return mod(a, b) if b != 0 and is_nonnegative(a) and is_nonnegative(b) else None
+
+
+def _equal(a: Dim, b: Dim) -> Dim | None:
+    low, high = bounds(a - b)
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return 0
+    return 1 if low == high == 0 else None
+
+
+def _at_least(a: Dim, b: Dim) -> Dim | None:
+    low, high = bounds(a - b)
+    return 1 if low is not None and low >= 0 else 0 if high is not None and high < 0 else None
+
+
+def _above(a: Dim, b: Dim) -> Dim | None:
+    low, high = bounds(a - b)
+    return 1 if low is not None and low > 0 else 0 if high is not None and high <= 0 else None
+
+
+_INTEGER_RULES: Final[dict[str, Rule]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _integer_quotient,
+    "Mod": _floor_modulo,
+}
+_FLOAT_RULES: Final[dict[str, Rule]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": _float_product,
+    "Div": _float_quotient,
+}
+_TRUTH_RULES: Final[dict[str, Rule]] = {
+    "Equal": _equal,
+    "Greater": _above,
+    "GreaterOrEqual": _at_least,
+    "Less": lambda a, b: _above(b, a),
+    "LessOrEqual": lambda a, b: _at_least(b, a),
+    "And": lambda a, b: a * b,
+    "Or": lambda a, b: a + b - a * b,
+    "Xor": lambda a, b: a + b - 2 * a * b,
+}
+
+
+def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
+    # Before operator set 7 the second operand was stretched to the first one, at an axis that an attribute gave.
+    return broadcast_shapes(a.shape, b.shape) if ctx.opset >= 7 else a.shape
+
+
+@infers("Add", "Sub", "Mul", "Div", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
+def arithmetic(ctx: NodeContext) -> Results:
+    """Operands and result are of one type."""
+    a, b = ctx.input(0), ctx.input(1)
+    if a is None or b is None or a.container or b.container:
+        return ()
+    dtype, shape = a.dtype or b.dtype, _shape(ctx, a, b)
+    if a.data is None and b.data is None:
+        return (elementwise(dtype, shape, a, b),)
+    rule = _INTEGER_RULES.get(ctx.op_type) if dtype in INTEGERS else _FLOAT_RULES.get(ctx.op_type)
+    if ctx.op_type == "Mod" and integer(ctx, "fmod", 0) != 0:
+        rule = _c_modulo if dtype in INTEGERS else None
+    return (_valued(ctx, dtype, shape, rule),)
+
+
+@infers("Pow")
+def power(ctx: NodeContext) -> Results:
+    """The result has the type of the base; before operator set 12 the exponent has it too."""
+    a, b = ctx.input(0), ctx.input(1)
+    if a is None or b is None or a.container or b.container:
+        return ()
+    dtype = a.dtype or (b.dtype if ctx.opset < 12 else 0)
+    return (elementwise(dtype, _shape(ctx, a, b), a, b),)
+
+
+@infers("PRelu")
+def prelu(ctx: NodeContext) -> Results:
+    """The slope is broadcast to the first operand, never the other way round."""
+    x = ctx.input(0)
+    return (x if x is None or x.data is None else Info(x.dtype, x.shape),)
+
+
+@infers("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+def comparison(ctx: NodeContext) -> Results:
+    """One truth value per element."""
+    a, b = ctx.input(0), ctx.input(1)
+    if a is None or b is None or a.container or b.container:
+        return (Info(TensorProto.BOOL),)
+    shape = _shape(ctx, a, b)
+    if a.data is None and b.data is None:
+        return (elementwise(TensorProto.BOOL, shape, a, b),)
+    return (_valued(ctx, TensorProto.BOOL, shape, _TRUTH_RULES[ctx.op_type]),)
+
+
+def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule | None) -> Info:
+    operands: tuple[Values | None, Values | None] = (values(ctx, 0), values(ctx, 1))
+    return valued(dtype, shape, None if rule is None else pairwise(rule, *operands))

@@ -1,0 +1,79 @@
+"""Shapes and types of operators without a formula, as the ``onnx`` package infers them for one node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.schema import schema
+from xoptim.inference.types import info_to_type_proto, type_proto_to_info
+
+_READ_LIMIT: Final = 1024
+"""Constants of more elements do not decide shapes."""
+_NUMPY: Final[dict[int, type]] = {TensorProto.INT64: np.int64, TensorProto.INT32: np.int32}
+
+
+def infer_with_onnx(
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Info | None],
+    constants: Callable[[int], np.ndarray[Any, Any] | None],
+) -> list[Info | None]:
+    """Facts about each output of a node.
+
+    Args:
+        node: the node, of a domain that the ``onnx`` package knows, without subgraphs.
+        opset: version of the operator set of its domain.
+        inputs: facts about each input, ``None`` for one that is left out.
+        constants: value of the input at a position, ``None`` when it is not constant.
+
+    Returns:
+        One entry per output; ``None`` for one left out and for one of which nothing is known. Nothing is known at all where
+        the node does not conform to its schema. Symbolic dimensions keep their identity.
+    """
+    found = schema(node.op_type, node.domain, opset)
+    unknown: list[Info | None] = [None] * len(node.output)
+    if found is None:
+        return unknown
+    names: dict[str, SymbolicDim] = {}
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    try:
+        for index, name in enumerate(node.input):
+            if name and name not in types:
+                info = (inputs[index] if index < len(inputs) else None) or UNKNOWN
+                types[name] = info_to_type_proto(info, names)
+                value = _numbers(info)
+                value = constants(index) if value is None else value
+                if value is not None and value.size <= _READ_LIMIT:
+                    data[name] = onnx.numpy_helper.from_array(value, name)
+        imports = [onnx.helper.make_opsetid(node.domain, opset)]
+        complete = _with_all_outputs(node)
+        results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
+        return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
+    except Exception:  # whatever a malformed node makes the checks of the package raise
+        return unknown
+
+
+def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
+    """The node with a name for each output: nobody may read one, yet the checks want it."""
+    if "" not in node.output:
+        return node
+    complete = onnx.NodeProto()
+    complete.CopyFrom(node)
+    complete.output[:] = [name or f"\0{index}" for index, name in enumerate(node.output)]
+    return complete
+
+
+def _numbers(info: Info) -> np.ndarray[Any, Any] | None:
+    """Known values, where none is symbolic."""
+    dtype = _NUMPY.get(info.dtype)
+    if dtype is None or info.data is None or info.shape is None or not all(type(d) is int for d in info.data):
+        return None
+    return np.array(info.data, dtype=dtype).reshape([-1] * len(info.shape))

@@ -1,0 +1,174 @@
+"""onnxruntime's operators that move, select and hash elements."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, ceil_div, dim_max, floor_div
+from xoptim.facts.info import Info
+from xoptim.inference.arguments import dim_of, dtype_of, integer, known, natural, normalized, scalar, shape_of, vector
+from xoptim.inference.broadcasting import broadcast_shapes
+from xoptim.inference.registry import NodeContext, Results, infers
+
+
+@infers("GatherND", domain="com.microsoft")
+def gather_nd_microsoft(ctx: NodeContext) -> Results:
+    """Indices (..., k) into data of rank r give the leading axes of the indices and the last r - k of the data."""
+    data, indices = shape_of(ctx.input(0)), shape_of(ctx.input(1))
+    dtype = dtype_of(ctx.input(0))
+    if data is None or not indices or type(indices[-1]) is not int or not 0 <= indices[-1] <= len(data):
+        return [Info(dtype)]
+    return [Info(dtype, (*indices[:-1], *data[indices[-1] :]))]
+
+
+@infers("ExpandDims", domain="com.microsoft")
+def expand_dims(ctx: NodeContext) -> Results:
+    """Inserts an axis of 1 where the scalar input says."""
+    shape, axis = shape_of(ctx.input(0)), scalar(ctx, 1)
+    dtype = dtype_of(ctx.input(0))
+    if shape is None:
+        return [Info(dtype)]
+    at = normalized(axis, len(shape) + 1) if type(axis) is int else None
+    if at is None:
+        return [Info(dtype, tuple(ctx.fresh() for _ in range(len(shape) + 1)))]
+    return [Info(dtype, (*shape[:at], 1, *shape[at:]))]
+
+
+@infers("Unique", domain="com.microsoft")
+def unique_microsoft(ctx: NodeContext) -> Results:
+    """Distinct values, for each element the number of its value, and how often each value occurs."""
+    x = ctx.input(0)
+    count = (ctx.fresh(),)
+    return [Info(dtype_of(x), count), Info(TensorProto.INT64, shape_of(x, 1)), Info(TensorProto.INT64, count)]
+
+
+@infers("Range", domain="com.microsoft")
+def range_microsoft(ctx: NodeContext) -> Results:
+    """From start up to limit by delta, 1 by default."""
+    start, limit = scalar(ctx, 0), scalar(ctx, 1)
+    delta: Dim | None = 1 if ctx.input(2) is None else scalar(ctx, 2)
+    length: Dim | None = None
+    if start is not None and limit is not None and type(delta) is int and delta:
+        length = dim_max(ceil_div(limit - start, delta), 0)
+    return [Info(dtype_of(ctx.input(0)), (known(ctx, length),))]
+
+
+@infers("Pad", domain="com.microsoft")
+def pad_microsoft(ctx: NodeContext) -> Results:
+    """Pads holds all begins, then all ends."""
+    x, pads = ctx.input(0), vector(ctx, 1)
+    shape = shape_of(x)
+    if shape is None:
+        return [Info(dtype_of(x))]
+    rank = len(shape)
+    if pads is None or len(pads) != 2 * rank:
+        return [Info(dtype_of(x), tuple(ctx.fresh() for _ in shape))]
+    return [Info(dtype_of(x), tuple(known(ctx, dim + pads[i] + pads[i + rank]) for i, dim in enumerate(shape)))]
+
+
+@infers("UnfoldTensor", domain="com.microsoft")
+def unfold_tensor(ctx: NodeContext) -> Results:
+    """One axis becomes the number of slices; the slices go to a new last axis."""
+    x = ctx.input(0)
+    shape = shape_of(x)
+    if shape is None:
+        return [Info(dtype_of(x))]
+    axis = normalized(integer(ctx, "dim", -1), len(shape))
+    size, step = natural(ctx, "size"), natural(ctx, "step", 1)
+    dims: list[Dim] = [*shape, known(ctx, size)]
+    if axis is None:
+        return [Info(dtype_of(x), tuple(ctx.fresh() for _ in dims))]
+    dims[axis] = known(ctx, floor_div(shape[axis] - size, step) + 1 if size is not None and step else None)
+    return [Info(dtype_of(x), tuple(dims))]
+
+
+@infers("TorchEmbedding", domain="com.microsoft")
+def torch_embedding(ctx: NodeContext) -> Results:
+    """Weights (N, M) and indices give the shape of the indices and M."""
+    weight, indices = ctx.input(0), shape_of(ctx.input(1))
+    return [Info(dtype_of(weight), None if indices is None else (*indices, known(ctx, dim_of(weight, 1, 2))))]
+
+
+@infers("CropAndResize", domain="com.microsoft")
+def crop_and_resize(ctx: NodeContext) -> Results:
+    """X (N, C, H, W), regions (R, 4), their images (R) and a size give (R, C, height, width)."""
+    x, size = ctx.input(0), vector(ctx, 3)
+    regions = known(ctx, dim_of(ctx.input(1), 0, 2), dim_of(ctx.input(2), 0, 1))
+    height, width = size if size is not None and len(size) == 2 else (None, None)
+    return [Info(dtype_of(x), (regions, known(ctx, dim_of(x, 1, 4)), known(ctx, height), known(ctx, width)))]
+
+
+@infers("Rfft", "Irfft", domain="com.microsoft")
+def real_fourier(ctx: NodeContext) -> Results:
+    """(..., n) and (..., n // 2 + 1, 2), one way or the other; signals of more axes are not followed."""
+    x = ctx.input(0)
+    shape = shape_of(x)
+    if shape is None or integer(ctx, "signal_ndim", 1) != 1:
+        return [Info(dtype_of(x))]
+    if ctx.op_type == "Rfft":
+        return [Info(dtype_of(x), (*shape[:-1], floor_div(shape[-1], 2) + 1, 2) if shape else None)]
+    return [Info(dtype_of(x), (*shape[:-2], known(ctx, (shape[-2] - 1) * 2)) if len(shape) > 1 else None)]
+
+
+@infers("Tokenizer", domain="com.microsoft")
+def tokenizer(ctx: NodeContext) -> Results:
+    """The tokens of each string on a new last axis."""
+    shape = shape_of(ctx.input(0))
+    return [Info(TensorProto.STRING, None if shape is None else (*shape, ctx.fresh()))]
+
+
+@infers("CDist", domain="com.microsoft")
+def cdist(ctx: NodeContext) -> Results:
+    """(M, N) and (K, N) give (M, K)."""
+    a, b = ctx.input(0), ctx.input(1)
+    return [Info(dtype_of(a), (known(ctx, dim_of(a, 0, 2)), known(ctx, dim_of(b, 0, 2))))]
+
+
+@infers("ComplexMul", "ComplexMulConj", domain="com.microsoft")
+def complex_mul(ctx: NodeContext) -> Results:
+    """Elementwise over pairs of numbers on the last axis, with broadcasting."""
+    a, b = ctx.input(0), ctx.input(1)
+    return [Info(dtype_of(a), broadcast_shapes(shape_of(a), shape_of(b)))]
+
+
+@infers("IsAllFinite", domain="com.microsoft")
+def is_all_finite(ctx: NodeContext) -> Results:
+    """One truth value for all inputs."""
+    return [Info(TensorProto.BOOL, ())]
+
+
+@infers("MurmurHash3", domain="com.microsoft")
+def murmur_hash3(ctx: NodeContext) -> Results:
+    """A 32-bit number per element, with a sign unless ``positive``."""
+    positive = integer(ctx, "positive", 1)
+    dtype = 0 if positive is None else TensorProto.UINT32 if positive else TensorProto.INT32
+    return [Info(dtype, shape_of(ctx.input(0)))]
+
+
+@infers("NGramRepeatBlock", domain="com.microsoft")
+def ngram_repeat_block(ctx: NodeContext) -> Results:
+    """Scores (the second input), some of them replaced."""
+    scores = ctx.input(1)
+    return [Info(dtype_of(scores), shape_of(scores))]
+
+
+@infers("GemmaRotaryEmbedding", domain="com.microsoft")
+def gemma_rotary_embedding(ctx: NodeContext) -> Results:
+    """Rotated query and key."""
+    return [Info(dtype_of(x), shape_of(x)) for x in (ctx.input(1), ctx.input(3))]
+
+
+@infers("GatherBlockQuantized", domain="com.microsoft")
+def gather_block_quantized(ctx: NodeContext) -> Results:
+    """As Gather, with the type of the scales; 8-bit data holds 8 / ``bits`` numbers per element of the last axis."""
+    data, indices = shape_of(ctx.input(0)), shape_of(ctx.input(1))
+    dtype, kind = dtype_of(ctx.input(2)), dtype_of(ctx.input(0))
+    if data is None or indices is None:
+        return [Info(dtype)]
+    axis = normalized(integer(ctx, "gather_axis", 0), len(data))
+    bits = integer(ctx, "bits", 4)
+    if axis is None or bits not in (2, 4, 8) or not kind or not data:
+        return [Info(dtype, tuple(ctx.fresh() for _ in range(len(data) + len(indices) - 1)) if data else None)]
+    packed = 8 // bits if kind == TensorProto.UINT8 else 1
+    dims = (*data[:-1], data[-1] * packed)
+    return [Info(dtype, (*dims[:axis], *indices, *dims[axis + 1 :]))]

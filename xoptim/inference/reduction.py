@@ -1,0 +1,101 @@
+"""Reductions over axes, ArgMax and ArgMin."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, dim_max, dim_min, product
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, normalized, shape_of
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import INTEGERS, Values, valued, values
+
+_RULES: Final[dict[str, Callable[[Values], Dim]]] = {
+    "ReduceMax": lambda data: dim_max(*data),
+    "ReduceMin": lambda data: dim_min(*data),
+    "ReduceProd": product,
+    "ReduceSum": lambda data: functools.reduce(lambda a, b: a + b, data),
+}
+
+
+@infers(
+    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
+    *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
+)
+def reduction(ctx: NodeContext) -> Results:
+    """Axes are an input since operator set 18 (ReduceSum: 13), an attribute before; none means all of them.
+
+    ``noop_with_empty_axes`` makes none mean none.
+    """
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    by_input = ctx.opset >= (13 if ctx.op_type == "ReduceSum" else 18)
+    keep = integer(ctx, "keepdims", 1)
+    axes, count = _axes(ctx, by_input)
+    if count == 0 and by_input:
+        noop = integer(ctx, "noop_with_empty_axes", 0)
+        if noop != 0:
+            return (Info(x.dtype, x.shape if noop is not None else None),)
+    shape = None if keep is None else _reduced(ctx, x.shape, axes, count, bool(keep))
+    return (valued(x.dtype, shape, None if count is None else _reduced_values(ctx, x)),)
+
+
+def _axes(ctx: NodeContext, by_input: bool) -> tuple[list[int] | None, int | None]:
+    """The axes as written and their number, each ``None`` when unknown."""
+    if not by_input:
+        axes = [] if ctx.attribute("axes") is None else integers(ctx, "axes")
+    elif ctx.input(1) is None:
+        axes = []
+    else:
+        axes = ctx.ints(1)
+        if axes is None:
+            count = dim_of(ctx.input(1), 0, 1)
+            return None, count if type(count) is int else None
+    return axes, None if axes is None else len(axes)
+
+
+def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None, keep: bool) -> Shape | None:
+    if count == 0 and not keep:
+        return ()
+    if shape is None:
+        return None
+    rank = len(shape)
+    if count == 0:
+        return (1,) * rank
+    if axes is None:
+        if keep:
+            return fresh_shape(ctx, rank)
+        return fresh_shape(ctx, rank - count) if count is not None and count <= rank else None
+    dropped = {normalized(axis, rank) for axis in axes}
+    if None in dropped:
+        return None
+    if keep:
+        return tuple(1 if axis in dropped else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
+
+
+def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
+    """The value of a reduced vector or scalar, which has one axis at most to reduce."""
+    rule = _RULES.get(ctx.op_type)
+    data = values(ctx, 0) if rule is not None and x.data else None
+    if rule is None or not data:
+        return None
+    # In floating point, zero times a negative number is a negative zero.
+    if x.dtype not in INTEGERS and ctx.op_type == "ReduceProd" and 0 in data:
+        return None
+    return [rule(data)]
+
+
+@infers("ArgMax", "ArgMin")
+def arg_extreme(ctx: NodeContext) -> Results:
+    """Positions along one axis, the first by default."""
+    shape, keep = shape_of(ctx.input(0)), integer(ctx, "keepdims", 1)
+    axis = None if shape is None else normalized(integer(ctx, "axis", 0), len(shape))
+    if shape is None or axis is None or keep is None:
+        return (Info(TensorProto.INT64),)
+    return (Info(TensorProto.INT64, (*shape[:axis], *((1,) if keep else ()), *shape[axis + 1 :])),)

@@ -1,0 +1,91 @@
+"""Reshape and Flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim, exact_quotient, floor_div, is_nonnegative, product
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, normalized, vector
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import valued
+
+
+@infers("Reshape")
+def reshape(ctx: NodeContext) -> Results:
+    """The shape is an input since operator set 5, an attribute before."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    target = integers(ctx, "shape") if ctx.opset < 5 else vector(ctx, 1)
+    if target is not None:
+        allow_zero = integer(ctx, "allowzero", 0) if ctx.opset >= 14 else 0
+        shape = None if allow_zero is None else _solve(ctx, x.shape, target, copy_zeros=not allow_zero)
+    else:
+        shape = _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))
+    return (valued(x.dtype, shape, x.data),)
+
+
+def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -> Shape | None:
+    """Result for a target of which only the length is known."""
+    if type(count) is not int:
+        return None
+    if source is not None and count == 1:
+        return (product(source),)
+    return fresh_shape(ctx, count)
+
+
+def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, copy_zeros: bool) -> Shape:
+    """Dimensions of the result.
+
+    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for what is left. A symbolic
+    size that may be negative may be that -1 as well, so it is found like one. A size that is at least 0 is taken to be
+    what it says: where it were 0, zero would have to be what is copied.
+    """
+    dims: list[Dim | None] = []
+    for index, size in enumerate(target):
+        if type(size) is not int:
+            dims.append(size if is_nonnegative(size) else None)
+        elif size == 0 and copy_zeros:
+            dims.append(source[index] if source is not None and index < len(source) else None)
+        else:
+            dims.append(size if size >= 0 else None)
+    missing = [index for index, dim in enumerate(dims) if dim is None]
+    found = None
+    if len(missing) == 1 and source is not None:
+        found = _left_over(source, [dim for dim in dims if dim is not None])
+    return tuple([dim if dim is not None else found if found is not None else ctx.fresh() for dim in dims])
+
+
+def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
+    """The dimension that, with those used, holds as many elements as the source."""
+    rest = list(source)
+    divisors: list[Dim] = []
+    for dim in used:
+        # The same factor on both sides cancels: where it is 0, no size can be told apart from another.
+        if dim in rest and dim != 0:
+            rest.remove(dim)
+        else:
+            divisors.append(dim)
+    total, divisor = product(rest), product(divisors)
+    if divisor == 0:
+        return None
+    quotient = exact_quotient(total, divisor)
+    if quotient is not None:
+        return quotient
+    return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
+
+
+@infers("Flatten")
+def flatten(ctx: NodeContext) -> Results:
+    """A matrix: the axes before ``axis`` and the others."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    axis = integer(ctx, "axis", 1)
+    if x.shape is not None and axis == len(x.shape):
+        return (Info(x.dtype, (product(x.shape), 1)),)
+    start = None if x.shape is None else normalized(axis, len(x.shape))
+    if x.shape is None or start is None:
+        return (Info(x.dtype, fresh_shape(ctx, 2)),)
+    return (Info(x.dtype, (product(x.shape[:start]), product(x.shape[start:]))),)

@@ -1,0 +1,132 @@
+"""Resize and Upsample.
+
+Runtimes multiply in 32-bit floats; a symbolic size is scaled only by numbers for which that product is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from xoptim.facts.dims import Dim, floor_div
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integers, known, normalized, shape_of, text, vector
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import values
+
+_EXACT = 256
+"""Largest numerator and denominator of a scale: the product with sizes up to 65536 then fits the 24 bits of a float."""
+
+
+_LARGEST = 2.0**20
+"""Scales from here on are no scales of a valid model."""
+
+
+@infers("Upsample")
+def upsample(ctx: NodeContext) -> Results:
+    """Scales are the second input since operator set 9, an attribute before."""
+    x = ctx.input(0)
+    scales = _input_scales(ctx, 1) if ctx.opset >= 9 else ctx.attribute("scales")
+    return [Info(dtype_of(x), _scaled(ctx, shape_of(x), None, scales))]
+
+
+@infers("Resize")
+def resize(ctx: NodeContext) -> Results:
+    """Inputs X, scales in operator set 10; X, roi, scales, sizes since 11; some axes only since 18."""
+    x = ctx.input(0)
+    shape = shape_of(x)
+    if ctx.opset < 11:
+        return [Info(dtype_of(x), _scaled(ctx, shape, None, _input_scales(ctx, 1)))]
+    axes = None if ctx.attribute("axes") is None else integers(ctx, "axes")
+    if ctx.input(3) is not None:
+        return [Info(dtype_of(x), _resized(ctx, shape, axes))]
+    return [Info(dtype_of(x), _scaled(ctx, shape, axes, _input_scales(ctx, 2)))]
+
+
+def _input_scales(ctx: NodeContext, index: int) -> Any:
+    """Scales that are an input: a constant, or whole numbers that followed from others."""
+    scales = ctx.constant(index)
+    return values(ctx, index) if scales is None else scales
+
+
+def _positions(ctx: NodeContext, axes: list[int] | None, rank: int) -> list[int] | None:
+    """The axes that are resized, ``None`` when they are malformed."""
+    if axes is None:
+        return list(range(rank)) if ctx.attribute("axes") is None else None
+    found = [axis for axis in (normalized(axis, rank) for axis in axes) if axis is not None]
+    return found if len(set(found)) == len(axes) else None
+
+
+def _scaled(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, scales: Any) -> Shape | None:
+    if shape is None:
+        return None
+    positions = _positions(ctx, axes, len(shape))
+    if positions is None:
+        return fresh_shape(ctx, len(shape))
+    dims = list(shape)
+    factors = _floats(scales, len(positions))
+    for i, axis in enumerate(positions):
+        dims[axis] = ctx.fresh() if factors is None else _scale(ctx, dims[axis], factors[i])
+    return tuple(dims)
+
+
+def _floats(scales: Any, length: int) -> list[np.float32] | None:
+    if scales is None:
+        return None
+    try:
+        values = np.asarray(scales, dtype=np.float32).ravel()
+    except (TypeError, ValueError):
+        return None
+    return list(values) if values.size == length and bool(np.isfinite(values).all()) else None
+
+
+def _scale(ctx: NodeContext, size: Dim, factor: np.float32) -> Dim:
+    if factor == 1:
+        return size
+    if not 0 < factor < _LARGEST:
+        return ctx.fresh()
+    if type(size) is int:
+        return int(np.floor(np.float32(size) * factor))
+    ratio = Fraction(float(factor))
+    if max(ratio.numerator, ratio.denominator) > _EXACT:
+        return ctx.fresh()
+    return floor_div(size * ratio.numerator, ratio.denominator)
+
+
+def _resized(ctx: NodeContext, shape: Shape | None, axes: list[int] | None) -> Shape | None:
+    """Shape from the input ``sizes``."""
+    sizes = vector(ctx, 3)
+    if shape is None:
+        count = len(sizes) if sizes is not None else dim_of(ctx.input(3), 0, 1)
+        if ctx.attribute("axes") is not None or type(count) is not int:
+            return None
+        stretched = sizes is not None and _policy(ctx) == "stretch"
+        return tuple(known(ctx, size) for size in sizes) if sizes is not None and stretched else fresh_shape(ctx, count)
+    positions = _positions(ctx, axes, len(shape))
+    if positions is None:
+        return fresh_shape(ctx, len(shape))
+    if sizes is not None and len(sizes) != len(positions):
+        sizes = None
+    if sizes is not None and _policy(ctx) != "stretch":
+        sizes = _keep_ratio([shape[axis] for axis in positions], sizes, _policy(ctx))
+    dims = list(shape)
+    for i, axis in enumerate(positions):
+        dims[axis] = known(ctx, None if sizes is None else sizes[i])
+    return tuple(dims)
+
+
+def _policy(ctx: NodeContext) -> str | None:
+    return text(ctx, "keep_aspect_ratio_policy", "stretch")
+
+
+def _keep_ratio(dims: Sequence[Dim], sizes: Sequence[Dim], policy: str | None) -> list[Dim] | None:
+    """Sizes with the proportions of the input, rounded half up."""
+    choose = {"not_larger": min, "not_smaller": max}.get(policy or "")
+    pairs = [(d, s) for d, s in zip(dims, sizes, strict=True) if type(d) is int and type(s) is int and d > 0]
+    if choose is None or len(pairs) != len(dims) or not pairs:
+        return None
+    scale = choose(np.float32(s) / np.float32(d) for d, s in pairs)
+    return [int(np.floor(scale * np.float32(d) + np.float32(0.5))) for d, _ in pairs]

@@ -1,0 +1,51 @@
+"""Operators whose result size depends on values: NonZero, Unique, Compress."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, product
+from xoptim.facts.info import Info
+from xoptim.inference.arguments import dtype_of, fresh_shape, integer, normalized, shape_of
+from xoptim.inference.registry import NodeContext, Results, infers
+
+
+@infers("NonZero")
+def non_zero(ctx: NodeContext) -> Results:
+    """One row per axis. For a scalar the specification says none and onnxruntime gives one."""
+    shape = shape_of(ctx.input(0))
+    return (Info(TensorProto.INT64, (len(shape) if shape else ctx.fresh(), ctx.fresh())),)
+
+
+@infers("Unique")
+def unique(ctx: NodeContext) -> Results:
+    """Distinct elements, or slices along ``axis``; then where each occurs first, where each went, how often it occurs."""
+    x = ctx.input(0)
+    shape, count = shape_of(x), ctx.fresh()
+    counts = Info(TensorProto.INT64, (count,))
+    if ctx.attribute("axis") is None:
+        total = ctx.fresh() if shape is None else product(shape)
+        return (Info(dtype_of(x), (count,)), counts, Info(TensorProto.INT64, (total,)), counts)
+    axis = None if shape is None else normalized(integer(ctx, "axis"), len(shape))
+    if shape is None or axis is None:
+        return (Info(dtype_of(x)), counts, Info(TensorProto.INT64, (ctx.fresh(),)), counts)
+    kept = (*shape[:axis], count, *shape[axis + 1 :])
+    return (Info(dtype_of(x), kept), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
+
+
+@infers("Compress")
+def compress(ctx: NodeContext) -> Results:
+    """What the condition selects along ``axis``, or of all elements in one row."""
+    x = ctx.input(0)
+    shape = shape_of(x)
+    condition = ctx.constant(1)
+    count: Dim = ctx.fresh() if condition is None else int(np.count_nonzero(condition))
+    if ctx.attribute("axis") is None:
+        return (Info(dtype_of(x), (count,)),)
+    if shape is None:
+        return (Info(dtype_of(x)),)
+    axis = normalized(integer(ctx, "axis"), len(shape))
+    if axis is None:
+        return (Info(dtype_of(x), fresh_shape(ctx, len(shape))),)
+    return (Info(dtype_of(x), (*shape[:axis], count, *shape[axis + 1 :])),)

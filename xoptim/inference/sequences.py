@@ -1,0 +1,121 @@
+"""Sequences of tensors.
+
+What is known about the items is kept once for all of them. A dimension with an anonymous symbol may differ from item to
+item, so reading an item gives it a new one.
+"""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, mod
+from xoptim.facts.info import UNKNOWN, Info, Shape
+from xoptim.inference.arguments import integer, normalized, shape_of, vector
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.union import common, common_to_all, item_of
+
+
+def _sequence(element: Info | None) -> Info:
+    return Info(container="sequence", element=element)
+
+
+def _items(info: Info | None) -> Info | None:
+    """Facts about the items of a sequence."""
+    return info.element if info is not None and info.container == "sequence" else None
+
+
+@infers("SequenceConstruct")
+def sequence_construct(ctx: NodeContext) -> Results:
+    """What all inputs have in common."""
+    return [_sequence(common_to_all(ctx, ctx.inputs))]
+
+
+@infers("SequenceEmpty")
+def sequence_empty(ctx: NodeContext) -> Results:
+    """Only the element type is known."""
+    return [_sequence(Info(integer(ctx, "dtype", TensorProto.FLOAT) or 0))]
+
+
+@infers("SequenceInsert")
+def sequence_insert(ctx: NodeContext) -> Results:
+    """Inputs sequence, tensor, position."""
+    return [_sequence(common(ctx, _items(ctx.input(0)), ctx.input(1)))]
+
+
+@infers("SequenceErase")
+def sequence_erase(ctx: NodeContext) -> Results:
+    """Inputs sequence, position."""
+    return [_sequence(_items(ctx.input(0)))]
+
+
+@infers("SequenceAt")
+def sequence_at(ctx: NodeContext) -> Results:
+    """Inputs sequence, position."""
+    return [item_of(ctx, _items(ctx.input(0)))]
+
+
+@infers("SequenceLength")
+def sequence_length(ctx: NodeContext) -> Results:
+    """A scalar."""
+    return [Info(TensorProto.INT64, ())]
+
+
+@infers("SplitToSequence")
+def split_to_sequence(ctx: NodeContext) -> Results:
+    """Inputs tensor, split: one size for all chunks but the last (scalar), or each size (vector), by default 1.
+
+    Only the default split can drop the axis (``keepdims`` 0).
+    """
+    x = ctx.input(0)
+    if x is None or x.container:
+        return [_sequence(UNKNOWN)]
+    shape = x.shape
+    if shape is None:
+        return [_sequence(Info(x.dtype))]
+    axis = normalized(integer(ctx, "axis", 0), len(shape))
+    if ctx.input(1) is not None:
+        chunk: Shape | None = fresh_at(ctx, shape, axis, None if axis is None else _chunk(ctx, shape[axis]))
+    elif axis is None:
+        chunk = None
+    elif integer(ctx, "keepdims", 1) == 0:
+        chunk = shape[:axis] + shape[axis + 1 :]
+    else:
+        chunk = (*shape[:axis], 1, *shape[axis + 1 :])
+    return [_sequence(Info(x.dtype, chunk))]
+
+
+def fresh_at(ctx: NodeContext, shape: Shape, axis: int | None, dim: Dim | None) -> Shape:
+    """The shape with one dimension replaced by ``dim`` or, when that is ``None``, by a new symbol."""
+    if axis is None:
+        return tuple(ctx.fresh() for _ in shape)
+    return (*shape[:axis], ctx.fresh() if dim is None else dim, *shape[axis + 1 :])
+
+
+def _chunk(ctx: NodeContext, size: Dim) -> Dim | None:
+    """Size of every chunk, ``None`` where chunks differ or it is not known."""
+    sizes = vector(ctx, 1)
+    if not sizes:
+        return None
+    if len(sizes) > 1 or shape_of(ctx.input(1), 1) is not None:
+        return sizes[0] if all(s == sizes[0] for s in sizes) else None
+    whole = sizes[0]
+    divides = whole is size or (type(whole) is int and whole > 0 and mod(size, whole) == 0)
+    return whole if divides else None
+
+
+@infers("ConcatFromSequence")
+def concat_from_sequence(ctx: NodeContext) -> Results:
+    """Joins the items along an axis, a new one with ``new_axis``: as long as the sequence, or as the items together."""
+    element = _items(ctx.input(0))
+    if element is None or element.container:
+        return [UNKNOWN]
+    if element.shape is None:
+        return [Info(element.dtype)]
+    new_axis = integer(ctx, "new_axis", 0)
+    shape = item_of(ctx, element).shape or ()
+    rank = len(shape) + (1 if new_axis else 0)
+    axis = normalized(integer(ctx, "axis"), rank)
+    if axis is None or new_axis is None:
+        return [Info(element.dtype)]
+    rest = shape[axis:] if new_axis else shape[axis + 1 :]
+    return [Info(element.dtype, (*shape[:axis], ctx.fresh(), *rest))]

@@ -1,0 +1,97 @@
+"""DFT, STFT, windows and the mel weight matrix."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, floor_div
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dim_of, dtype_of, integer, known, normalized, scalar, shape_of
+from xoptim.inference.registry import NodeContext, Results, infers
+
+
+@infers("HannWindow", "HammingWindow", "BlackmanWindow")
+def window_function(ctx: NodeContext) -> Results:
+    """A vector as long as the scalar input says."""
+    size = scalar(ctx, 0)
+    return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, size),))]
+
+
+@infers("MelWeightMatrix")
+def mel_weight_matrix(ctx: NodeContext) -> Results:
+    """(dft_length // 2 + 1, num_mel_bins)."""
+    bins, length = scalar(ctx, 0), scalar(ctx, 1)
+    rows = known(ctx, None if length is None else _one_sided(length))
+    dtype = integer(ctx, "output_datatype", TensorProto.FLOAT) or 0
+    return [Info(dtype, (rows, known(ctx, bins)))]
+
+
+def _one_sided(length: Dim) -> Dim:
+    return floor_div(length, 2) + 1
+
+
+@infers("DFT")
+def dft(ctx: NodeContext) -> Results:
+    """Input (..., 1 or 2): the last axis holds real and imaginary part. The axis is an input since operator set 20."""
+    x = ctx.input(0)
+    shape = shape_of(x)
+    if shape is None or len(shape) < 2:
+        return [Info(dtype_of(x))]
+    return [Info(dtype_of(x), _dft_shape(ctx, shape))]
+
+
+def _dft_shape(ctx: NodeContext, shape: Shape) -> Shape:
+    one_sided, inverse = integer(ctx, "onesided", 0), integer(ctx, "inverse", 0)
+    to_real = one_sided == 1 and inverse == 1
+    parts: Dim = 2 if None not in (one_sided, inverse) and not to_real else ctx.fresh()
+    if to_real and ctx.opset >= 20:
+        parts = 1
+    axis = normalized(_dft_axis(ctx), len(shape))
+    if axis is None:
+        return (*(ctx.fresh() for _ in shape[:-1]), parts)
+    dims = [*shape[:-1], parts]
+    if axis < len(shape) - 1:
+        dims[axis] = known(ctx, _dft_length(ctx, shape[axis], one_sided, inverse))
+    return tuple(dims)
+
+
+def _dft_axis(ctx: NodeContext) -> int | None:
+    if ctx.opset < 20:
+        return integer(ctx, "axis", 1)
+    if ctx.input(2) is None:
+        return -2
+    axis = scalar(ctx, 2)
+    return axis if type(axis) is int else None
+
+
+def _dft_length(ctx: NodeContext, size: Dim, one_sided: int | None, inverse: int | None) -> Dim | None:
+    length = scalar(ctx, 1) if ctx.input(1) is not None else size
+    if one_sided is None or inverse is None or length is None:
+        return None
+    if one_sided and inverse and ctx.input(1) is None:
+        return (size - 1) * 2 if ctx.opset >= 20 else None
+    return _one_sided(length) if one_sided and not inverse else length
+
+
+@infers("STFT")
+def stft(ctx: NodeContext) -> Results:
+    """Inputs signal (N, length, 1 or 2), frame_step, window, frame_length; result (N, frames, bins, 2)."""
+    signal = ctx.input(0)
+    shape = shape_of(signal, 3)
+    length, step = _frame_length(ctx), scalar(ctx, 1)
+    one_sided = integer(ctx, "onesided", 1)
+    frames: Dim | None = None
+    bins: Dim | None = None
+    if length is not None:
+        bins = None if one_sided is None else _one_sided(length) if one_sided else length
+        if shape is not None and type(step) is int and step > 0:
+            frames = floor_div(shape[1] - length, step) + 1
+    batch = known(ctx, None if shape is None else shape[0])
+    return [Info(dtype_of(signal), (batch, known(ctx, frames), known(ctx, bins), 2))]
+
+
+def _frame_length(ctx: NodeContext) -> Dim | None:
+    if ctx.input(3) is not None:
+        given = scalar(ctx, 3)
+        return given if given is not None else dim_of(ctx.input(2), 0, 1)
+    return dim_of(ctx.input(2), 0, 1) if ctx.input(2) is not None else dim_of(ctx.input(0), 1, 3)

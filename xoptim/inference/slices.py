@@ -1,0 +1,169 @@
+"""Slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
+from xoptim.facts.info import Info
+from xoptim.inference.arguments import dim_of, fresh_shape, integers, normalized, vector
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import valued
+
+Span: TypeAlias = "tuple[Dim, Dim, int]"
+"""Start, end and step as written."""
+
+_FAR: Final = 2**31 - 1
+"""Positions from here on stand for the end of the axis: exporters write the largest 32- or 64-bit integer."""
+
+
+@infers("Slice")
+def slice_(ctx: NodeContext) -> Results:
+    """Starts, ends, axes and steps are inputs since operator set 10, attributes (without steps) before."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    if x.shape is None:
+        return (Info(x.dtype),)
+    rank = len(x.shape)
+    axes = _axes(ctx, rank)
+    if axes is None:
+        return (Info(x.dtype, fresh_shape(ctx, rank)),)
+    spans = _spans(ctx, len(axes))
+    dims = list(x.shape)
+    for index, axis in enumerate(axes):
+        size = None if spans is None else sliced(dims[axis], spans[index])
+        dims[axis] = ctx.fresh() if size is None else size
+    if x.data is None:
+        return (Info(x.dtype, tuple(dims)),)
+    return (valued(x.dtype, tuple(dims), _elements(x.data, spans)),)
+
+
+def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
+    """The axes that are sliced, ``None`` when unknown or malformed."""
+    by_input = ctx.opset >= 10
+    absent = ctx.input(3) is None if by_input else ctx.attribute("axes") is None
+    if absent:
+        starts = None if by_input else integers(ctx, "starts")
+        count = dim_of(ctx.input(1), 0, 1) if by_input else None if starts is None else len(starts)
+        return list(range(count)) if type(count) is int and count <= rank else None
+    written = ctx.ints(3) if by_input else integers(ctx, "axes")
+    if written is None:
+        return None
+    axes = [axis for axis in (normalized(axis, rank) for axis in written) if axis is not None]
+    return axes if len(set(axes)) == len(written) else None
+
+
+def _spans(ctx: NodeContext, count: int) -> list[Span] | None:
+    """What to take along each axis, ``None`` when it is not known for all of them."""
+    starts: Sequence[Dim] | None
+    ends: Sequence[Dim] | None
+    steps: list[int] | None = [1] * count
+    if ctx.opset < 10:
+        starts, ends = integers(ctx, "starts"), integers(ctx, "ends")
+    else:
+        starts, ends = vector(ctx, 1), vector(ctx, 2)
+        if ctx.input(4) is not None:
+            steps = ctx.ints(4)
+    if starts is None or ends is None or steps is None or not len(starts) == len(ends) == len(steps) == count:
+        return None
+    return list(zip(starts, ends, steps, strict=True))
+
+
+def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | None:
+    if spans is None or len(spans) != 1:
+        return data if spans == [] else None
+    start, end, step = spans[0]
+    if type(start) is not int or type(end) is not int or not step:
+        return None
+    return [data[position] for position in _positions(len(data), start, end, step)]
+
+
+def _positions(size: int, start: int, end: int, step: int) -> range:
+    """What is taken from an axis. Unlike in Python, going down from before the first position takes the first one."""
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+    first = min(max(start + size if start < 0 else start, 0), highest)
+    stop = min(max(end + size if end < 0 else end, lowest), highest)
+    return range(first, stop, step) if size else range(0)
+
+
+def sliced(size: Dim, span: Span) -> Dim | None:
+    """Number of positions that a span takes from an axis, ``None`` when it cannot be told.
+
+    Args:
+        size: the axis.
+        span: start, end and step; a negative position counts from the end, one out of range is clamped.
+    """
+    start, end, step = span
+    if type(size) is int and type(start) is int and type(end) is int:
+        return len(_positions(size, start, end, step)) if step else None
+    if step == 1 and type(start) is int and not start and type(end) is int and end >= _FAR:
+        return size
+    if step > 0:
+        count = _ascending(size, start, end)
+    else:
+        count = _descending(size, start, end) if step else None
+    return count if count is None or step == 1 else ceil_div(count, abs(step))
+
+
+def _is_negative(position: Dim) -> bool | None:
+    if type(position) is int:
+        return position < 0
+    low, high = bounds(position)
+    if low is not None and low >= 0:
+        return False
+    return True if high is not None and high < 0 else None
+
+
+def _is_far(position: Dim) -> bool:
+    return type(position) is int and abs(position) >= _FAR
+
+
+def _is_clamped(size: Dim, position: Dim) -> bool:
+    """Whether a position of unknown sign, where it is negative, lies before the axis or at its beginning.
+
+    With ``size - position <= 2``, a position of -1 or less plus the size is at most 0.
+    """
+    high = bounds(size - position)[1]
+    return high is not None and high <= 2
+
+
+def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
+    """Start and end are clamped to ``[0, size]``; as many as lie between, none when they are out of order."""
+    negative = _is_negative(end)
+    if negative:
+        # It may lie before the axis: the maximum with 0 below takes care of that.
+        last: Dim = 0 if _is_far(end) else size + end
+    elif negative is not None or _is_clamped(size, end):
+        last = size if _is_far(end) else dim_min(end, size)
+    else:
+        return None
+    negative = _is_negative(start)
+    if negative:
+        first = 0 if _is_far(start) else size + start
+        return dim_max(dim_min(last - first, last), 0)
+    if negative is None:
+        if is_nonnegative(-start - size):
+            return dim_max(last, 0)
+        if not _is_clamped(size, start):
+            return None
+        start = dim_max(start, 0)
+    # A start beyond the axis is beyond the end too, so there is no need to clamp it.
+    return 0 if _is_far(start) else dim_max(last - start, 0)
+
+
+def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
+    """Positions from the start down to the one after the end, which is -1 for an end before the axis."""
+    below, after = _is_negative(start), _is_negative(end)
+    if below is None or after is None:
+        return None
+    if below:
+        first: Dim = dim_min(size, 1 if _is_far(start) else dim_max(size + start + 1, 1))
+    else:
+        first = size if _is_far(start) else dim_min(start + 1, size)
+    if after:
+        stop: Dim = 0 if _is_far(end) else dim_max(size + end + 1, 0)
+    else:
+        stop = size if _is_far(end) else dim_min(end + 1, size)
+    return dim_max(first - stop, 0)

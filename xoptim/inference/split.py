@@ -1,0 +1,78 @@
+"""Split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim, ceil_div, exact_quotient, floor_div
+from xoptim.facts.info import Info
+from xoptim.inference.arguments import fresh_shape, integer, integers, normalized, vector
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import Values, dimension, valued
+
+
+@infers("Split")
+def split(ctx: NodeContext) -> Results:
+    """Sizes are an input since operator set 13, an attribute before; without them the parts are equal.
+
+    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and what is left to the last one.
+    """
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    count = ctx.num_outputs
+    if x.shape is None:
+        return (Info(x.dtype),) * count
+    rank = len(x.shape)
+    axis = normalized(integer(ctx, "axis", 0), rank)
+    if axis is None:
+        return tuple([Info(x.dtype, fresh_shape(ctx, rank)) for _ in range(count)])
+    sizes = _sizes(ctx, x.shape[axis], count)
+    head, tail = x.shape[:axis], x.shape[axis + 1 :]
+    if sizes is None or len(sizes) < count:
+        return tuple([Info(x.dtype, (*head, ctx.fresh(), *tail)) for _ in range(count)])
+    if x.data is None:
+        return tuple([Info(x.dtype, (*head, dimension(ctx, size), *tail)) for size in sizes[:count]])
+    pieces = _pieces(x.data, sizes)
+    return tuple([valued(x.dtype, (dimension(ctx, sizes[i]),), None if pieces is None else pieces[i]) for i in range(count)])
+
+
+def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
+    if ctx.opset < 13:
+        given: Sequence[Dim] | None = integers(ctx, "split")
+        absent = ctx.attribute("split") is None and ctx.input(1) is None
+    else:
+        given, absent = vector(ctx, 1), ctx.input(1) is None
+    if not absent or not count:
+        return given
+    if ctx.opset < 18:
+        return _equal_parts(total, count)
+    parts = integer(ctx, "num_outputs")
+    return _rounded_parts(total, parts) if parts is not None and 0 < parts <= 1 << 16 else None
+
+
+def _equal_parts(total: Dim, count: int) -> list[Dim] | None:
+    """A number that does not divide makes the model invalid."""
+    if type(total) is int and total % count:
+        return None
+    return [floor_div(total, count)] * count
+
+
+def _rounded_parts(total: Dim, count: int) -> list[Dim] | None:
+    exact = exact_quotient(total, count)
+    if exact is not None:
+        return [exact] * count
+    size = ceil_div(total, count)
+    last = total - size * (count - 1)
+    return None if type(last) is int and last < 0 else [size] * (count - 1) + [last]
+
+
+def _pieces(data: Values, sizes: Sequence[Dim]) -> list[Values] | None:
+    pieces: list[Values] = []
+    start = 0
+    for size in sizes:
+        if type(size) is not int or size < 0:
+            return None
+        pieces.append(data[start : start + size])
+        start += size
+    return pieces if start == len(data) else None

@@ -1,0 +1,86 @@
+"""Facts from and to ``onnx.TypeProto``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import TypeProto
+
+from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
+from xoptim.facts.info import UNKNOWN, Container, Info
+
+_OTHER: dict[str, Container] = {"map_type": "map", "sparse_tensor_type": "sparse", "opaque_type": "opaque"}
+
+
+def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, SymbolicDim] | None = None) -> Info:
+    """What a type says.
+
+    Args:
+        proto: the type, of any kind.
+        names: dimensions by ``dim_param``, for texts that stand for something else than a dimension of that name.
+
+    Returns:
+        A ``dim_param`` becomes the dimension of that name, a dimension without value or name a new anonymous one.
+    """
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        tensor = proto.tensor_type
+        if not tensor.HasField("shape"):
+            return Info(tensor.elem_type)
+        return Info(tensor.elem_type, tuple([_dim(dim, names) for dim in tensor.shape.dim]))
+    if kind == "sequence_type":
+        return Info(container="sequence", element=type_proto_to_info(proto.sequence_type.elem_type, names))
+    if kind == "optional_type":
+        return Info(container="optional", element=type_proto_to_info(proto.optional_type.elem_type, names))
+    if kind is None:
+        return UNKNOWN
+    return Info(container=_OTHER[kind], type_proto=proto.SerializeToString(deterministic=True))
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, SymbolicDim] | None) -> Dim:
+    kind = dim.WhichOneof("value")
+    if kind == "dim_value" and dim.dim_value >= 0:
+        return dim.dim_value
+    if kind != "dim_param" or not dim.dim_param:
+        return fresh()
+    known = names.get(dim.dim_param) if names else None
+    return named(dim.dim_param) if known is None else known
+
+
+def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) -> onnx.TypeProto:
+    """The type that says as much of the facts as a type can.
+
+    Args:
+        info: the facts; the values of ``data`` have no place in a type.
+        names: given, every symbolic dimension is written, under a text that is entered here, and reading the type back
+            with these names gives the same dimensions. Otherwise a dimension with an anonymous part is left blank.
+    """
+    if info.type_proto is not None:
+        other: onnx.TypeProto = TypeProto.FromString(info.type_proto)
+        return other
+    proto = TypeProto()
+    if info.container == "sequence":
+        proto.sequence_type.elem_type.CopyFrom(info_to_type_proto(info.element or UNKNOWN, names))
+    elif info.container == "optional":
+        proto.optional_type.elem_type.CopyFrom(info_to_type_proto(info.element or UNKNOWN, names))
+    elif info.dtype or info.shape is not None:
+        tensor = proto.tensor_type
+        tensor.elem_type = info.dtype
+        if info.shape is not None:
+            tensor.shape.SetInParent()
+            for dim in info.shape:
+                _write(tensor.shape.dim.add(), dim, names)
+    return proto
+
+
+def _write(proto: onnx.TensorShapeProto.Dimension, dim: Dim, names: dict[str, SymbolicDim] | None) -> None:
+    if type(dim) is int:
+        proto.dim_value = dim
+    elif isinstance(dim, SymbolicDim) and names is not None:
+        text = str(dim)
+        while names.setdefault(text, dim) is not dim:  # another dimension that reads the same
+            text += "'"
+        proto.dim_param = text
+    elif isinstance(dim, SymbolicDim) and not dim.is_anonymous:
+        proto.dim_param = str(dim)

@@ -1,0 +1,87 @@
+"""Operators that keep the shape of their first input: activations, elementary functions, predicates, normalizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, dim_max, is_nonnegative
+from xoptim.facts.info import Info
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import INTEGERS, valued
+
+
+def _itself(value: Dim) -> Dim:
+    return value
+
+
+def _magnitude(value: Dim) -> Dim | None:
+    return value if is_nonnegative(value) else -value if is_nonnegative(-value) else None
+
+
+def _sign(value: Dim) -> Dim | None:
+    if type(value) is int:
+        return (value > 0) - (value < 0)
+    return 1 if is_nonnegative(value - 1) else -1 if is_nonnegative(-value - 1) else None
+
+
+_RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
+    "Abs": _magnitude,
+    "Ceil": _itself,
+    "Floor": _itself,
+    "Neg": lambda value: -value,
+    "Relu": lambda value: dim_max(value, 0),
+    "Round": _itself,
+    "Sign": _sign,
+}
+
+
+@infers(
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh"),
+    *("CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "LeakyRelu"),
+    *("Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "ReverseSequence", "Round", "Selu", "Shrink"),
+    *("Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "SwiGLU", "Swish", "Tan", "Tanh"),
+    *("ThresholdedRelu", "Trilu"),
+)
+def unary(ctx: NodeContext) -> Results:
+    """Type and shape of the first input."""
+    inputs = ctx.inputs
+    x = inputs[0] if inputs else None
+    if x is None or x.data is None:
+        return (x,)
+    rule = _RULES.get(ctx.op_type)
+    if rule is None:
+        return (Info(x.dtype, x.shape),)
+    # The opposite of zero is a negative zero in floating point.
+    if ctx.op_type == "Neg" and x.dtype not in INTEGERS and 0 in x.data:
+        return (Info(x.dtype, x.shape),)
+    return (valued(x.dtype, x.shape, [rule(value) for value in x.data]),)
+
+
+@infers("Identity")
+def identity(ctx: NodeContext) -> Results:
+    """Everything that is known about the input, sequences and optionals included."""
+    return (ctx.input(0),)
+
+
+@infers("IsInf", "IsNaN", "Not")
+def predicate(ctx: NodeContext) -> Results:
+    """One truth value per element."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return (Info(TensorProto.BOOL),)
+    if x.data is not None and ctx.op_type == "Not":
+        return (valued(TensorProto.BOOL, x.shape, [1 - value for value in x.data]),)
+    return (x if x.dtype == TensorProto.BOOL and x.data is None else Info(TensorProto.BOOL, x.shape),)
+
+
+@infers("Dropout")
+def dropout(ctx: NodeContext) -> Results:
+    """The data and a mask, which is of type BOOL since operator set 10 and of the type of the data before."""
+    x = ctx.input(0)
+    if x is None:
+        return ()
+    result = x if x.data is None else Info(x.dtype, x.shape)
+    return (result, Info(TensorProto.BOOL if ctx.opset >= 10 else x.dtype, x.shape))

@@ -1,0 +1,114 @@
+"""Facts that hold for several values at once: branches, iterations, items of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim, SymbolicDim
+from xoptim.facts.info import UNKNOWN, Info, Shape
+from xoptim.inference.registry import NodeContext
+
+
+def common(ctx: NodeContext, a: Info | None, b: Info | None) -> Info:
+    """What is true of both values. A dimension survives only where the two are the same.
+
+    The operators that join values ask for one element type, so a type known on one side counts for both.
+    """
+    if a is b and a is not None:
+        return a
+    if a is None or b is None or a.container != b.container or a.type_proto != b.type_proto:
+        return UNKNOWN
+    if a.dtype and b.dtype and a.dtype != b.dtype:
+        return UNKNOWN
+    element = None if a.element is None or b.element is None else common(ctx, a.element, b.element)
+    data = a.data if a.data == b.data else None
+    return Info(a.dtype or b.dtype, _common_shape(ctx, a.shape, b.shape), data, a.container, element, a.type_proto)
+
+
+def _common_shape(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else ctx.fresh() for x, y in zip(a, b, strict=True))
+
+
+def common_to_all(ctx: NodeContext, infos: Sequence[Info | None]) -> Info:
+    """What is true of every one of the values, nothing when there are none."""
+    if not infos:
+        return UNKNOWN
+    result = infos[0] or UNKNOWN
+    for info in infos[1:]:
+        result = common(ctx, result, info)
+    return result
+
+
+def item_of(ctx: NodeContext, element: Info | None) -> Info:
+    """One item of a sequence: a dimension that may differ from item to item gets a new symbol."""
+    if element is None:
+        return UNKNOWN
+    shape = element.shape
+    if shape is not None:
+        shape = tuple(ctx.fresh() if isinstance(d, SymbolicDim) and d.is_anonymous else d for d in shape)
+    inner = None if element.element is None else item_of(ctx, element.element)
+    return Info(element.dtype, shape, None, element.container, inner, element.type_proto)
+
+
+class Invariant:
+    """Facts about the values that a loop carries, weakened until every iteration keeps them.
+
+    Attributes:
+        infos: what holds at the start of each iteration. Dimensions that change are symbols of this loop.
+    """
+
+    def __init__(self, ctx: NodeContext, initial: Sequence[Info | None]) -> None:
+        self._ctx = ctx
+        self._varying: set[Dim] = set()
+        self.infos: list[Info] = [info or UNKNOWN for info in initial]
+
+    def admit(self, after: Sequence[Info]) -> bool:
+        """Weaken to what also holds ``after`` an iteration; whether anything changed."""
+        before = self.infos
+        self.infos = [self._weaken(held, after[i] if i < len(after) else UNKNOWN) for i, held in enumerate(before)]
+        return any(a is not b for a, b in zip(before, self.infos, strict=True))
+
+    def forget(self, *, dtypes: bool) -> None:
+        """Give up the shapes of the values or, with ``dtypes``, everything."""
+        self.infos = [UNKNOWN if dtypes or info.container else Info(info.dtype) for info in self.infos]
+
+    def results(self) -> list[Info]:
+        """What holds after any number of iterations, none included."""
+        return [self._settled(info) for info in self.infos]
+
+    def _weaken(self, held: Info, new: Info) -> Info:
+        if held is new:
+            return held
+        if held.container != new.container or held.type_proto != new.type_proto:
+            return UNKNOWN
+        if held.dtype and new.dtype and held.dtype != new.dtype:
+            return UNKNOWN
+        shape = self._weaken_shape(held.shape, new.shape)
+        data = held.data if held.data == new.data else None
+        element = held.element
+        if element is not None:
+            element = self._weaken(element, new.element or UNKNOWN)
+        dtype = held.dtype or new.dtype
+        if shape is held.shape and data is held.data and element is held.element and dtype == held.dtype:
+            return held
+        return Info(dtype, shape, data, held.container, element, held.type_proto)
+
+    def _weaken_shape(self, held: Shape | None, new: Shape | None) -> Shape | None:
+        if held is None or new is None or len(held) != len(new):
+            return None
+        if all(a == b or a in self._varying for a, b in zip(held, new, strict=True)):
+            return held
+        return tuple(a if a == b or a in self._varying else self._symbol() for a, b in zip(held, new, strict=True))
+
+    def _symbol(self) -> Dim:
+        symbol = self._ctx.fresh()
+        self._varying.add(symbol)
+        return symbol
+
+    def _settled(self, info: Info) -> Info:
+        if info.shape is None or not any(d in self._varying for d in info.shape):
+            return info
+        shape = tuple(self._ctx.fresh() if d in self._varying else d for d in info.shape)
+        return Info(info.dtype, shape, info.data, info.container, info.element, info.type_proto)

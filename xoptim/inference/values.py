@@ -1,0 +1,105 @@
+"""Small known values that flow through operators: integers, numbers or symbolic, and what passes through other types.
+
+A Boolean is 0 or 1. A floating-point tensor carries values only while all of them are integers that its type represents
+exactly, with no zero of negative sign: then they are the very numbers that a runtime computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.registry import NodeContext
+
+DATA_LIMIT: Final = 64
+"""Largest number of elements that is followed."""
+
+INTEGERS: Final[frozenset[int]] = frozenset((TensorProto.INT64, TensorProto.INT32))
+_EXACT: Final[dict[int, tuple[int, int]]] = {
+    TensorProto.DOUBLE: (-(2**53), 2**53),
+    TensorProto.FLOAT: (-(2**24), 2**24),
+    TensorProto.FLOAT16: (-(2**11), 2**11),
+    TensorProto.BFLOAT16: (-(2**8), 2**8),
+    TensorProto.BOOL: (0, 1),
+}
+RANGES: Final[dict[int, tuple[int, int]]] = {
+    TensorProto.INT64: (-(2**63), 2**63 - 1),
+    TensorProto.INT32: (-(2**31), 2**31 - 1),
+    **_EXACT,
+}
+"""Integers that a type represents, itself and all between. Symbols are followed in integer types only."""
+
+Values = tuple[Dim, ...]
+
+
+def values(ctx: NodeContext, index: int) -> Values | None:
+    """Elements of an input of rank 0 or 1, numbers or symbols, when all are known."""
+    info = ctx.input(index)
+    if info is None or info.container:
+        return None
+    if info.data is not None:
+        return info.data
+    if info.dtype in INTEGERS:
+        return ctx.data(index)
+    if info.dtype not in _EXACT or info.shape is None or len(info.shape) > 1:
+        return None
+    size = info.shape[0] if info.shape else 1
+    array = ctx.constant(index) if type(size) is int and size <= DATA_LIMIT else None
+    return None if array is None else integral_values(array)
+
+
+def dimension(ctx: NodeContext, value: Dim | None) -> Dim:
+    """A value used as a size: a new symbol when it is unknown, or negative, which it is in no valid model."""
+    return ctx.fresh() if value is None or (type(value) is int and value < 0) else value
+
+
+def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
+    """Elements of an array as integers, ``None`` when one of them is no integer or a negative zero."""
+    if array.size > DATA_LIMIT or array.dtype.kind not in "iufbV":
+        return None
+    wide = array.ravel() if array.dtype.kind in "iub" else array.ravel().astype(np.float64)
+    if wide.dtype.kind == "f" and not bool(np.all((np.abs(wide) <= 2.0**53) & (wide == np.floor(wide)))):
+        return None
+    if wide.dtype.kind == "f" and bool(np.any(np.signbit(wide) & (wide == 0))):
+        return None
+    return tuple(int(value) for value in wide.tolist())
+
+
+def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -> Info:
+    """Facts about a result that may have known values.
+
+    The values are dropped when one is missing, when the type does not represent one, when they are too many, or when the
+    shape has no place for them.
+    """
+    if data is None or shape is None or len(shape) > 1 or len(data) > DATA_LIMIT or dtype not in RANGES:
+        return Info(dtype, shape)
+    if shape and type(shape[0]) is not int:
+        shape = (len(data),)
+    if len(data) != (shape[0] if shape else 1):
+        return Info(dtype, shape)
+    low, high = RANGES[dtype]
+    kept: list[Dim] = []
+    for value in data:
+        if value is None or (not low <= value <= high if type(value) is int else dtype not in INTEGERS):
+            return Info(dtype, shape)
+        kept.append(value)
+    return Info(dtype, shape, tuple(kept))
+
+
+def pairwise(rule: Callable[[Dim, Dim], Dim | None], a: Values | None, b: Values | None) -> list[Dim | None] | None:
+    """A binary rule applied element by element, one element broadcast to many."""
+    if a is None or b is None:
+        return None
+    if len(a) != len(b):
+        if len(a) == 1:
+            a = a * len(b)
+        elif len(b) == 1:
+            b = b * len(a)
+        else:
+            return None
+    return [rule(x, y) for x, y in zip(a, b, strict=True)]
