@@ -1,0 +1,48 @@
+"""A cast to the type that the tensor has already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class CastPattern(EasyPatternOptimization):
+    """Cast(x, to=type of x) → x
+
+    What: drops a cast that changes nothing.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the type of x is unknown or another one.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Any Cast."""
+        return g.op.Cast(x, to=g.capture("to"), attributes=ANY)
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Compare the types (1)."""
+        return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A cast from float to float."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }",
+                "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+            ),
+        )

@@ -1,0 +1,35 @@
+"""Or with its neutral element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class NeutralOrPattern(EasyPatternOptimization):
+    """x or false → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The literal stands for a constant of any form that does not change the shape (1)."""
+        return g.op.Or(x, False)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The other operand is the result."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A scalar constant."""
+        return (
+            Example(
+                "agraph (bool[a,b] x) => (bool[a,b] y) <bool[1] c = {0}> { t = Or(x, c) y = Not(t) }",
+                "agraph (bool[a,b] x) => (bool[a,b] y) { y = Not(x) }",
+            ),
+        )

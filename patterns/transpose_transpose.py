@@ -1,0 +1,43 @@
+"""Two transpositions in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class TransposeTransposePattern(EasyPatternOptimization):
+    """Transpose(Transpose(x)) → Transpose(x), or x when they cancel.
+
+    What: composes the two permutations.
+    Why: each Transpose copies the whole tensor.
+    Refuses when:
+    1. a permutation is not written and the rank is unknown, so that its default cannot be told.
+    """
+
+    interior = "keep"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Both permutations are captured (1)."""
+        return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, first: list[int], second: list[int]) -> str:
+        """Axis i of the result is axis ``second[i]`` in between, hence ``first[second[i]]`` of x."""
+        perm = [first[axis] for axis in second]
+        return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One pair that cancels, one that does not."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+            ),
+            Example(
+                "agraph (float[a,b,c] x) => (float[c,a,b] y) "
+                "{ t = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [1, 2, 0]> (t) }",
+                "agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Transpose <perm = [2, 0, 1]> (x) }",
+            ),
+        )

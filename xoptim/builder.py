@@ -1,0 +1,316 @@
+"""The public door: `optimize` and `GraphBuilder`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+
+from xoptim.facts.dims import Dim, fresh, named
+from xoptim.facts.errors import ModelError
+from xoptim.facts.info import Info, Shape
+from xoptim.graph.constants import constant_array, is_constant, store
+from xoptim.graph.export import export_model
+from xoptim.graph.graph import Graph
+from xoptim.graph.inline import inline_functions
+from xoptim.graph.load import infer_model, load_model
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import refresh
+from xoptim.graph.sources import Source
+from xoptim.match.create import OpBuilder, make_node
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.run import Optimizer
+
+AnyModel = TypeVar("AnyModel")
+_DEFAULT_OPSET = 21
+_DEFAULT_IR_VERSION = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizationReport:
+    """What an optimization did.
+
+    Attributes:
+        rows: statistics, one dictionary a row, for ``pandas.DataFrame``.
+        applied: how often each pattern was applied, by name.
+        nodes_before: number of nodes, subgraphs included.
+        nodes_after: the same afterwards.
+        exactness: the weakest guarantee of the patterns applied: ``exact``, ``rounding``, ``finite`` or ``approximate``.
+    """
+
+    rows: list[dict[str, Any]]
+    applied: dict[str, int]
+    nodes_before: int
+    nodes_after: int
+    exactness: str
+
+
+def optimize(
+    model: AnyModel,
+    options: OptimizationOptions | None = None,
+    *,
+    inline: bool = False,
+    report: Callable[[OptimizationReport], object] | None = None,
+    **changes: Any,
+) -> AnyModel:
+    """Optimize a model and return one of the same kind. The model given is not modified.
+
+    Args:
+        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes the new model over), or
+            a path, which gives a ``ModelProto``.
+        options: what to do.
+        inline: replace calls of local functions by their bodies first.
+        report: called with an `OptimizationReport`.
+        **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
+
+    Returns:
+        The optimized model. From a path, external weights that no rewrite needed still refer to their file.
+
+    Raises:
+        ModelError: when the model cannot be read.
+        UnknownPatternError: when a pattern name is not known.
+    """
+    source = Source(model)
+    chosen = replace(options or OptimizationOptions(), **changes)
+    builder = GraphBuilder(source, optimization_options=chosen, inline=inline)
+    builder.optimize()
+    if report is not None:
+        report(builder.report())
+    result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
+    return result
+
+
+class GraphBuilder:
+    """A model with shapes and types, to build or to optimize.
+
+    Args:
+        model: a model as for `optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version of
+            the standard operator set or a dictionary of versions by domain.
+        infer_shapes_options: whether to find shapes and types of a model that is given.
+        optimization_options: what `optimize` does.
+        verbose: see `OptimizationOptions.verbose`.
+        ir_version: version of the file format of a new model.
+        inline: replace calls of local functions by their bodies.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        infer_shapes_options: bool = True,
+        optimization_options: OptimizationOptions | None = None,
+        verbose: int = 0,
+        ir_version: int | None = None,
+        inline: bool = False,
+    ) -> None:
+        options = optimization_options or OptimizationOptions()
+        self.optimization_options = replace(options, verbose=verbose) if verbose else options
+        self._optimizer: Optimizer | None = None
+        self._created: list[Node] = []
+        if isinstance(model, (int, dict)):
+            opsets = {"": model} if isinstance(model, int) else dict(model)
+            self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
+        else:
+            source = model if isinstance(model, Source) else Source(_as_model(model))
+            proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
+            self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
+        self._nodes_before = self._count()
+        self.op = OpBuilder(self.graph, self._created, self._append)
+
+    # ---------------------------------------------------------------- reading
+
+    @property
+    def graph(self) -> Graph:
+        """The main graph."""
+        return self.model.graph
+
+    @property
+    def main_opset(self) -> int:
+        """Version of the standard operator set."""
+        return self.model.opsets.get("", 0)
+
+    @property
+    def opsets(self) -> dict[str, int]:
+        """Versions of all imported operator sets, by domain."""
+        return dict(self.model.opsets)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of the main graph, in order."""
+        return list(self.graph.nodes)
+
+    @property
+    def input_names(self) -> list[str]:
+        """Inputs of the main graph."""
+        return list(self.graph.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Outputs of the main graph."""
+        return list(self.graph.outputs)
+
+    def has_type(self, name: str) -> bool:
+        """Whether the element type of a result is known."""
+        return self.graph.info_of(name).dtype != 0
+
+    def get_type(self, name: str) -> int:
+        """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
+        dtype = self.graph.info_of(name).dtype
+        if not dtype:
+            raise LookupError(f"the type of {name!r} is unknown")
+        return dtype
+
+    def has_shape(self, name: str) -> bool:
+        """Whether the rank of a result is known, and so each axis as a number or a symbol."""
+        return self.graph.info_of(name).shape is not None
+
+    def get_shape(self, name: str) -> Shape:
+        """Shape of a result; fails when unknown."""
+        shape = self.graph.info_of(name).shape
+        if shape is None:
+            raise LookupError(f"the shape of {name!r} is unknown")
+        return shape
+
+    def has_rank(self, name: str) -> bool:
+        """Whether the rank of a result is known."""
+        return self.has_shape(name)
+
+    def get_rank(self, name: str) -> int:
+        """Rank of a result; fails when unknown."""
+        return len(self.get_shape(name))
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a result is the same at every run."""
+        return is_constant(self.graph, name)
+
+    def get_constant(self, name: str) -> np.ndarray | None:
+        """Value of a constant, ``None`` for what is not constant. Do not modify it."""
+        return constant_array(self.graph, name)
+
+    # ---------------------------------------------------------------- building
+
+    def make_tensor_input(self, name: str, dtype: int, shape: Sequence[int | str | None] | None = None) -> str:
+        """Add an input.
+
+        Args:
+            name: its name.
+            dtype: element type, a value of ``TensorProto.DataType``.
+            shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
+        """
+        self._check_new(name)
+        self.graph.declare_input(name, Info(dtype, None if shape is None else tuple(map(_dim, shape))))
+        return name
+
+    def make_tensor_output(
+        self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
+    ) -> None:
+        """Declare existing results as outputs; type and shape complete what is known about them."""
+        for each in [name] if isinstance(name, str) else name:
+            if not self.graph.defines(each):
+                raise ModelError(f"output {each!r} is not produced by any node")
+            info = self.graph.info_of(each)
+            declared = info.shape if shape is None or info.shape is not None else tuple(map(_dim, shape))
+            self.graph.infos[each] = Info(
+                info.dtype or dtype, declared, info.data, info.container, info.element, info.type_proto
+            )
+            self.graph.declare_output(each)
+
+    def make_initializer(self, name: str, value: Any) -> str:
+        """Store a constant; returns its name, which differs from ``name`` when that is taken."""
+        return store(self.graph, name or "constant", np.asarray(value))
+
+    def make_node(
+        self,
+        op_type: str,
+        inputs: Sequence[str] | str,
+        outputs: Sequence[str] | str | int = 1,
+        domain: str = "",
+        name: str = "",
+        **attributes: Any,
+    ) -> str | tuple[str, ...]:
+        """Add a node; returns the name of its result, or a tuple when there are several."""
+        node = make_node(
+            self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
+        )
+        self._append(node)
+        return node.output[0] if len(node.output) == 1 else node.output
+
+    def _append(self, node: Node) -> None:
+        for name in node.input:
+            if name and not self.graph.defines(name):
+                raise ModelError(f"{node.op_type} reads {name!r}, which nothing defines")
+        self.graph.insert(node, self.graph.nodes.last)
+        refresh(self.graph, [node])
+
+    def _check_new(self, name: str) -> None:
+        if self.graph.defines(name):
+            raise ModelError(f"{name!r} is already defined")
+
+    # ---------------------------------------------------------------- optimizing
+
+    def optimize(self, max_iter: int = -1, remove_identity: bool = True) -> list[dict[str, Any]]:
+        """Optimize in place.
+
+        Args:
+            max_iter: most rounds; -1 for what the options say.
+            remove_identity: remove Identity nodes.
+
+        Returns:
+            Statistics, one dictionary a row, for ``pandas.DataFrame``.
+        """
+        options = self.optimization_options
+        options = replace(
+            options,
+            max_iter=max_iter if max_iter >= 0 else options.max_iter,
+            remove_identity=remove_identity and options.remove_identity,
+        )
+        self._optimizer = Optimizer(self.model, options)
+        return self._optimizer.run()
+
+    def report(self) -> OptimizationReport:
+        """What the last optimization did."""
+        optimizer = self._optimizer
+        counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
+        grades = ("exact", "rounding", "finite", "approximate")
+        used = [p.exactness for p in optimizer.patterns if p.name() in counts] if optimizer is not None else []
+        weakest = max(used, key=grades.index, default="exact")
+        rows = optimizer.statistics.rows if optimizer is not None else []
+        return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest)
+
+    def infer_shapes(self) -> None:
+        """Find shapes and types again."""
+        infer_model(self.model)
+
+    def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
+        """The model as a protobuf that shares nothing with the one that was given.
+
+        Args:
+            optimize: optimize first.
+        """
+        if optimize:
+            self.optimize()
+        return export_model(self.model)
+
+    def _count(self) -> int:
+        return sum(len(graph.nodes) for graph in self.model.graphs())
+
+
+def _dim(value: int | str | None) -> Dim:
+    if value is None:
+        return fresh()
+    return named(value) if isinstance(value, str) else value
+
+
+def _as_model(model: Any) -> Any:
+    """A model around a graph or a function that is given alone."""
+    if isinstance(model, onnx.GraphProto):
+        return onnx.helper.make_model(model, ir_version=_DEFAULT_IR_VERSION)
+    if isinstance(model, onnx.FunctionProto):
+        inputs, outputs = ([onnx.ValueInfoProto(name=name) for name in names] for names in (model.input, model.output))
+        graph = onnx.helper.make_graph(list(model.node), model.name, inputs, outputs)
+        return onnx.helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=_DEFAULT_IR_VERSION)
+    return model

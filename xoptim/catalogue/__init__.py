@@ -1,0 +1,1 @@
+"""Fourth floor: which patterns there are, and which of them run."""

@@ -1,0 +1,52 @@
+"""Find the patterns that are installed: the built-in catalogue and the packs of third parties, all by entry point."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+from functools import cache
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from xoptim.match.easy import EasyPatternOptimization
+from xoptim.match.pattern import PatternOptimization
+
+logger = logging.getLogger("xoptim")
+GROUP = "xoptim.patterns"
+_BASES = (PatternOptimization, EasyPatternOptimization)
+
+
+@cache
+def installed_patterns() -> dict[str, type[PatternOptimization]]:
+    """All patterns by name, in alphabetical order. A pack that cannot be imported is skipped with a warning."""
+    found: dict[str, type[PatternOptimization]] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
+        try:
+            module = entry.load()
+            for cls in patterns_of(module):
+                if found.setdefault(cls.name(), cls) is not cls:
+                    logger.warning("pattern %s of pack %r hides behind another of that name", cls.name(), entry.name)
+        except Exception as error:  # a broken third-party pack must not break the optimizer
+            if entry.value == GROUP:
+                raise
+            logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
+    return dict(sorted(found.items()))
+
+
+def patterns_of(module: ModuleType) -> list[type[PatternOptimization]]:
+    """The patterns defined in a module, or in all modules of a package."""
+    modules = [module]
+    if hasattr(module, "__path__"):
+        found = pkgutil.walk_packages(module.__path__, f"{module.__name__}.")
+        modules.extend(importlib.import_module(info.name) for info in found)
+    return [
+        value
+        for each in modules
+        for value in vars(each).values()
+        if isinstance(value, type)
+        and issubclass(value, PatternOptimization)
+        and value not in _BASES
+        and value.__module__ == each.__name__
+        and not value.__name__.startswith("_")
+    ]

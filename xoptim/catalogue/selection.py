@@ -1,0 +1,112 @@
+"""Which patterns run: ``"default+onnxruntime-Gelu"``, lists of names, classes and instances."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from xoptim.catalogue.discovery import installed_patterns
+from xoptim.facts.errors import UnknownPatternError
+from xoptim.match.pattern import PHASES, PatternOptimization
+
+Pattern: TypeAlias = PatternOptimization
+Selection: TypeAlias = "str | Sequence[str | Pattern | type[Pattern]] | None"
+
+_SAFE = ("exact", "rounding")
+
+
+def _is_default(cls: type[Pattern]) -> bool:
+    return cls.exactness in _SAFE and not {"onnxruntime", "extra"} & set(cls.tags) and cls.status != "deprecated"
+
+
+PRESETS: dict[str, Callable[[type[Pattern]], bool]] = {
+    "default": _is_default,
+    "onnxruntime": lambda cls: "onnxruntime" in cls.tags and cls.exactness in _SAFE,
+    "finite": lambda cls: cls.exactness == "finite",
+    "approximate": lambda cls: cls.exactness == "approximate",
+    "all": lambda cls: True,
+}
+"""Named selections. ``default`` makes standard operators only; ``onnxruntime`` adds what only that runtime has."""
+
+
+def select(selection: Selection, drop: Iterable[str] = ()) -> list[Pattern]:
+    """The patterns of a selection, in the order in which they are tried: phase, priority, name.
+
+    Args:
+        selection: ``None`` for none; a text of presets, tags and names, with or without the suffix ``Pattern``, joined by
+            ``+`` or ``,`` (add) and ``-`` (take away); or a sequence of such texts, of classes and of instances.
+        drop: names to leave out in any case.
+
+    Raises:
+        UnknownPatternError: when a word is none of these; the message suggests the nearest one.
+    """
+    chosen: dict[str, Pattern] = {}
+    if selection is None:
+        return []
+    for item in [selection] if isinstance(selection, str) else selection:
+        if isinstance(item, Pattern):
+            chosen[item.name()] = item
+        elif isinstance(item, type):
+            chosen[item.name()] = item()
+        else:
+            _apply_text(item, chosen)
+    known = set(chosen) | set(installed_patterns())
+    for word in drop:
+        name = word.strip().removesuffix("Pattern")
+        if name not in known:
+            raise UnknownPatternError(_unknown(word, known))
+        chosen.pop(name, None)
+    return sorted(chosen.values(), key=lambda p: (PHASES.index(p.phase), p.priority, p.name()))
+
+
+def _apply_text(text: str, chosen: dict[str, Pattern]) -> None:
+    sign = "+"
+    for token in re.split(r"([+,-])", text.replace(" ", "")):
+        if token in ("+", ",", "-"):
+            sign = "-" if token == "-" else "+"
+        elif token:
+            for cls in resolve(token):
+                if sign == "-":
+                    chosen.pop(cls.name(), None)
+                else:
+                    chosen.setdefault(cls.name(), cls())
+
+
+def resolve(word: str) -> list[type[Pattern]]:
+    """The patterns that a preset, a tag or a name stands for.
+
+    Raises:
+        UnknownPatternError: when it is none of these.
+    """
+    patterns = installed_patterns()
+    if word in PRESETS:
+        return [cls for cls in patterns.values() if PRESETS[word](cls)]
+    name = word.removesuffix("Pattern")
+    if name in patterns:
+        return [patterns[name]]
+    tagged = [cls for cls in patterns.values() if word in cls.tags]
+    if not tagged:
+        raise UnknownPatternError(_unknown(word, patterns))
+    return tagged
+
+
+def check_names(words: Iterable[str], extra: Iterable[str] = ()) -> None:
+    """Make sure that each word is the name of an installed pattern or one of ``extra``.
+
+    Raises:
+        UnknownPatternError: when one is not.
+    """
+    known = {*installed_patterns(), *extra}
+    for word in words:
+        if word.removesuffix("Pattern") not in known:
+            raise UnknownPatternError(_unknown(word, known))
+
+
+def _unknown(word: str, known: Iterable[str]) -> str:
+    names = sorted({*known, *PRESETS, *(tag for cls in installed_patterns().values() for tag in cls.tags)})
+    lower = {name.lower(): name for name in reversed(names)}
+    near = difflib.get_close_matches(word.removesuffix("Pattern").lower(), list(lower), n=1, cutoff=0.5)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else "; `xopt list` shows all names"
+    return f"unknown pattern {word!r}{hint}"

@@ -1,0 +1,97 @@
+"""Which results are constant, and their values on demand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xoptim.facts.info import Info
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.inference.evaluate import NUMPY_KERNELS, evaluate_with_onnxruntime
+
+
+class EvaluationView:
+    """A node as the numpy kernels see it."""
+
+    __slots__ = ("domain", "node", "num_outputs", "op_type", "opset")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.op_type = node.op_type
+        self.domain = node.domain
+        self.opset = node.opset
+        self.num_outputs = len(node.output)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute as written, ``default`` when absent."""
+        value = self.node.attribute.get(name)
+        return default if value is None else value
+
+
+def known_value(info: Info) -> np.ndarray | None:
+    """The value of an integer tensor whose elements all follow from shapes, else ``None``."""
+    data = info.data
+    if data is None or info.shape is None or not all(type(d) is int for d in data):
+        return None
+    dtype = {6: np.int32, 7: np.int64}.get(info.dtype)
+    return None if dtype is None else np.array(data, dtype=dtype).reshape([len(data)] if info.shape else [])
+
+
+def is_constant(graph: Graph, name: str) -> bool:
+    """Whether a result is the same at every run: stored, computed from such results only, or known from shapes alone."""
+    if graph.tensor(name) is not None:
+        return True
+    scope = graph.scope(name)
+    return scope is not None and (name in scope.computed_constants or known_value(scope.info_of(name)) is not None)
+
+
+def constant_array(graph: Graph, name: str) -> np.ndarray | None:
+    """The value of a constant result, computed when it is not stored; ``None`` when that is not possible."""
+    tensor = graph.tensor(name)
+    if tensor is not None:
+        return tensor.numpy()
+    scope = graph.scope(name)
+    if scope is None or not is_constant(graph, name):
+        return None
+    value = known_value(scope.info_of(name))
+    if value is not None:
+        return value
+    node = scope.producer(name)
+    if node is None:
+        return None
+    known = scope.evaluated
+    if name not in known:
+        inputs = [constant_array(scope, i) if i else None for i in node.input]
+        complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
+        found = evaluate(node, inputs) if complete else None
+        # Failures are remembered too, else a region that cannot be computed would be walked again and again.
+        known.update(zip(node.output, found or [None] * len(node.output), strict=False))
+    return known[name]
+
+
+def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
+    """The results of one node: by numpy where that is exact, else by onnxruntime; ``None`` when it cannot be run."""
+    kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
+    if kernel is not None:
+        results = kernel(EvaluationView(node), inputs)
+        if results is not None:
+            return results
+    assert node.graph is not None
+    model = node.graph.model
+    feeds = {name: value for name, value in zip(node.input, inputs, strict=True) if name and value is not None}
+    outputs = [name for name in node.output if name]
+    region = evaluate_with_onnxruntime([node.to_proto()], feeds, outputs, node.graph.opsets, model.ir_version)
+    if region.values is None:
+        return None
+    empty = np.empty(0)
+    return [region.values[name] if name else empty for name in node.output]
+
+
+def store(graph: Graph, hint: str, array: np.ndarray) -> str:
+    """Add a constant under a new name."""
+    name = graph.model.names.fresh(hint)
+    graph.add_initializer(name, Tensor.from_array(array))
+    return name

@@ -1,0 +1,119 @@
+"""A node of a graph as the shape formulas see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, SymbolicDim, fresh
+from xoptim.facts.info import Info
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
+READ_LIMIT = 1 << 16
+"""Constants of more bytes than this are not read for the sake of shapes."""
+EXTERNAL_READ_LIMIT = 1 << 12
+"""The same for constants in external files."""
+DATA_LIMIT = 64
+"""Number of elements up to which the values of an integer vector are followed."""
+
+InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
+
+
+class GraphNodeContext:
+    """Implements `xoptim.inference.registry.NodeContext`; made once a node."""
+
+    __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs", "node", "opset")
+
+    def __init__(self, graph: Graph, node: Node, infer_body: InferBody) -> None:
+        self.graph = graph
+        self.node = node
+        self.opset = graph.opsets.get(node.domain, 0)
+        infos = graph.infos
+        inputs: list[Info | None] = []
+        for name in node.input:
+            info = infos.get(name)
+            inputs.append(info if info is not None else (graph.info_of(name) if name else None))
+        self.inputs: Sequence[Info | None] = inputs
+        self._names = node.input
+        self._infer_body = infer_body
+        self._seen_bodies: set[str] | None = None
+
+    @property
+    def op_type(self) -> str:
+        """Operator."""
+        return self.node.op_type
+
+    @property
+    def domain(self) -> str:
+        """Domain of the operator."""
+        return self.node.domain
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs written on the node, those left out in the middle included."""
+        return len(self.node.output)
+
+    def input(self, index: int) -> Info | None:
+        """Facts about an input, ``None`` when absent."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute as written, ``default`` when absent."""
+        value = self.node.attribute.get(name)
+        return default if value is None else value
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Value of a constant input, ``None`` when it is not constant or too large to be read for its shape."""
+        if index >= len(self._names) or not self._names[index]:
+            return None
+        tensor = self.graph.tensor(self._names[index])
+        if tensor is None or tensor.nbytes > (EXTERNAL_READ_LIMIT if tensor.is_external else READ_LIMIT):
+            return None
+        return tensor.numpy()
+
+    def data(self, index: int) -> tuple[Dim, ...] | None:
+        """Elements of an integer input of rank 0 or 1."""
+        info = self.input(index)
+        if info is None or info.data is not None:
+            return None if info is None else info.data
+        if info.dtype not in _INTEGERS or info.shape is None or len(info.shape) > 1:
+            return None
+        tensor = self.graph.tensor(self._names[index])
+        if tensor is None or tensor.size > DATA_LIMIT:
+            return None
+        return tuple(tensor.numpy().ravel().tolist())
+
+    def ints(self, index: int) -> list[int] | None:
+        """Elements of an integer input when all are known numbers."""
+        data = self.data(index)
+        if data is not None:
+            numbers = [d for d in data if type(d) is int]
+            return numbers if len(numbers) == len(data) else None
+        value = self.constant(index)
+        if value is None or value.dtype.kind not in "iu":
+            return None
+        return [int(v) for v in value.ravel()]
+
+    def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
+        """A new anonymous symbol."""
+        return fresh(nonnegative=nonnegative)
+
+    def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
+        """Facts about the outputs of a subgraph, empty when there is no such subgraph."""
+        body = self.node.bodies.get(name)
+        if body is None:
+            return []
+        if self._seen_bodies is None:
+            self._seen_bodies = set()
+        self._seen_bodies.add(name)
+        return self._infer_body(body, inputs)
+
+    def unseen_bodies(self) -> Mapping[str, Graph]:
+        """Subgraphs that no formula asked about."""
+        seen = self._seen_bodies or ()
+        return {name: body for name, body in self.node.bodies.items() if name not in seen}

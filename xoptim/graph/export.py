@@ -1,0 +1,142 @@
+"""From a `Model` back to protobufs."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+
+from xoptim.facts.info import Info
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import collection_paused
+from xoptim.graph.model import Function, Model
+from xoptim.inference.types import info_to_type_proto
+
+_REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name"))
+
+
+def export_model(model: Model) -> ModelProto:
+    """A protobuf of the whole model. It shares nothing with the one the model came from."""
+    with collection_paused():
+        proto = ModelProto()
+        proto.CopyFrom(model.shell)
+        if model.graph.opsets and not proto.opset_import:
+            for domain, version in model.graph.opsets.items():
+                proto.opset_import.add(domain=domain, version=version)
+        _add_missing_domains(model, proto)
+        export_graph(model.graph, proto.graph)
+        for function in model.functions:
+            _export_function(function, proto.functions.add())
+    return proto
+
+
+def _add_missing_domains(model: Model, proto: ModelProto) -> None:
+    """Import the operator sets that rewrites have brought in."""
+    present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
+    for domain, version in model.opsets.items():
+        if domain not in present:
+            proto.opset_import.add(domain=domain, version=version)
+
+
+def export_graph(graph: Graph, proto: GraphProto) -> None:
+    """Write a graph into an empty protobuf."""
+    source = graph.source
+    if source is not None:
+        for field, value in source.ListFields():
+            if field.name in _REBUILT:
+                continue
+            if isinstance(value, (str, int)):
+                setattr(proto, field.name, value)
+            else:
+                getattr(proto, field.name).extend(value)
+    proto.name = graph.name or "graph"
+    proto.node.extend(export_nodes(graph))
+    proto.initializer.extend(tensor.to_proto(name) for name, tensor in graph.initializers.items())
+    _export_values(graph, proto)
+
+
+def _export_values(graph: Graph, proto: GraphProto) -> None:
+    source = graph.source
+    given_inputs = {v.name: v for v in source.input} if source is not None else {}
+    given_outputs = {v.name: v for v in source.output} if source is not None else {}
+    for name in input_names(graph):
+        proto.input.append(given_inputs.get(name) or value_info(name, graph.info_of(name)))
+    for name in graph.outputs:
+        proto.output.append(given_outputs.get(name) or value_info(name, graph.info_of(name)))
+    if source is not None:
+        defines, is_output = graph.defines, graph.is_output
+        proto.value_info.extend(v for v in source.value_info if defines(v.name) and not is_output(v.name))
+        proto.quantization_annotation.extend(a for a in source.quantization_annotation if defines(a.tensor_name))
+
+
+def input_names(graph: Graph) -> list[str]:
+    """Inputs of a graph as they are written.
+
+    Before version 4 of the format every initializer must be listed as an input too, so there the list follows the
+    initializers; the inputs that a caller has to give keep their order.
+    """
+    if graph.model.ir_version >= 4:
+        return graph.inputs
+    source = graph.source
+    stored = {t.name for t in source.initializer} if source is not None else set()
+    kept = [name for name in graph.inputs if name not in stored or name in graph.initializers]
+    listed = set(kept)
+    return kept + [name for name in graph.initializers if name not in listed]
+
+
+def value_info(name: str, info: Info) -> ValueInfoProto:
+    """The declaration of a result from what is known about it."""
+    proto = ValueInfoProto(name=name)
+    type_proto = info_to_type_proto(info)
+    if type_proto is not None:
+        proto.type.CopyFrom(type_proto)
+    elif info.type_proto is not None:
+        proto.type.CopyFrom(TypeProto.FromString(info.type_proto))
+    return proto
+
+
+def export_nodes(graph: Graph) -> list[NodeProto]:
+    """The nodes of a graph. Those that nothing touched are the very objects they came from: copy, do not modify."""
+    protos: list[NodeProto] = []
+    for node in graph.nodes:
+        proto = node.untouched_proto
+        if (
+            proto is None
+            or node.bodies
+            or node.metadata
+            or node.input != tuple(proto.input)
+            or node.output != tuple(proto.output)
+        ):
+            proto = node.to_proto()
+            for name, body in node.bodies.items():
+                _export_body(proto, name, body)
+        protos.append(proto)
+    return protos
+
+
+def _export_body(proto: NodeProto, name: str, body: Graph) -> None:
+    for attribute in proto.attribute:
+        if attribute.name == name:
+            attribute.ClearField("g")
+            break
+    else:
+        attribute = proto.attribute.add(name=name, type=AttributeProto.GRAPH)
+    export_graph(body, attribute.g)
+
+
+def _export_function(function: Function, proto: onnx.FunctionProto) -> None:
+    proto.CopyFrom(function.proto)
+    del proto.node[:]
+    body = function.body
+    for name, tensor in body.initializers.items():
+        constant = proto.node.add(op_type="Constant", output=[name])
+        attribute = constant.attribute.add(name="value", type=AttributeProto.TENSOR)
+        attribute.t.CopyFrom(tensor.to_proto(name))
+    proto.node.extend(export_nodes(body))
+    if proto.value_info:
+        kept = [v for v in proto.value_info if body.defines(v.name)]
+        del proto.value_info[:]
+        proto.value_info.extend(kept)
+    present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
+    for domain, version in body.opsets.items():
+        if domain not in present:
+            proto.opset_import.add(domain=domain, version=version)

@@ -1,0 +1,380 @@
+"""A graph: nodes in order, who produces and who reads each result, and the verbs that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import onnx
+
+from xoptim.facts.errors import ModelError, RewriteError
+from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.schema import is_deterministic
+from xoptim.graph.node import Node
+from xoptim.graph.order import OrderedNodes
+from xoptim.graph.tensors import Tensor
+
+if TYPE_CHECKING:
+    from xoptim.graph.model import Model
+
+_NOBODY: dict[Node, int] = {}
+
+
+class Listener(Protocol):
+    """Told of each change, after it happened."""
+
+    def inserted(self, node: Node) -> None:
+        """A node was added."""
+
+    def removed(self, node: Node) -> None:
+        """A node was taken out; its ``graph`` is already ``None``."""
+
+    def touched(self, node: Node) -> None:
+        """The inputs of a node, or the readers of its results, are others now."""
+
+
+class Graph:
+    """The main graph, the body of a function, or a subgraph.
+
+    A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that reads it is recorded
+    there as a *capture*. Everything is kept up to date by the verbs (`insert`, `remove`, `rename`, `add_initializer`,
+    `set_input`); nothing is ever rebuilt.
+    """
+
+    def __init__(self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None) -> None:
+        self.model = model
+        self.name = name
+        self.parent = parent
+        self.owner = owner
+        self.opsets: dict[str, int] = model.opsets if parent is None else parent.opsets
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+        self.initializers: dict[str, Tensor] = {}
+        self.overridable: set[str] = set()
+        """Initializers that are inputs too: a caller may give another value, so they are not constants."""
+        self.pinned: set[str] = set()
+        """Names that something outside the nodes refers to (training info, outputs of a subgraph): never renamed or removed."""
+        self.source: onnx.GraphProto | None = None
+        """The protobuf this graph came from: what the nodes do not say (value infos, annotations) is copied from it."""
+        self.declared_inputs: dict[str, Info] = {}
+        """What the model itself says about the inputs."""
+        self.nodes = OrderedNodes()
+        self.infos: dict[str, Info] = {}
+        self.computed_constants: set[str] = set()
+        """Results of nodes that read constants only."""
+        self.evaluated: dict[str, np.ndarray | None] = {}
+        """Values of such results that were asked for, ``None`` for those that could not be computed."""
+        self._input_names: set[str] = set()
+        self._output_names: set[str] = set()
+        self._producers: dict[str, Node] = {}
+        self._uses: dict[str, dict[Node, int]] = {}
+        self._captures: dict[str, dict[Node, int]] = {}
+        self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
+        self._idle: list[Node] = []
+
+    # ---------------------------------------------------------------- questions
+
+    def producer(self, name: str) -> Node | None:
+        """The node of this graph that computes a result."""
+        return self._producers.get(name)
+
+    def consumers(self, name: str) -> list[Node]:
+        """The nodes of this graph that read a result, each once."""
+        return list(self._uses.get(name, _NOBODY))
+
+    def captures(self, name: str) -> list[Node]:
+        """The nodes of subgraphs that read a result of this graph."""
+        return list(self._captures.get(name, _NOBODY))
+
+    def use_count(self, name: str) -> int:
+        """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
+        uses = self._uses.get(name)
+        return 0 if not uses else sum(uses.values())
+
+    def is_output(self, name: str) -> bool:
+        """Whether a result is an output of this graph."""
+        return name in self._output_names
+
+    def is_input(self, name: str) -> bool:
+        """Whether a result is an input of this graph."""
+        return name in self._input_names
+
+    def is_captured(self, name: str) -> bool:
+        """Whether a subgraph reads this result, or something else outside the nodes refers to it."""
+        return name in self._captures or name in self.pinned
+
+    def is_needed(self, name: str) -> bool:
+        """Whether anything at all reads this result."""
+        return name in self._uses or name in self._output_names or name in self._captures or name in self.pinned
+
+    def defines(self, name: str) -> bool:
+        """Whether a result is computed, given or stored in this graph itself."""
+        return name in self._producers or name in self._input_names or name in self.initializers
+
+    def scope(self, name: str) -> Graph | None:
+        """The graph, this one or an enclosing one, that defines a name."""
+        graph: Graph | None = self
+        while graph is not None and not graph.defines(name):
+            graph = graph.parent
+        return graph
+
+    def of_type(self, op_type: str, domain: str = "") -> list[Node]:
+        """All nodes with this operator."""
+        return list(self._by_type.get((domain, op_type), ()))
+
+    @property
+    def types(self) -> Mapping[tuple[str, str], Mapping[Node, None]]:
+        """Nodes by ``(domain, op_type)``, kept up to date."""
+        return self._by_type
+
+    def tensor(self, name: str) -> Tensor | None:
+        """The stored value of a constant: an initializer that no caller can override, or the value of a Constant node."""
+        graph: Graph | None = self
+        while graph is not None:
+            tensor = graph.initializers.get(name)
+            if tensor is not None:
+                return None if name in graph.overridable else tensor
+            node = graph._producers.get(name)
+            if node is not None:
+                return constant_value(node) if node.op_type == "Constant" and not node.domain else None
+            if name in graph._input_names:
+                return None
+            graph = graph.parent
+        return None
+
+    def info_of(self, name: str) -> Info:
+        """What is known about a result, `UNKNOWN` when nothing is."""
+        graph: Graph | None = self
+        while graph is not None:
+            info = graph.infos.get(name)
+            if info is not None:
+                return info
+            if graph.parent is None or graph.defines(name):
+                break
+            graph = graph.parent
+        return UNKNOWN
+
+    def has_constant_inputs(self, node: Node) -> bool:
+        """Whether the results of a node depend on constants only, so that they can be computed ahead of time."""
+        found = False
+        for name in node.input:
+            if name:
+                if name not in self.computed_constants and self.tensor(name) is None:
+                    return False
+                found = True
+        return found and can_fold(node)
+
+    def all_graphs(self) -> Iterator[Graph]:
+        """This graph and the subgraphs of its nodes, at any depth, outer ones first."""
+        yield self
+        for node in list(self.nodes):
+            for body in node.bodies.values():
+                yield from body.all_graphs()
+
+    # ---------------------------------------------------------------- declarations, while loading or building
+
+    def declare_input(self, name: str, info: Info = UNKNOWN) -> None:
+        """Add an input."""
+        self.inputs.append(name)
+        self.declare_given(name, info)
+
+    def declare_given(self, name: str, info: Info) -> None:
+        """Add a result that no node computes and no handle stores (inputs, sparse initializers)."""
+        self._input_names.add(name)
+        self.infos[name] = self.declared_inputs[name] = info
+        self.model.names.used.add(name)
+
+    def declare_output(self, name: str) -> None:
+        """Add an output, the name of an existing result."""
+        self.outputs.append(name)
+        self._output_names.add(name)
+        if self.parent is not None and not self.defines(name):
+            scope = self.parent.scope(name)
+            if scope is not None:
+                scope.pinned.add(name)
+
+    # ---------------------------------------------------------------- verbs
+
+    def add_initializer(self, name: str, tensor: Tensor) -> None:
+        """Store a constant under a name that nothing defines yet."""
+        self.initializers[name] = tensor
+        self.infos[name] = Info(tensor.dtype, tensor.shape)
+        self.model.names.used.add(name)
+
+    def remove_initializer(self, name: str) -> None:
+        """Forget a constant that nothing reads."""
+        del self.initializers[name]
+        self.infos.pop(name, None)
+
+    def insert(self, node: Node, after: Node | None) -> None:
+        """Add a node right after another one (at the beginning for ``None``).
+
+        Raises:
+            RewriteError: when one of its outputs is already defined in this graph.
+        """
+        for name in node.output:
+            if name and self.defines(name):
+                raise RewriteError(f"result {name!r} is already defined")
+        self.nodes.insert_after(after, node)
+        self.link(node)
+        self.connect(node)
+        for listener in self.model.listeners:
+            listener.inserted(node)
+
+    def remove(self, node: Node) -> None:
+        """Take out a node. Its results must be produced by another node before anything reads them again."""
+        self.nodes.unlink(node)
+        for name in node.output:
+            if name and self._producers.get(name) is node:
+                del self._producers[name]
+        del self._by_type[node.domain, node.op_type][node]
+        for name in node.input:
+            if name:
+                self._drop_use(node, name)
+        for body in node.bodies.values():
+            body.release()
+        node.graph = None
+        for listener in self.model.listeners:
+            listener.removed(node)
+
+    def rename(self, old: str, new: str) -> None:
+        """Make every reader of ``old`` read ``new`` instead. Outputs of the graph keep their names.
+
+        Raises:
+            RewriteError: when something outside the nodes refers to ``old``.
+        """
+        if old in self.pinned:
+            raise RewriteError(f"result {old!r} cannot be renamed")
+        for node in self.consumers(old):
+            self.set_inputs(node, tuple(new if name == old else name for name in node.input))
+        for node in self.captures(old):
+            assert node.graph is not None
+            node.graph.set_inputs(node, tuple(new if name == old else name for name in node.input))
+
+    def rename_output(self, node: Node, old: str, new: str) -> None:
+        """Give a result of a node another name; whoever read it reads the new name."""
+        node.output = tuple(new if name == old else name for name in node.output)
+        del self._producers[old]
+        self._producers[new] = node
+        self.infos[new] = self.infos.pop(old, UNKNOWN)
+        self.model.names.used.add(new)
+        self.rename(old, new)
+        self._notify(node)
+
+    def set_inputs(self, node: Node, inputs: Sequence[str]) -> None:
+        """Change what a node reads."""
+        old, node.input = node.input, tuple(inputs)
+        for name in node.input:
+            if name:
+                self._add_use(node, name)
+        for name in old:
+            if name:
+                self._drop_use(node, name)
+        self._notify(node)
+
+    def sweep(self) -> int:
+        """Remove nodes whose results nothing reads any more, and what only they needed.
+
+        Returns:
+            Number of nodes removed. Only nodes that lost a reader since the last call are looked at.
+        """
+        count = 0
+        while self._idle:
+            node = self._idle.pop()
+            if node.graph is self and node.output and not any(name and self.is_needed(name) for name in node.output):
+                self.remove(node)
+                for name in node.output:
+                    self.infos.pop(name, None)
+                count += 1
+        return count
+
+    def release(self) -> None:
+        """Forget what the nodes of this subgraph, which is being taken out, capture from the enclosing graphs."""
+        for node in self.nodes:
+            for name in node.input:
+                if name and not self.defines(name):
+                    self._drop_use(node, name)
+            for body in node.bodies.values():
+                body.release()
+
+    # ---------------------------------------------------------------- bookkeeping
+
+    def link(self, node: Node) -> None:
+        """Record what a node produces."""
+        node.graph = self
+        names = self.model.names.used
+        for name in node.output:
+            if name:
+                self._producers[name] = node
+                names.add(name)
+        self._by_type.setdefault((node.domain, node.op_type), {})[node] = None
+
+    def connect(self, node: Node) -> None:
+        """Record what a node reads."""
+        for name in node.input:
+            if name:
+                self._add_use(node, name)
+
+    def _add_use(self, node: Node, name: str) -> None:
+        table = self._uses
+        if self.parent is not None and not self.defines(name):
+            scope = self.parent.scope(name)
+            if scope is None:
+                raise ModelError(f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines")
+            table = scope._captures
+        uses = table.get(name)
+        if uses is None:
+            table[name] = {node: 1}
+        else:
+            uses[node] = uses.get(node, 0) + 1
+
+    def _drop_use(self, node: Node, name: str) -> None:
+        graph: Graph | None = self
+        if self.parent is not None and name not in self._uses:
+            graph = self.parent
+            while graph is not None and node not in graph._captures.get(name, _NOBODY):
+                graph = graph.parent
+            if graph is None:
+                return
+            table = graph._captures
+        else:
+            table = self._uses
+        uses = table.get(name)
+        if uses is None or node not in uses:
+            return
+        if uses[node] > 1:
+            uses[node] -= 1
+            return
+        del uses[node]
+        assert graph is not None
+        producer = graph._producers.get(name)
+        if not uses:
+            del table[name]
+            if producer is not None:
+                graph._idle.append(producer)
+        if producer is not None:
+            graph._notify(producer)
+
+    def _notify(self, node: Node) -> None:
+        for listener in self.model.listeners:
+            listener.touched(node)
+
+
+def can_fold(node: Node) -> bool:
+    """Whether the results of a node depend on its inputs only and can be computed ahead of time."""
+    return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type != "Constant"
+
+
+def constant_value(node: Node) -> Tensor | None:
+    """The value of a Constant node, ``None`` when it is given by a function's caller or is sparse."""
+    for name, value in node.attribute.items():
+        if name == "value" and hasattr(value, "data_type"):
+            return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)
+        if name in ("value_float", "value_floats") and isinstance(value, (float, list)):
+            return Tensor.from_array(np.asarray(value, dtype=np.float32))
+        if name in ("value_int", "value_ints") and isinstance(value, (int, list)):
+            return Tensor.from_array(np.asarray(value, dtype=np.int64))
+        if name in ("value_string", "value_strings") and isinstance(value, (str, bytes, list)):
+            return Tensor.from_array(np.asarray(value, dtype=object))
+    return None

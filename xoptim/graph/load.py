@@ -1,0 +1,293 @@
+"""From protobufs (and what wraps them) to a `Model`."""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto
+
+from xoptim.facts.errors import ModelError
+from xoptim.facts.info import Info
+from xoptim.facts.schema import GRAPH_OPERATORS
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Function, Model
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import infer_graph
+from xoptim.graph.tensors import Tensor
+from xoptim.inference.types import type_proto_to_info
+
+logger = logging.getLogger("xoptim")
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Switch the cyclic garbage collector off: millions of small objects that stay alive would be walked again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """Read a model file without its external data.
+
+    Raises:
+        ModelError: when the file is missing, unreadable, or not a model.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(raw)
+    except DecodeError as error:
+        raise ModelError(f"{str(path)!r} is not an ONNX model, or it is truncated") from error
+    if not proto.HasField("graph") or not proto.opset_import:
+        raise ModelError(f"{str(path)!r} is not an ONNX model: it has no graph or imports no operator set")
+    return proto
+
+
+def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: bool = True) -> Model:
+    """Wrap a model. The protobuf is kept by reference and never modified.
+
+    Args:
+        proto: the model.
+        base_dir: folder against which locations of external data are resolved.
+        infer: whether to find shapes and types.
+
+    Raises:
+        ModelError: when names are undefined or defined twice, or nodes form a cycle.
+    """
+    if not proto.HasField("graph"):
+        raise ModelError("the model has no graph")
+    with collection_paused():
+        model = Model(_opsets(proto.opset_import), proto.ir_version, base_dir)
+        _fill_shell(model.shell, proto)
+        for function in proto.functions:
+            model.functions.append(_load_function(model, function))
+        _check_recursion(model)
+        load_graph(model.graph, proto.graph)
+        _pin_training(model.graph, proto)
+        if infer:
+            infer_model(model)
+    return model
+
+
+def infer_model(model: Model) -> None:
+    """Find shapes and types in all graphs of a model."""
+    for function in model.functions:
+        infer_graph(function.body)
+    source = model.graph.source
+    declared = {v.name: v for v in source.value_info} if source is not None else {}
+    if source is not None:
+        declared.update((v.name, v) for v in source.output if v.type.WhichOneof("value") is not None)
+    infer_graph(model.graph, declared)
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
+
+
+def _fill_shell(shell: onnx.ModelProto, proto: onnx.ModelProto) -> None:
+    for field, value in proto.ListFields():
+        if field.name in ("graph", "functions"):
+            continue
+        if isinstance(value, (int, str, bytes, float)):
+            setattr(shell, field.name, value)
+        else:
+            getattr(shell, field.name).extend(value)
+
+
+def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:
+    for training in proto.training_info:
+        for body in (training.initialization, training.algorithm):
+            graph.pinned.update(name for node in body.node for name in (*node.input, *node.output) if name)
+        for binding in (*training.initialization_binding, *training.update_binding):
+            graph.pinned.update((binding.key, binding.value))
+
+
+def _load_function(model: Model, proto: onnx.FunctionProto) -> Function:
+    graph = Graph(model, proto.name)
+    graph.opsets = _opsets(proto.opset_import)
+    for name in proto.input:
+        graph.declare_input(name)
+    _load_nodes(graph, proto.node)
+    for name in proto.output:
+        graph.declare_output(name)
+    _check_names(graph)
+    return Function(proto, graph)
+
+
+def _check_recursion(model: Model) -> None:
+    calls = {f.key: {(n.domain, n.op_type, n.overload) for g in f.body.all_graphs() for n in g.nodes} for f in model.functions}
+    done: set[tuple[str, str, str]] = set()
+
+    def visit(key: tuple[str, str, str], path: tuple[tuple[str, str, str], ...]) -> None:
+        if key in path:
+            raise ModelError(f"local function {key[1]!r} calls itself")
+        if key in done:
+            return
+        for callee in sorted(calls[key] & calls.keys()):
+            visit(callee, (*path, key))
+        done.add(key)
+
+    for key in calls:
+        visit(key, ())
+
+
+def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
+    """Fill an empty graph from its protobuf.
+
+    Raises:
+        ModelError: when names are undefined or defined twice, or nodes form a cycle.
+    """
+    graph.source = proto
+    graph.name = proto.name
+    for value in proto.input:
+        if graph.is_input(value.name):
+            raise ModelError(f"graph input {value.name!r} is declared twice")
+        graph.declare_input(value.name, type_proto_to_info(value.type))
+    base_dir = graph.model.base_dir
+    for tensor in proto.initializer:
+        handle = Tensor.from_proto(tensor, base_dir)
+        if tensor.name in graph.initializers:
+            raise ModelError(f"initializer {tensor.name!r} is defined twice")
+        if graph.is_input(tensor.name) and graph.model.ir_version >= 4:
+            graph.overridable.add(tensor.name)
+        graph.add_initializer(tensor.name, handle)
+    for sparse in proto.sparse_initializer:
+        # Known by name and shape only: nothing folds it, it is written back as it came.
+        graph.declare_given(sparse.values.name, Info(sparse.values.data_type, tuple(sparse.dims), container="sparse"))
+    _load_nodes(graph, proto.node)
+    for value in proto.output:
+        graph.declare_output(value.name)
+    _check_names(graph)
+
+
+def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
+    wrap, append = Node.from_proto, graph.nodes.append
+    producers, by_type = graph._producers, graph._by_type
+    used = graph.model.names.used
+    owners: list[Node] = []
+    for proto in protos:
+        node = wrap(proto)
+        append(node)
+        node.graph = graph
+        for name in node.output:
+            if name:
+                if name in producers:
+                    raise ModelError(f"result {name!r} is produced twice")
+                producers[name] = node
+                used.add(name)
+        key = (node.domain, node.op_type)
+        table = by_type.get(key)
+        if table is None:
+            by_type[key] = {node: None}
+        else:
+            table[node] = None
+        if node.domain or node.op_type in GRAPH_OPERATORS:
+            owners.append(node)
+    clash = next((n for n in producers if n in graph._input_names or n in graph.initializers), None)
+    if clash is not None:
+        raise ModelError(f"result {clash!r} is produced by a node and is an input or an initializer too")
+    is_sorted = _connect(graph)
+    for node in owners:
+        _load_bodies(graph, node)
+    if not is_sorted or _captures_later(graph):
+        logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
+        _sort(graph)
+
+
+def _connect(graph: Graph) -> bool:
+    """Record the uses of all nodes; tell whether each comes after what it reads."""
+    producers, connect = graph._producers, graph.connect
+    is_sorted = True
+    for node in graph.nodes:
+        connect(node)
+        for name in node.input:
+            producer = producers.get(name)
+            if producer is not None and producer.label >= node.label:
+                is_sorted = False
+    return is_sorted
+
+
+def _load_bodies(graph: Graph, node: Node) -> None:
+    assert node.untouched_proto is not None
+    bodies: dict[str, Graph] = {}
+    for attribute in node.untouched_proto.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            body = Graph(graph.model, parent=graph, owner=node)
+            load_graph(body, attribute.g)
+            bodies[attribute.name] = body
+    if bodies:
+        node.bodies = bodies
+
+
+def _captures_later(graph: Graph) -> bool:
+    for name, readers in graph._captures.items():
+        producer = graph.producer(name)
+        if producer is not None and any(owner_in(graph, reader).label <= producer.label for reader in readers):
+            return True
+    return False
+
+
+def owner_in(graph: Graph, node: Node) -> Node:
+    """The node of ``graph`` whose subgraph, at some depth, contains ``node``; the node itself when it is in ``graph``."""
+    while node.graph is not graph:
+        assert node.graph is not None
+        assert node.graph.owner is not None
+        node = node.graph.owner
+    return node
+
+
+def _sort(graph: Graph) -> None:
+    """Sort the nodes by what they read, keeping the given order where there is a choice (Kahn's algorithm)."""
+    nodes = list(graph.nodes)
+    position = {node: index for index, node in enumerate(nodes)}
+    followers: list[set[int]] = [set() for _ in nodes]
+    for name, producer in graph._producers.items():
+        readers = followers[position[producer]]
+        readers.update(position[n] for n in graph.consumers(name))
+        readers.update(position[owner_in(graph, n)] for n in graph.captures(name))
+    waiting = [0] * len(nodes)
+    for readers in followers:
+        for reader in readers:
+            waiting[reader] += 1
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order: list[Node] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for reader in followers[index]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(ready, reader)
+    if len(order) < len(nodes):
+        stuck = next(node for node, count in zip(nodes, waiting, strict=True) if count)
+        raise ModelError(f"the nodes form a cycle through {stuck.name or stuck.op_type!r}")
+    for node in nodes:
+        graph.nodes.unlink(node)
+    for node in order:
+        graph.nodes.append(node)
+
+
+def _check_names(graph: Graph) -> None:
+    defined = graph.defines
+    for name in graph._uses:
+        if name not in graph._producers and not defined(name):
+            reader = graph.consumers(name)[0]
+            raise ModelError(f"node {reader.name or reader.op_type!r} reads {name!r}, which nothing defines")
+    for name in graph.outputs:
+        if graph.scope(name) is None:
+            raise ModelError(f"graph output {name!r} is not produced by any node")

@@ -1,0 +1,176 @@
+"""One node of a graph: a small object that reads like a ``NodeProto``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+from xoptim.facts.attributes import decode_attribute, encode_attribute, same_attribute
+from xoptim.facts.schema import attribute_default
+
+if TYPE_CHECKING:
+    from xoptim.graph.graph import Graph
+
+_NO_BODIES: Mapping[str, Graph] = MappingProxyType({})
+
+
+class Node:
+    """A call of an operator.
+
+    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only
+    through the verbs of `Graph`. Attributes are decoded on first use; a node that nothing touches is written back from the
+    protobuf it came from.
+    """
+
+    __slots__ = (
+        "_attribute",
+        "_proto",
+        "bodies",
+        "doc_string",
+        "domain",
+        "graph",
+        "input",
+        "label",
+        "metadata",
+        "name",
+        "next",
+        "op_type",
+        "output",
+        "overload",
+        "previous",
+    )
+
+    op_type: str
+    domain: str
+    overload: str
+    name: str
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+    bodies: Mapping[str, Graph]
+    graph: Graph | None
+    metadata: dict[str, str] | None
+    doc_string: str
+    label: int
+    previous: Node | None
+    next: Node | None
+    _attribute: dict[str, Any] | None
+    _proto: onnx.NodeProto | None
+
+    def __init__(
+        self,
+        op_type: str,
+        input: Iterable[str],
+        output: Iterable[str],
+        attribute: Mapping[str, Any] | None = None,
+        *,
+        domain: str = "",
+        name: str = "",
+        overload: str = "",
+        doc_string: str = "",
+    ) -> None:
+        self.op_type = op_type
+        self.domain = "" if domain == "ai.onnx" else domain
+        self.overload = overload
+        self.name = name
+        self.input = tuple(input)
+        self.output = tuple(output)
+        self.bodies = _NO_BODIES
+        self.graph = None
+        self.metadata = None
+        self.doc_string = doc_string
+        self.label = 0
+        self.previous = self.next = None
+        self._attribute = dict(attribute) if attribute else {}
+        self._proto = None
+
+    @classmethod
+    def from_proto(cls, proto: onnx.NodeProto) -> Node:
+        """Wrap a node of a protobuf, which is kept by reference and never modified."""
+        node = cls.__new__(cls)
+        node.op_type = proto.op_type
+        domain = proto.domain
+        node.domain = "" if domain == "ai.onnx" else domain
+        node.overload = proto.overload
+        node.name = proto.name
+        node.input = tuple(proto.input)
+        node.output = tuple(proto.output)
+        node.bodies = _NO_BODIES
+        node.graph = None
+        node.metadata = None
+        node.doc_string = ""
+        node.label = 0
+        node.previous = node.next = None
+        node._attribute = None
+        node._proto = proto
+        return node
+
+    @property
+    def attribute(self) -> Mapping[str, Any]:
+        """Attributes that are written on the node, by name. Subgraphs are in `bodies`."""
+        found = self._attribute
+        if found is None:
+            assert self._proto is not None
+            found = self._attribute = {a.name: decode_attribute(a) for a in self._proto.attribute}
+        return found
+
+    @property
+    def opset(self) -> int:
+        """Version of the operator set of this node's domain, 0 when the model does not import it."""
+        return 0 if self.graph is None else self.graph.opsets.get(self.domain, 0)
+
+    def get_attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute: as written, else the schema's default (rank-dependent ones included), else ``default``."""
+        value = self.attribute.get(name)
+        if value is None:
+            graph = self.graph
+            rank = graph.info_of(self.input[0]).rank if graph is not None and self.input and self.input[0] else None
+            kernel = self.attribute.get("kernel_shape")
+            value = attribute_default(self.op_type, self.domain, self.opset, name, rank, kernel)
+        return default if value is None else value
+
+    def same_attributes(self, other: Node) -> bool:
+        """Whether both nodes have the same written attributes (not their defaults)."""
+        a, b = self.attribute, other.attribute
+        return a.keys() == b.keys() and all(same_attribute(value, b[key]) for key, value in a.items())
+
+    @property
+    def untouched_proto(self) -> onnx.NodeProto | None:
+        """The protobuf this node came from, ``None`` for a new node. Its inputs and subgraphs may be out of date."""
+        return self._proto
+
+    def metadata_props(self) -> dict[str, str]:
+        """Metadata of the node, of the protobuf it came from included."""
+        found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
+        return {**found, **(self.metadata or {})}
+
+    def to_proto(self) -> onnx.NodeProto:
+        """A protobuf of this node without its subgraphs."""
+        if self._proto is not None:
+            proto = onnx.NodeProto()
+            proto.CopyFrom(self._proto)
+            if self.input != tuple(proto.input):
+                del proto.input[:]
+                proto.input.extend(self.input)
+            if self.output != tuple(proto.output):
+                del proto.output[:]
+                proto.output.extend(self.output)
+        else:
+            proto = onnx.NodeProto(
+                op_type=self.op_type, domain=self.domain, name=self.name, input=self.input, output=self.output
+            )
+            for name, value in self.attribute.items():
+                proto.attribute.append(encode_attribute(name, value))
+            if self.overload:
+                proto.overload = self.overload
+            if self.doc_string:
+                proto.doc_string = self.doc_string
+        for key, value in (self.metadata or {}).items():
+            proto.metadata_props.add(key=key, value=value)
+        return proto
+
+    def __repr__(self) -> str:
+        domain = f"{self.domain}::" if self.domain else ""
+        return f"{', '.join(self.output)} = {domain}{self.op_type}({', '.join(self.input)})"

@@ -1,0 +1,112 @@
+"""Order maintenance: a doubly linked list whose links carry labels, so that "is before" is one comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xoptim.graph.node import Node
+
+GAP = 1 << 32
+"""Distance between the labels of two nodes as loaded: room for 32 insertions at the same place before any relabelling."""
+
+
+class OrderedNodes:
+    """The nodes of one graph, in an order in which they can run.
+
+    Labels follow Bender et al., *Two Simplified Algorithms for Maintaining Order in a List* (2002): an insertion takes the
+    middle of two labels; when there is no middle, the smallest sparse enough neighbourhood is spread out again.
+    """
+
+    __slots__ = ("_count", "first", "last")
+
+    def __init__(self) -> None:
+        self.first: Node | None = None
+        self.last: Node | None = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Node]:
+        """Nodes in order. The current node may be removed while iterating."""
+        node = self.first
+        while node is not None:
+            following = node.next
+            yield node
+            node = following
+
+    def __reversed__(self) -> Iterator[Node]:
+        node = self.last
+        while node is not None:
+            following = node.previous
+            yield node
+            node = following
+
+    def append(self, node: Node) -> None:
+        """Add a node at the end."""
+        last = self.last
+        node.previous, node.next = last, None
+        if last is None:
+            self.first = node
+            node.label = 0
+        else:
+            last.next = node
+            node.label = last.label + GAP
+        self.last = node
+        self._count += 1
+
+    def insert_after(self, place: Node | None, node: Node) -> None:
+        """Add a node right after another one, or at the very beginning when ``place`` is ``None``."""
+        following = self.first if place is None else place.next
+        if following is None:
+            self.append(node)
+            return
+        if place is None:
+            node.label = following.label - GAP
+            self.first = node
+        else:
+            if following.label - place.label < 2:
+                self._make_room(place)
+            node.label = (place.label + following.label) // 2
+            place.next = node
+        node.previous, node.next = place, following
+        following.previous = node
+        self._count += 1
+
+    def unlink(self, node: Node) -> None:
+        """Take a node out. Its ``next`` link keeps its value so that a running iteration can go on."""
+        before, after = node.previous, node.next
+        if before is None:
+            self.first = after
+        else:
+            before.next = after
+        if after is None:
+            self.last = before
+        else:
+            after.previous = before
+        self._count -= 1
+
+    def _make_room(self, place: Node) -> None:
+        size = 8
+        while True:
+            left = right = place
+            count = 1
+            while count < size and (left.previous is not None or right.next is not None):
+                if left.previous is not None:
+                    left, count = left.previous, count + 1
+                if right.next is not None:
+                    right, count = right.next, count + 1
+            at_border = left.previous is None or right.next is None
+            span = GAP * count if at_border else right.label - left.label
+            if span // count >= 4 * size:
+                break
+            size *= 2
+        step = span // count
+        # At a border of the list the labels may leave the old range, in the direction of the border.
+        label = left.label if right.next is None or not at_border else right.label - step * (count - 1)
+        node: Node | None = left
+        for _ in range(count):
+            assert node is not None
+            node.label = label
+            label += step
+            node = node.next

@@ -1,0 +1,181 @@
+"""Facts about results, for a whole graph after loading and for what a rewrite creates."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.errors import RewriteError
+from xoptim.facts.info import UNKNOWN, Info, Shape
+from xoptim.graph.context import GraphNodeContext
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.inference.fallback import infer_with_onnx
+from xoptim.inference.registry import FORMULAS
+from xoptim.inference.types import type_proto_to_info
+
+logger = logging.getLogger("xoptim")
+_STANDARD = ("", "ai.onnx.ml")
+
+
+def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
+    """Find facts about every result of a graph, in order, and of its subgraphs."""
+    infos = graph.infos
+    for node in graph.nodes:
+        results = infer_node(graph, node)
+        if graph.has_constant_inputs(node):
+            graph.computed_constants.update(node.output)
+        for name, info in zip(node.output, results, strict=False):
+            if name:
+                if declared and name in declared:
+                    info = _with_declared(name, info, declared[name])
+                infos[name] = info
+
+
+def infer_node(graph: Graph, node: Node) -> list[Info]:
+    """Facts about each output of a node, from those about its inputs. Nothing is stored."""
+    context = GraphNodeContext(graph, node, _infer_body)
+    formula = FORMULAS.get((node.domain, node.op_type))
+    if formula is not None:
+        results = formula(context)
+    elif node.domain in _STANDARD and not node.bodies:
+        results = infer_with_onnx(node.to_proto(), context.opset, context.inputs, context.constant)
+    else:
+        results = ()
+    for body in context.unseen_bodies().values() if node.bodies else ():
+        _infer_body(body, None)
+    found = [info or UNKNOWN for info in results]
+    missing = len(node.output) - len(found)
+    return found + [UNKNOWN] * missing if missing > 0 else found
+
+
+def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]:
+    for index, name in enumerate(body.inputs):
+        given = inputs[index] if inputs is not None and index < len(inputs) else None
+        declared = body.declared_inputs.get(name, UNKNOWN)
+        body.infos[name] = given if given is not None and given is not UNKNOWN else declared
+    infer_graph(body)
+    return [body.info_of(name) for name in body.outputs]
+
+
+def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
+    """Find facts about the results of new nodes and carry what is newly known to whoever reads them.
+
+    Raises:
+        RewriteError: when a result that existed before would change its type or its shape.
+    """
+    pending = deque(nodes)
+    first = len(nodes)
+    while pending:
+        node = pending.popleft()
+        first -= 1
+        if node.graph is not graph:
+            continue
+        if graph.has_constant_inputs(node):
+            graph.computed_constants.update(node.output)
+        for name, new in zip(node.output, infer_node(graph, node), strict=False):
+            if not name:
+                continue
+            old = graph.infos.get(name)
+            info = new if old is None else refine(old, new)
+            if info is not old:
+                graph.infos[name] = info
+                if old is not None or first < 0:
+                    pending.extend(graph.consumers(name))
+
+
+def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
+    """Make sure that a replacement gives results of the type and shape that they had.
+
+    Raises:
+        RewriteError: when an element type, a rank or a known dimension differs.
+    """
+    for name, new in zip(names, infos, strict=False):
+        old = graph.infos.get(name) if name else None
+        if old is None or not old.is_tensor or not new.is_tensor:
+            continue
+        if old.dtype and new.dtype and old.dtype != new.dtype:
+            raise RewriteError(f"result {name!r} would change its type from {old.dtype} to {new.dtype}")
+        if old.shape is not None and new.shape is not None and not _compatible(old.shape, new.shape):
+            raise RewriteError(f"result {name!r} would change its shape from {_text(old.shape)} to {_text(new.shape)}")
+
+
+def _compatible(a: Shape, b: Shape) -> bool:
+    return len(a) == len(b) and not any(
+        x is not y and type(x) is int and type(y) is int and x != y for x, y in zip(a, b, strict=True)
+    )
+
+
+def _text(shape: Shape) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def refine(old: Info, new: Info) -> Info:
+    """The facts in ``old`` and ``new`` together; ``old`` itself when ``new`` adds nothing."""
+    if new is old or new is UNKNOWN:
+        return old
+    if old is UNKNOWN or not old.is_tensor or not new.is_tensor:
+        return new if old is UNKNOWN else old
+    shape = _refine_shape(old.shape, new.shape)
+    data = old.data if old.data is not None else new.data
+    if shape is old.shape and data is old.data and (old.dtype or not new.dtype):
+        return old
+    return Info(old.dtype or new.dtype, shape, data)
+
+
+def _refine_shape(old: Shape | None, new: Shape | None) -> Shape | None:
+    if old is None or new is None or old is new or len(old) != len(new):
+        return new if old is None else old
+    merged = tuple(_refine_dim(a, b) for a, b in zip(old, new, strict=True))
+    return old if all(a is b for a, b in zip(old, merged, strict=True)) else merged
+
+
+def _refine_dim(old: Dim, new: Dim) -> Dim:
+    if isinstance(old, int) or old is new:
+        return old
+    if isinstance(new, int):
+        return new
+    return new if old.is_anonymous and not new.is_anonymous else old
+
+
+def _with_declared(name: str, inferred: Info, proto: onnx.ValueInfoProto) -> Info:
+    """What follows from the operators, completed by what the model declares; where they disagree the former wins."""
+    if (
+        inferred.dtype
+        and inferred.shape is not None
+        and not any(not isinstance(d, int) and d.is_anonymous for d in inferred.shape)
+    ):
+        # Nothing to learn; still, a declaration that contradicts the operators deserves a word.
+        if _contradicts(inferred, proto):
+            logger.warning("value_info of %r contradicts the operators; the inferred shape is used", name)
+        return inferred
+    declared = type_proto_to_info(proto.type)
+    if inferred is UNKNOWN:
+        return declared
+    if not inferred.is_tensor or not declared.is_tensor:
+        return inferred
+    conflict = inferred.dtype and declared.dtype and inferred.dtype != declared.dtype
+    if inferred.shape is not None and declared.shape is not None and not _compatible(inferred.shape, declared.shape):
+        conflict = True
+    if conflict:
+        logger.warning("value_info of %r contradicts the operators; the inferred shape is used", name)
+        return inferred
+    return refine(inferred, declared)
+
+
+def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
+    if not proto.type.HasField("tensor_type"):
+        return False
+    tensor = proto.type.tensor_type
+    if tensor.elem_type and tensor.elem_type != inferred.dtype:
+        return True
+    if not tensor.HasField("shape") or inferred.shape is None:
+        return False
+    dims = tensor.shape.dim
+    if len(dims) != len(inferred.shape):
+        return True
+    return any(d.dim_value and isinstance(i, int) and d.dim_value != i for d, i in zip(dims, inferred.shape, strict=True))

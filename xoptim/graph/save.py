@@ -1,0 +1,141 @@
+"""Write a model to disk: beside the target first, then moved into place, so that no half-written file is ever seen."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+
+from xoptim.facts.errors import ModelError
+from xoptim.graph.tensors import Tensor
+
+PROTO_LIMIT = 2_000_000_000
+"""A protobuf cannot be larger than 2 GiB; above this many bytes of tensors, data goes to an external file."""
+INLINE_LIMIT = 1024
+"""Tensors of up to this many bytes stay in the model even when data is external."""
+_ALIGNMENT = 4096
+_CHUNK = 1 << 24
+
+
+def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *, external: bool | None = None) -> list[Path]:
+    """Write a model, and its weights to an external file where that is needed.
+
+    Args:
+        proto: the model; the locations of external data in it are changed when data moves.
+        target: the file to write.
+        base_dir: folder against which present external locations are resolved.
+        external: write weights to a file of their own (``TARGET.data``); by default only when some of them already are in
+            one that is not beside the target, or when the model would not fit into a protobuf.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ModelError: when something cannot be written; the target is then as it was before.
+    """
+    tensors = list(_tensors(proto.graph))
+    beside = base_dir is not None and target.parent.resolve() == base_dir.resolve()
+    elsewhere = [] if beside else [t for t in tensors if t.data_location == TensorProto.EXTERNAL]
+    inline = sum(Tensor.from_proto(t).nbytes for t in tensors if t.data_location != TensorProto.EXTERNAL)
+    moving = list(elsewhere)
+    if external or (external is None and (elsewhere or inline > PROTO_LIMIT)):
+        moving += [t for t in tensors if t.data_location != TensorProto.EXTERNAL and Tensor.from_proto(t).nbytes > INLINE_LIMIT]
+    temporary: dict[Path, Path] = {}
+    try:
+        if moving:
+            data = _data_path(target, tensors, beside)
+            with _beside(data, temporary) as stream:
+                for tensor in moving:
+                    _move(tensor, stream, base_dir, data.name)
+        with _beside(target, temporary) as stream:
+            stream.write(proto.SerializeToString())
+        for final, written in temporary.items():
+            os.replace(written, final)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
+    finally:
+        for written in temporary.values():
+            written.unlink(missing_ok=True)
+    return list(temporary)
+
+
+def _beside(final: Path, temporary: dict[Path, Path]) -> BinaryIO:
+    """Open a temporary file in the folder of ``final``, with the permissions that a new file has."""
+    handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".tmp", dir=final.parent)
+    temporary[final] = Path(name)
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
+    return os.fdopen(handle, "wb")
+
+
+def _data_path(target: Path, tensors: list[TensorProto], beside: bool) -> Path:
+    """``TARGET.data``, numbered when tensors that stay where they are live in a file of that name."""
+    taken = set()
+    if beside:
+        taken = {e.value for t in tensors for e in t.external_data if e.key == "location"}
+    name, count = f"{target.name}.data", 1
+    while name in taken:
+        name = f"{target.name}.{count}.data"
+        count += 1
+    return target.with_name(name)
+
+
+def _move(tensor: TensorProto, stream: BinaryIO, base_dir: Path | None, location: str) -> None:
+    handle = Tensor.from_proto(tensor, base_dir)
+    if handle.dtype == TensorProto.STRING:
+        return
+    offset = stream.tell()
+    if handle.nbytes >= _ALIGNMENT:
+        offset = -(-offset // _ALIGNMENT) * _ALIGNMENT
+        stream.seek(offset)
+    if handle.is_external:
+        path, start, length = handle.external_location()
+        with path.open("rb") as source:
+            source.seek(start)
+            left = length
+            while left > 0:
+                chunk = source.read(min(_CHUNK, left))
+                stream.write(chunk)
+                left -= len(chunk)
+    else:
+        raw = handle.to_raw()
+        length = len(raw)
+        stream.write(raw)
+        for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+            tensor.ClearField(field)
+    del tensor.external_data[:]
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
+        tensor.external_data.add(key=key, value=value)
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """Initializers of a graph and of its subgraphs."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from _tensors(attribute.g)
+
+
+def check_external_data(proto: ModelProto, base_dir: Path) -> None:
+    """Make sure that every external tensor can be read.
+
+    Raises:
+        ModelError: when a file is missing, too short, or outside the folder of the model.
+    """
+    for tensor in _tensors(proto.graph):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            Tensor.from_proto(tensor, base_dir).external_location()
+
+
+def has_external_data(proto: onnx.ModelProto) -> bool:
+    """Whether any weight is in a file of its own."""
+    return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto.graph))

@@ -1,0 +1,77 @@
+"""The kinds of objects a model may come as, and the way back to each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from xoptim.facts.errors import ModelError
+from xoptim.facts.lazy import lazy_module
+from xoptim.graph.load import read_proto
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+else:
+    ir = lazy_module("onnx_ir")
+
+
+class Source:
+    """A model as it was given.
+
+    Attributes:
+        proto: the model as a protobuf.
+        base_dir: folder of its external data, when known.
+        kind: ``proto``, ``path``, ``bytes``, ``ir`` or ``program``.
+        original: the object itself.
+    """
+
+    __slots__ = ("base_dir", "kind", "original", "proto")
+
+    def __init__(self, original: Any, base_dir: Path | None = None) -> None:
+        self.original = original
+        self.base_dir = base_dir
+        if isinstance(original, onnx.ModelProto):
+            self.kind, self.proto = "proto", original
+        elif isinstance(original, (str, Path)):
+            self.kind, self.proto = "path", read_proto(Path(original))
+            self.base_dir = Path(original).parent if base_dir is None else base_dir
+        elif isinstance(original, (bytes, bytearray, memoryview)):
+            self.kind, self.proto = "bytes", _parse(bytes(original))
+        elif _is_a(original, "onnx_ir", "Model"):
+            self.kind, self.proto = "ir", ir.to_proto(original)
+        elif _is_a(original, "torch.onnx", "ONNXProgram"):
+            self.kind, self.proto = "program", ir.to_proto(original.model)
+        else:
+            raise TypeError(
+                f"a model is expected (a path, bytes, ModelProto, onnx_ir.Model, ONNXProgram), not {type(original).__name__}"
+            )
+
+    def give_back(self, proto: onnx.ModelProto) -> Any:
+        """A model of the kind that was given; a path gives a ``ModelProto``. An ``ONNXProgram`` takes the new model over."""
+        if self.kind == "bytes":
+            return proto.SerializeToString()
+        if self.kind == "ir":
+            return ir.from_proto(proto)
+        if self.kind == "program":
+            self.original.model = ir.from_proto(proto)
+            return self.original
+        return proto
+
+
+def _parse(raw: bytes) -> onnx.ModelProto:
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(raw)
+    except DecodeError as error:
+        raise ModelError("these bytes are not an ONNX model, or it is truncated") from error
+    if not proto.HasField("graph"):
+        raise ModelError("these bytes are not an ONNX model: there is no graph")
+    return proto
+
+
+def _is_a(value: object, package: str, name: str) -> bool:
+    """Whether a value is of a class of this name from a package, without importing the package."""
+    return any(cls.__name__ == name and cls.__module__.startswith(package) for cls in type(value).__mro__)

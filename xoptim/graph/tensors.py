@@ -1,0 +1,191 @@
+"""Constants as handles: in the protobuf, in an external file, or an array. Numbers are read only when they are asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import bits, byte_size
+from xoptim.facts.errors import ModelError
+from xoptim.facts.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+else:
+    ir = lazy_module("onnx_ir")
+
+
+class Tensor:
+    """One constant.
+
+    Attributes:
+        dtype: element type, a value of ``onnx.TensorProto.DataType``.
+        shape: number of elements along each axis.
+    """
+
+    __slots__ = ("_array", "_base_dir", "_key", "_proto", "dtype", "shape")
+
+    def __init__(self, dtype: int, shape: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self._proto: TensorProto | None = None
+        self._array: np.ndarray | None = None
+        self._base_dir: Path | None = None
+        self._key: tuple[object, ...] | None = None
+
+    @classmethod
+    def from_proto(cls, proto: TensorProto, base_dir: Path | None = None) -> Tensor:
+        """Wrap a protobuf, which is kept by reference.
+
+        Args:
+            proto: the tensor, its data inside or in an external file.
+            base_dir: folder of the model, against which the location of external data is resolved.
+        """
+        tensor = cls(proto.data_type, tuple(proto.dims))
+        tensor._proto = proto
+        tensor._base_dir = base_dir
+        return tensor
+
+    @classmethod
+    def from_array(cls, array: np.ndarray) -> Tensor:
+        """Wrap an array of any type that ONNX has (bfloat16 and narrower through ``ml_dtypes``)."""
+        array = np.asarray(array)
+        tensor = cls(onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        tensor._array = array
+        return tensor
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes of the data (strings count eight bytes each)."""
+        return self.size * 8 if self.dtype == TensorProto.STRING else byte_size(self.dtype, self.size)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether the data is in a file of its own."""
+        return self._proto is not None and self._proto.data_location == TensorProto.EXTERNAL
+
+    @property
+    def proto(self) -> TensorProto | None:
+        """The protobuf this tensor came from, if any."""
+        return self._proto
+
+    @property
+    def base_dir(self) -> Path | None:
+        """Folder against which an external location is resolved."""
+        return self._base_dir
+
+    def external_location(self) -> tuple[Path, int, int]:
+        """File, offset and number of bytes of external data.
+
+        Raises:
+            ModelError: when the location leaves the folder of the model, or the file is missing or too short.
+        """
+        assert self._proto is not None
+        entries = {e.key: e.value for e in self._proto.external_data}
+        base = (self._base_dir or Path()).resolve()
+        path = (base / entries.get("location", "")).resolve()
+        name = self._proto.name
+        if not path.is_relative_to(base):
+            raise ModelError(f"tensor {name!r}: external data {entries.get('location')!r} is outside the model's folder")
+        if not path.is_file():
+            raise ModelError(f"tensor {name!r}: external data file {str(path)!r} is missing; put it beside the model")
+        offset = int(entries.get("offset") or 0)
+        length = int(entries.get("length") or self.nbytes)
+        if length < self.nbytes or offset < 0 or path.stat().st_size < offset + length:
+            raise ModelError(f"tensor {name!r}: external data file {str(path)!r} is too short; it may be truncated")
+        return path, offset, length
+
+    def numpy(self) -> np.ndarray:
+        """The numbers. External data is mapped into memory, not read. Do not modify the result.
+
+        Raises:
+            ModelError: when the data is damaged or missing.
+        """
+        if self._array is not None:
+            return self._array
+        proto = self._proto
+        assert proto is not None
+        try:
+            if proto.data_location == TensorProto.EXTERNAL:
+                self.external_location()
+                source: ir.TensorProtocol = ir.serde.deserialize_tensor(proto, self._base_dir or "")
+            else:
+                source = ir.serde.TensorProtoTensor(proto)
+            array = source.numpy()
+        except (ValueError, TypeError, OSError) as error:
+            raise ModelError(f"tensor {proto.name!r} is damaged: {error}") from error
+        if array.dtype.isbuiltin == 0:  # the same type with its byte order spelled out, which comparisons of types trip over
+            array = array.view(np.dtype(array.dtype.char))
+        if array.shape != self.shape:
+            array = array.reshape(self.shape)
+        if not self.is_external and array.nbytes <= 1 << 16:
+            self._array = array
+        return array
+
+    def key(self) -> tuple[object, ...]:
+        """A value that is equal for two tensors exactly when type, shape and bits are; computed once.
+
+        External data is told apart by its place (file, offset, length): it is never read for this.
+        """
+        if self._key is None:
+            self._key = (self.dtype, self.shape, self._content())
+        return self._key
+
+    def _content(self) -> object:
+        proto = self._proto
+        if proto is not None and proto.data_location == TensorProto.EXTERNAL:
+            entries = {e.key: e.value for e in proto.external_data}
+            return str(self._base_dir), entries.get("location"), entries.get("offset"), entries.get("length")
+        if self.dtype == TensorProto.STRING:
+            return tuple(self.numpy().ravel().tolist())
+        raw = self.to_raw()
+        return raw if len(raw) <= 64 else hashlib.blake2b(raw, digest_size=20).digest()
+
+    def to_raw(self) -> bytes:
+        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed."""
+        proto = self._proto
+        if proto is not None and proto.HasField("raw_data"):
+            return proto.raw_data
+        if self._array is not None and bits(self.dtype) >= 8:
+            return _little_endian(self._array)
+        if self._array is not None:
+            return ir.Tensor(self._array, dtype=ir.DataType(self.dtype)).tobytes()
+        assert proto is not None
+        return ir.serde.TensorProtoTensor(proto).tobytes()
+
+    def to_proto(self, name: str) -> TensorProto:
+        """A protobuf with this name. It may be the one the tensor came from: do not modify it."""
+        proto = self._proto
+        if proto is not None:
+            if proto.name == name:
+                return proto
+            renamed = TensorProto()
+            renamed.CopyFrom(proto)
+            renamed.name = name
+            return renamed
+        assert self._array is not None
+        if self.dtype == TensorProto.STRING:
+            return onnx.numpy_helper.from_array(self._array, name)
+        proto = TensorProto(name=name, data_type=self.dtype, dims=self.shape)
+        proto.raw_data = self.to_raw()
+        return proto
+
+    def __repr__(self) -> str:
+        return f"Tensor({TensorProto.DataType.Name(self.dtype)}, {self.shape})"
+
+
+def _little_endian(array: np.ndarray) -> bytes:
+    array = np.ascontiguousarray(array)
+    return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()

@@ -1,0 +1,25 @@
+"""Third floor: patterns, and how they are matched. A pattern file needs no other import than this one and facts."""
+
+from xoptim.graph.node import Node
+from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.result import MatchResult
+from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+
+__all__ = [
+    "ANY",
+    "Constant",
+    "EasyPatternOptimization",
+    "Example",
+    "GraphBuilderPatternOptimization",
+    "Match",
+    "MatchResult",
+    "Node",
+    "Optional",
+    "PatternBuilder",
+    "PatternOptimization",
+    "PatternRewriter",
+    "Scalar",
+    "Symbol",
+]

@@ -1,0 +1,109 @@
+"""Make nodes from the arguments that patterns and builders give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.graph.constants import store
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import infer_node
+from xoptim.match.moved import adapted
+
+_DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
+
+
+def make_node(  # noqa: PLR0913
+    graph: Graph,
+    op_type: str,
+    inputs: Sequence[str] | str,
+    outputs: Sequence[str] | str | int = 1,
+    *,
+    domain: str = "",
+    name: str = "",
+    doc_string: str = "",
+    attributes: Mapping[str, Any],
+    adapt: bool = False,
+) -> Node:
+    """Make a node for a graph without adding it.
+
+    Args:
+        graph: where it will go; names are made unique in its model, and a missing operator set is imported.
+        op_type: operator.
+        inputs: names of what it reads.
+        outputs: names of its results, or how many new names to make.
+        domain: of the operator.
+        name: of the node; made when empty.
+        doc_string: remark.
+        attributes: those that are ``None`` are left out.
+        adapt: move attributes to inputs where the operator set in force wants that.
+    """
+    model = graph.model
+    given = [inputs] if isinstance(inputs, str) else list(inputs)
+    if isinstance(outputs, int):
+        results = [model.names.fresh(f"{op_type.lower()}_out") for _ in range(outputs)]
+    else:
+        results = [outputs] if isinstance(outputs, str) else list(outputs)
+    written = {key: value for key, value in attributes.items() if value is not None}
+    if adapt:
+        given, written = adapted(graph, op_type, given, written)
+    while given and not given[-1]:
+        given.pop()
+    if domain and domain not in graph.opsets:
+        graph.opsets[domain] = _DOMAIN_VERSIONS.get(domain, 1)
+    unique = model.fresh_node_name(name or op_type)
+    return Node(op_type, given, results, written, domain=domain, name=unique, doc_string=doc_string)
+
+
+class OpBuilder:
+    """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when ``outputs`` is more than one).
+
+    Operands are result names, ``None`` or ``""`` for an optional one that is left out, or numbers and arrays, which become
+    initializers: a bare number takes the type of the first operand whose type is known.
+    """
+
+    __slots__ = ("_created", "_graph", "_insert")
+
+    def __init__(self, graph: Graph, created: list[Node], insert: Callable[[Node], None] | None = None) -> None:
+        self._graph = graph
+        self._created = created
+        self._insert = insert
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if op_type.startswith("__"):
+            raise AttributeError(op_type)
+
+        def call(*operands: Any, outputs: int | Sequence[str] = 1, domain: str = "", name: str = "", **attributes: Any) -> Any:
+            inputs = [self._operand(operand, operands) for operand in operands]
+            node = make_node(
+                self._graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
+            )
+            self._created.append(node)
+            # The types of results in between decide those of literals that follow.
+            self._graph.infos.update(zip(node.output, infer_node(self._graph, node), strict=False))
+            if self._insert is not None:
+                self._insert(node)
+            return node.output[0] if len(node.output) == 1 else node.output
+
+        return call
+
+    def _operand(self, operand: Any, operands: Sequence[Any]) -> str:
+        if operand is None or isinstance(operand, str):
+            return operand or ""
+        if isinstance(operand, (bool, int, float)):
+            return store(self._graph, "literal", np.asarray(operand, dtype=self._literal_type(operand, operands)))
+        return store(self._graph, "constant", np.asarray(operand))
+
+    def _literal_type(self, literal: float | bool, operands: Sequence[Any]) -> Any:
+        if isinstance(literal, bool):
+            return np.bool_
+        for operand in operands:
+            if isinstance(operand, str):
+                dtype = self._graph.info_of(operand).dtype
+                if dtype:
+                    return numpy_dtype(dtype)
+        return np.int64 if isinstance(literal, int) else np.float32

@@ -1,0 +1,155 @@
+"""The base of all patterns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from xoptim.graph.node import Node
+from xoptim.match.refusal import Refusal, listener
+from xoptim.match.result import MatchResult
+
+if TYPE_CHECKING:
+    from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+
+Refused = TypeVar("Refused")
+"""Whatever type the refusing function returns on success."""
+Phase = Literal["canonicalize", "specialize", "target"]
+Exactness = Literal["exact", "rounding", "finite", "approximate"]
+PHASES: tuple[Phase, ...] = ("canonicalize", "specialize", "target")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A tiny model before and after a pattern: a picture in the documentation and a test.
+
+    Attributes:
+        before: the graph in ONNX's textual syntax, ``agraph (float[n] x) => (float[n] y) { ... }``.
+        after: the expected graph in the same syntax; names of results in between do not matter.
+        opset: version of the standard operator set.
+        domains: versions of other operator sets.
+        ranges: lowest and highest value of the feeds of some inputs, where random numbers would not do.
+    """
+
+    before: str
+    after: str
+    opset: int = 18
+    domains: tuple[tuple[str, int], ...] = ()
+    ranges: tuple[tuple[str, float, float], ...] = ()
+
+
+class PatternOptimization:
+    """A rewrite: where it applies (`match`) and what it does there (`apply`).
+
+    Patterns hold no state: what `match` finds out travels in the `MatchResult`.
+
+    Class attributes:
+        anchors: operators at which `match` is worth calling (``"domain::Op"`` outside the standard domain); every node is
+            offered when empty.
+        near: operators, one of which must produce an input of the anchor; any when empty.
+        phase: when it runs.
+        priority: within a phase, higher numbers run once lower ones have nothing left to do.
+        exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding), ``finite`` (assumes no NaN, infinity or
+            -0), ``approximate``.
+        min_opset, max_opset: versions of the standard operator set it may be used with.
+        produces: domains of the operators it creates, other than the standard one.
+        providers: execution providers it was measured to pay for; all when empty.
+        tags: words to select it by. A pattern with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
+            no preset.
+        status: ``stable``, ``preview`` or ``deprecated``.
+        radius: how many nodes away from the anchor a change may make it match.
+    """
+
+    anchors: ClassVar[tuple[str, ...]] = ()
+    near: ClassVar[tuple[str, ...]] = ()
+    phase: ClassVar[Phase] = "canonicalize"
+    priority: ClassVar[int] = 0
+    exactness: ClassVar[Exactness] = "exact"
+    min_opset: ClassVar[int] = 1
+    max_opset: ClassVar[int | None] = None
+    produces: ClassVar[tuple[str, ...]] = ()
+    providers: ClassVar[tuple[str, ...]] = ()
+    tags: ClassVar[tuple[str, ...]] = ()
+    status: ClassVar[Literal["stable", "preview", "deprecated"]] = "stable"
+    radius: ClassVar[int] = 3
+
+    @classmethod
+    def name(cls) -> str:
+        """The word by which it is selected: the class name without ``Pattern``."""
+        return cls.__name__.removesuffix("Pattern")
+
+    @classmethod
+    def arrow(cls) -> str:
+        """First line of the docstring: what becomes what."""
+        return (cls.__doc__ or "").strip().split("\n", 1)[0]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Tiny models before and after."""
+        return ()
+
+    def anchor_keys(self) -> frozenset[tuple[str, str]]:
+        """The `anchors` as ``(domain, op_type)``; empty when every node is to be offered."""
+        return frozenset(map(operator_key, self.anchors))
+
+    def near_keys(self) -> frozenset[tuple[str, str]]:
+        """Operators, one of which must produce an input of the anchor; empty when any may."""
+        return frozenset(map(operator_key, self.near))
+
+    def reach(self) -> int:
+        """How many nodes away from the anchor a change may make it match."""
+        return self.radius
+
+    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Look for the pattern around a node. The graph must not be changed.
+
+        Args:
+            g: answers questions about the graph.
+            node: where to look; one of the `anchors`.
+            matched: the matches of this round so far.
+
+        Returns:
+            The match, or what `none` returns.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no match")
+
+    def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
+        """Make the replacement.
+
+        Args:
+            g: answers questions and makes nodes and initializers.
+            *nodes: the nodes of the match. Those that are not in the result are removed.
+
+        Returns:
+            The nodes that take their place, in an order in which they can run.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no apply")
+
+    def none(
+        self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
+    ) -> Refused | None:
+        """Refuse a match: ``return self.none(node, msg="...")``. Costs nothing when nobody listens.
+
+        Args:
+            node: the node that does not fit.
+            lineno: line of the condition; found when not given.
+            msg: the reason, or a function that makes it.
+        """
+        listen = listener()
+        if listen is None:
+            return None
+        frame = sys._getframe(1)
+        reason = msg() if callable(msg) else msg or ""
+        listen(Refusal(self.name(), node, reason, frame.f_code.co_filename, lineno or frame.f_lineno))
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def operator_key(anchor: str) -> tuple[str, str]:
+    """``"Add"`` or ``"com.microsoft::Gelu"`` as ``(domain, op_type)``."""
+    domain, _, op_type = anchor.rpartition("::")
+    return domain, op_type

@@ -1,0 +1,62 @@
+"""Why a match was refused: a value, made only when somebody listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xoptim.graph.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One condition that failed.
+
+    Attributes:
+        pattern: name of the pattern.
+        node: the node at which it failed, if one is to blame.
+        reason: what was expected; empty when the pattern gave none.
+        file: source file of the condition.
+        line: its line.
+        progress: number of steps of the match that had succeeded.
+    """
+
+    pattern: str
+    node: Node | None
+    reason: str
+    file: str = ""
+    line: int = 0
+    progress: int = 0
+
+    @property
+    def exit_point(self) -> str:
+        """``file:line`` of the condition."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def __str__(self) -> str:
+        at = f" at {self.node.name or self.node!r}" if self.node is not None else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.pattern} refused{at}{why} ({self.exit_point})"
+
+
+Listener = Callable[[Refusal], None]
+_listener: ContextVar[Listener | None] = ContextVar("refusal_listener", default=None)
+
+
+def listener() -> Listener | None:
+    """Whoever wants to know about refusals, ``None`` for nobody."""
+    return _listener.get()
+
+
+@contextmanager
+def listening(to: Listener | None) -> Iterator[None]:
+    """Send refusals to a callable while the block runs."""
+    token = _listener.set(to)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

@@ -1,0 +1,50 @@
+"""A match: the nodes that a rewrite takes out, and how to make what replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xoptim.graph.node import Node
+
+if TYPE_CHECKING:
+    from xoptim.match.pattern import PatternOptimization
+
+Apply = Callable[..., "list[Node]"]
+
+
+class MatchResult:
+    """What `PatternOptimization.match` returns.
+
+    Attributes:
+        pattern: the pattern that matched.
+        nodes: nodes involved, ``None`` where an optional one is absent. They are handed to ``apply``, which decides which of
+            them stay; no other rewrite of the same round may touch them.
+        apply: makes the replacement.
+        insert_at: existing node where the new nodes go; found when not given.
+        comment: a remark for the log.
+        bindings: what a declarative pattern captured, by name.
+    """
+
+    __slots__ = ("anchor", "apply", "bindings", "comment", "insert_at", "nodes", "pattern")
+
+    def __init__(
+        self,
+        pattern: PatternOptimization,
+        nodes: Sequence[Node | None],
+        apply: Apply,
+        insert_at: Node | None = None,
+        comment: str = "",
+        bindings: dict[str, Any] | None = None,
+    ) -> None:
+        self.pattern = pattern
+        self.nodes = list(nodes)
+        self.apply = apply
+        self.insert_at = insert_at
+        self.comment = comment
+        self.bindings = bindings
+        self.anchor: Node | None = None
+
+    def __repr__(self) -> str:
+        types = ", ".join("" if node is None else node.op_type for node in self.nodes)
+        return f"MatchResult({type(self.pattern).__name__}, [{types}])"

@@ -1,0 +1,309 @@
+"""The graph as patterns see it: questions in `match`, and a way to make nodes in `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.facts.info import Info, Shape
+from xoptim.graph.constants import constant_array, is_constant, known_value, store
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import owner_in
+from xoptim.graph.node import Node
+from xoptim.match.create import OpBuilder, make_node
+
+
+class GraphBuilderPatternOptimization:
+    """Answers the questions of a pattern about one graph. Nothing here changes it.
+
+    Args:
+        graph: the main graph, a subgraph, or the body of a function.
+        provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
+    """
+
+    __slots__ = ("graph", "provider")
+
+    def __init__(self, graph: Graph, provider: str = "") -> None:
+        self.graph = graph
+        self.provider = provider
+
+    # ---------------------------------------------------------------- opsets
+
+    @property
+    def main_opset(self) -> int:
+        """Version of the standard operator set."""
+        return self.graph.opsets.get("", 0)
+
+    @property
+    def opsets(self) -> dict[str, int]:
+        """Versions of all imported operator sets, by domain."""
+        return dict(self.graph.opsets)
+
+    # ---------------------------------------------------------------- shapes and types
+
+    def info(self, name: str) -> Info:
+        """Everything that is known about a result."""
+        return self.graph.info_of(name)
+
+    def has_type(self, name: str) -> bool:
+        """Whether the element type of a result is known."""
+        return self.graph.info_of(name).dtype != 0
+
+    def get_type(self, name: str) -> int:
+        """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
+        dtype = self.graph.info_of(name).dtype
+        if not dtype:
+            raise LookupError(f"the type of {name!r} is unknown")
+        return dtype
+
+    def try_infer_type(self, name: str) -> int:
+        """Element type of a result, 0 when unknown."""
+        return self.graph.info_of(name).dtype
+
+    def has_shape(self, name: str) -> bool:
+        """Whether the rank of a result is known, and so each axis as a number or a symbol."""
+        return self.graph.info_of(name).shape is not None
+
+    def get_shape(self, name: str) -> Shape:
+        """Shape of a result, numbers and symbolic dimensions; fails when unknown."""
+        shape = self.graph.info_of(name).shape
+        if shape is None:
+            raise LookupError(f"the shape of {name!r} is unknown")
+        return shape
+
+    def try_infer_shape(self, name: str) -> Shape | None:
+        """Shape of a result, ``None`` when unknown."""
+        return self.graph.info_of(name).shape
+
+    def static_shape(self, name: str) -> tuple[int, ...] | None:
+        """Shape of a result when every axis is a number, else ``None``."""
+        return self.graph.info_of(name).static_shape
+
+    def has_rank(self, name: str) -> bool:
+        """Whether the rank of a result is known."""
+        return self.graph.info_of(name).shape is not None
+
+    def get_rank(self, name: str) -> int:
+        """Rank of a result; fails when unknown."""
+        return len(self.get_shape(name))
+
+    def same_shape(self, a: str, b: str) -> bool:
+        """Whether two results are known to have equal shapes (symbols included)."""
+        x, y = self.graph.info_of(a).shape, self.graph.info_of(b).shape
+        return x is not None and x == y
+
+    def has_device(self, name: str) -> bool:
+        """Whether the device of a result is known: ONNX records none, so never."""
+        return False
+
+    def get_device(self, name: str) -> int:
+        """Device of a result; fails, because ONNX records none."""
+        raise LookupError(f"the device of {name!r} is unknown")
+
+    # ---------------------------------------------------------------- constants
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a result is an initializer, a constant, or computed from such results only."""
+        return bool(name) and is_constant(self.graph, name)
+
+    def is_constant_scalar(self, name: str, value: float | None = None) -> bool:
+        """Whether a result is a constant with one element, equal to ``value`` up to the rounding of its type if given."""
+        found = self.get_constant_scalar(name)
+        return found is not None and (value is None or self.close(name, value))
+
+    def close(self, name: str, value: float) -> bool:
+        """Whether a constant of one element is ``value`` as its element type would round it."""
+        array = self.get_computed_constant(name)
+        return array is not None and array.size == 1 and equals_literal(array, value)
+
+    def get_constant_scalar(self, name: str) -> float | int | bool | None:
+        """The number in a constant with one element, ``None`` when it is not that."""
+        if not name:
+            return None
+        tensor = self.graph.tensor(name)
+        if tensor is not None and tensor.size != 1:
+            return None
+        array = self.get_computed_constant(name)
+        if array is None or array.size != 1 or array.dtype.kind in "OUS":
+            return None
+        item = array.reshape(()).item()
+        return item if isinstance(item, (bool, int, float)) else None
+
+    def get_computed_constant(self, name: str) -> np.ndarray | None:
+        """The value of a constant, computed when it is built from others; ``None`` when it is not constant.
+
+        Do not modify it.
+        """
+        return constant_array(self.graph, name) if name else None
+
+    def get_ints(self, name: str) -> list[int] | None:
+        """Elements of a constant integer tensor, flattened, else ``None``."""
+        array = self.get_computed_constant(name)
+        return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
+
+    def get_attribute(self, node: Node, name: str, default: Any = None) -> Any:
+        """Value of an attribute: as written, else the schema's default, else ``default``."""
+        return node.get_attribute(name, default)
+
+    def known_value(self, name: str) -> np.ndarray | None:
+        """Value of an integer result that follows from shapes alone."""
+        return known_value(self.graph.info_of(name))
+
+    # ---------------------------------------------------------------- graph
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes in order."""
+        return list(self.graph.nodes)
+
+    def iter_nodes(self) -> Iterator[Node]:
+        """All nodes in order, one at a time."""
+        return iter(self.graph.nodes)
+
+    @property
+    def input_names(self) -> list[str]:
+        """Inputs of the graph."""
+        return list(self.graph.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Outputs of the graph."""
+        return list(self.graph.outputs)
+
+    def node_before(self, name: str) -> Node | None:
+        """The node that produces a result, ``None`` for inputs, initializers and results of an enclosing graph."""
+        return self.graph.producer(name)
+
+    def next_nodes(self, name: str) -> list[Node]:
+        """The nodes that read a result, each once; nodes of subgraphs are not among them."""
+        return self.graph.consumers(name)
+
+    def next_node(self, name: str) -> Node | None:
+        """The node that reads a result when there is exactly one, else ``None``."""
+        nodes = self.graph.consumers(name)
+        return nodes[0] if len(nodes) == 1 else None
+
+    def is_output(self, name: str) -> bool:
+        """Whether a result is an output of the graph."""
+        return self.graph.is_output(name)
+
+    def is_used(self, name: str) -> bool:
+        """Whether anything reads a result."""
+        return self.graph.is_needed(name)
+
+    def is_used_by_subgraph(self, name: str) -> bool:
+        """Whether a subgraph reads a result."""
+        return self.graph.is_captured(name)
+
+    def is_used_more_than_once(self, name: str) -> bool:
+        """Whether a result is read twice or more, is an output, or is captured by a subgraph."""
+        return not self.is_exclusive(name)
+
+    def is_exclusive(self, name: str) -> bool:
+        """Whether a result is read at most once, is no output, and is not captured by a subgraph."""
+        graph = self.graph
+        return graph.use_count(name) <= 1 and not graph.is_output(name) and not graph.is_captured(name)
+
+    def is_used_only_by(self, name: str, *nodes: Node) -> bool:
+        """Whether nothing but these nodes reads a result (neither an output nor a subgraph either)."""
+        graph = self.graph
+        if graph.is_output(name) or graph.is_captured(name):
+            return False
+        return all(any(reader is node for node in nodes) for reader in graph.consumers(name))
+
+    def is_before(self, first: Node, second: Node) -> bool:
+        """Whether a node comes before another one in the order of the graph."""
+        return owner_in(self.graph, first).label < owner_in(self.graph, second).label
+
+    # ---------------------------------------------------------------- nodes
+
+    def make_node(
+        self,
+        op_type: str,
+        inputs: Sequence[str] | str,
+        outputs: Sequence[str] | str | int = 1,
+        domain: str = "",
+        name: str = "",
+        doc_string: str = "",
+        **attributes: Any,
+    ) -> Node:
+        """Make a node without adding it to the graph.
+
+        Args:
+            op_type: operator.
+            inputs: names of what it reads.
+            outputs: names of its results, or how many new names to make.
+            domain: of the operator.
+            name: of the node; made when empty.
+            doc_string: remark on the node.
+            **attributes: attributes; those that are ``None`` are left out.
+        """
+        return make_node(
+            self.graph, op_type, inputs, outputs, domain=domain, name=name, doc_string=doc_string, attributes=attributes
+        )
+
+    def make_node_check_opset(
+        self,
+        op_type: str,
+        inputs: Sequence[str] | str,
+        outputs: Sequence[str] | str | int = 1,
+        domain: str = "",
+        name: str = "",
+        **attributes: Any,
+    ) -> Node:
+        """Like `make_node`; what is an input by now (``axes`` of Squeeze, ...) may be given as an attribute."""
+        return make_node(self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=True)
+
+    def unique_name(self, prefix: str) -> str:
+        """A result name that nothing in the model has."""
+        return self.graph.model.names.fresh(prefix)
+
+
+class PatternRewriter(GraphBuilderPatternOptimization):
+    """What `apply` works with: all the questions, and initializers and a list of new nodes besides.
+
+    Attributes:
+        op: makes nodes as ``g.op.Add(x, y)`` and returns result names; they are collected in `created`.
+        created: nodes made through `op`, in order.
+    """
+
+    __slots__ = ("created", "op")
+
+    def __init__(self, graph: Graph, provider: str = "") -> None:
+        super().__init__(graph, provider)
+        self.created: list[Node] = []
+        self.op = OpBuilder(graph, self.created)
+
+    def make_initializer(self, name: str, value: Any, source: str = "") -> str:
+        """Store a constant and return its name, which differs from ``name`` when that is taken.
+
+        Args:
+            name: wish for a name.
+            value: array, number or list.
+            source: who made it, for the log.
+        """
+        return store(self.graph, name or source or "constant", np.asarray(value))
+
+
+def equals_literal(array: np.ndarray, value: float | bool) -> bool:
+    """Whether a one-element array holds ``value`` as its element type rounds it.
+
+    Floats may be off by two units in the last place of their own type, which covers literals that were computed in another
+    precision and then rounded, and nothing else.
+    """
+    item = array.reshape(())
+    if item.dtype.kind == "b" or isinstance(value, bool):
+        return item.dtype.kind == "b" and bool(item) == value
+    if item.dtype.kind in "iu":
+        return int(item) == value
+    if item.dtype.kind in "OUSc":
+        return False
+    wanted = np.asarray(value).astype(item.dtype)
+    if not np.isfinite(np.float64(value)):
+        return bool(item == wanted)
+    digits = {2: 2.0**-9, 4: 2.0**-22, 8: 2.0**-51}.get(item.dtype.itemsize, 2.0**-3)
+    if item.dtype.name == "bfloat16":
+        digits = 2.0**-6
+    return abs(float(item) - float(wanted)) <= digits * abs(float(wanted))

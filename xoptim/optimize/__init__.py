@@ -1,0 +1,1 @@
+"""Fifth floor: the loop, and the steps around it."""

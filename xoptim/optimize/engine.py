@@ -1,0 +1,287 @@
+"""The loop: rounds of matching and rewriting until nothing changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import groupby
+from time import perf_counter
+
+from xoptim.facts.errors import BudgetError, RewriteError, XoptimError
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.rewrite import replace
+from xoptim.match.pattern import PHASES, PatternOptimization
+from xoptim.match.refusal import listening
+from xoptim.match.result import MatchResult
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.optimize.cleanup import remove_identities
+from xoptim.optimize.dump import dump_application
+from xoptim.optimize.events import EventStream
+from xoptim.optimize.index import PatternIndex
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.statistics import Statistics
+from xoptim.optimize.worklist import Worklist
+
+logger = logging.getLogger("xoptim")
+REWRITES_PER_RESULT = 40
+"""A result whose producer is replaced more often than this is tossed to and fro between patterns."""
+
+
+class Engine:
+    """Applies patterns to one graph.
+
+    Args:
+        graph: the graph.
+        options: what to do.
+        events: told of everything.
+        statistics: counts and times.
+        worklist: what changed.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        options: OptimizationOptions,
+        events: EventStream,
+        statistics: Statistics,
+        worklist: Worklist,
+    ) -> None:
+        self.graph = graph
+        self.options = options
+        self.events = events
+        self.statistics = statistics
+        self.worklist = worklist
+        self.view = GraphBuilderPatternOptimization(graph, options.provider)
+        self._failed: set[str] = statistics.failed
+        self._dropped: set[tuple[str, Node]] = set()
+        self._rewritten: dict[str, int] = {}
+        self._last: dict[str, str] = {}
+        self._stepping = options.debug.step
+        self._active: list[PatternOptimization] = []
+        self._index = PatternIndex(())
+        self._unconfirmed = 0
+
+    def run(self, patterns: list[PatternOptimization]) -> int:
+        """Run patterns until nothing changes: lower phases and priorities first, and again when a later one helps them.
+
+        The first call offers every node to every pattern; later calls offer what changed since. `confirm` makes sure.
+
+        Returns:
+            Number of rewrites.
+
+        Raises:
+            BudgetError: when patterns undo each other.
+        """
+        opset = self.view.main_opset
+        usable = [p for p in patterns if p.min_opset <= opset and (p.max_opset is None or opset <= p.max_opset)]
+        fresh = [p for p in usable if p not in self._active]
+        if not self._active:
+            self.worklist.clear()
+        total = self._rounds(None)
+        for _, level in groupby(fresh, key=lambda p: (PHASES.index(p.phase), p.priority)):
+            added = list(level)
+            self._active += added
+            self._index = PatternIndex(self._active)
+            total += self._rounds(PatternIndex(added))
+        self._unconfirmed += total
+        return total
+
+    def confirm(self) -> int:
+        """Offer every node to every pattern once more if anything was rewritten since the last time; returns the rewrites."""
+        if not self._unconfirmed:
+            return 0
+        self._unconfirmed = self._rounds(self._index)
+        return self._unconfirmed
+
+    def _rounds(self, sweep: PatternIndex | None) -> int:
+        """Offer all nodes to the patterns of ``sweep``, then what changes to all active patterns, until nothing does."""
+        limit = self.options.max_iter if self.options.max_iter >= 0 else len(self.graph.nodes) + 100
+        total = rounds = 0
+        while rounds < limit:
+            index = self._index if sweep is None else sweep
+            everywhere = sweep is not None
+            sweep = None
+            nodes = dict.fromkeys(self.graph.nodes, 0) if everywhere else self.worklist.take(self.graph, index.longest_reach)
+            if not nodes:
+                break
+            total += self._round(index, nodes)
+            rounds += 1
+        return total
+
+    def _round(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
+        start = perf_counter()
+        self.statistics.iteration += 1
+        matches = self._collect(index, nodes)
+        matched = perf_counter()
+        applied = 0
+        for position, match in enumerate(matches):
+            applied += self._apply(match, fresh=position == 0)
+        applied_at = perf_counter()
+        self._clean()
+        now = perf_counter()
+        self.statistics.round(applied_at - matched, now - applied_at, now - start)
+        self.events.send(
+            "round",
+            self.graph.name,
+            level=1,
+            graph=self.graph.name,
+            iteration=self.statistics.iteration,
+            text=f"{len(matches)} matches, {applied} applied",
+            nodes=len(self.graph.nodes),
+        )
+        return applied
+
+    # ---------------------------------------------------------------- matching
+
+    def _collect(self, index: PatternIndex, nodes: Mapping[Node, int]) -> list[MatchResult]:
+        """Disjoint matches, by the strategy of the options."""
+        largest = self.options.strategy == "largest"
+        matches: list[MatchResult] = []
+        claimed: set[Node] = set()
+        for number, anchors in index.candidates(self.graph, nodes).items():
+            pattern = index.patterns[number]
+            start = perf_counter()
+            before = len(matches)
+            self._try_pattern(pattern, anchors, matches, set() if largest else claimed)
+            self.statistics.matching(pattern, perf_counter() - start, len(matches) - before, len(anchors))
+            if self._stepping and matches:
+                break
+        if largest:
+            order = {match: position for position, match in enumerate(matches)}
+            matches.sort(key=lambda m: (-sum(n is not None for n in m.nodes), order[m]))
+            matches = [m for m in matches if self._claim(m, claimed)]
+        return matches
+
+    def _try_pattern(
+        self, pattern: PatternOptimization, anchors: list[Node], matches: list[MatchResult], claimed: set[Node]
+    ) -> None:
+        if pattern.name() in self._failed:
+            return
+        verbosity = self.options.verbosity(pattern)
+        with listening((lambda refusal: self._refused(refusal, verbosity)) if verbosity >= 10 or self.events.heard else None):
+            for node in anchors:
+                if node in claimed or (pattern.name(), node) in self._dropped:
+                    continue
+                match = self._match(pattern, node, matches)
+                if match is not None and self._claim(match, claimed):
+                    match.anchor = node
+                    matches.append(match)
+                    self.events.send("matched", pattern.name(), node=node, graph=self.graph.name, level=10)
+                    if self._stepping:
+                        return
+
+    def _match(self, pattern: PatternOptimization, node: Node, matches: list[MatchResult]) -> MatchResult | None:
+        try:
+            return pattern.match(self.view, node, matches)
+        except BudgetError:
+            raise
+        except Exception as error:
+            self._fail(pattern, node, error)
+            return None
+
+    def _claim(self, match: MatchResult, claimed: set[Node]) -> bool:
+        nodes = [node for node in match.nodes if node is not None]
+        if any(node in claimed for node in nodes):
+            self.worklist.add([match.anchor] if match.anchor is not None else nodes[-1:])
+            return False
+        claimed.update(nodes)
+        return True
+
+    def _refused(self, refusal: object, verbosity: int) -> None:
+        if verbosity >= 10:
+            logger.info("[xoptim] %s", refusal)
+        self.statistics.refused(refusal)
+
+    # ---------------------------------------------------------------- rewriting
+
+    def _apply(self, match: MatchResult, fresh: bool) -> int:
+        """Apply one match, if what it relied on still holds."""
+        pattern, anchor = match.pattern, match.anchor
+        if any(node is not None and node.graph is not self.graph for node in match.nodes):
+            return 0
+        assert anchor is not None
+        if not fresh:
+            again = self._match(pattern, anchor, [])
+            if again is None or pattern.name() in self._failed:
+                self.events.send("dropped", pattern.name(), node=anchor, text="it no longer matches", level=10)
+                return 0
+            match = again
+        start = perf_counter()
+        removed = [node for node in match.nodes if node is not None]
+        rewriter = PatternRewriter(self.graph, self.options.provider)
+        try:
+            new = match.apply(rewriter, *match.nodes)
+            self._watch(removed, new, pattern)
+            replace(self.graph, removed, new, match.insert_at)
+        except RewriteError as error:
+            self._drop(pattern, anchor, error)
+            return 0
+        except BudgetError:
+            raise
+        except Exception as error:
+            self._fail(pattern, anchor, error)
+            return 0
+        added = [node for node in new if node not in removed]
+        gone = [node for node in removed if node.graph is None]
+        self._record(pattern, anchor, added, gone, perf_counter() - start)
+        return 1
+
+    def _record(self, pattern: PatternOptimization, anchor: Node, added: list[Node], gone: list[Node], seconds: float) -> None:
+        name = pattern.name()
+        if self.options.tag_nodes:
+            for node in added:
+                node.metadata = {**(node.metadata or {}), "xoptim.pattern": name}
+        self._count(name, added)
+        self.statistics.applied(pattern, seconds, len(added), len(gone))
+        self.events.send("applied", name, node=anchor, graph=self.graph.name, added=added, removed=gone, level=10)
+        if self.options.debug.dump is not None:
+            dump_application(self.options.debug.dump, self.graph, name, gone, added)
+
+    def _count(self, name: str, added: list[Node]) -> None:
+        """Notice patterns that undo each other: the same result is made anew again and again."""
+        for node in added:
+            for result in node.output:
+                count = self._rewritten[result] = self._rewritten.get(result, 0) + 1
+                if count > REWRITES_PER_RESULT:
+                    other = self._last.get(result, name)
+                    raise BudgetError(
+                        f"patterns {other} and {name} keep rewriting {result!r} in turn; drop one of them (--drop {name})"
+                    )
+                if count < REWRITES_PER_RESULT or self._last.get(result) is None:
+                    self._last[result] = name
+
+    def _watch(self, removed: list[Node], new: list[Node], pattern: PatternOptimization) -> None:
+        kept = self.options.debug.keep
+        if kept and any(kept in node.output for node in removed) and not any(kept in node.output for node in new):
+            raise BudgetError(f"PATTERNNOREMOVE: pattern {pattern.name()} removes result {kept!r}")
+
+    def _drop(self, pattern: PatternOptimization, anchor: Node, error: RewriteError) -> None:
+        self._dropped.add((pattern.name(), anchor))
+        logger.debug("%s at %r: %s", pattern.name(), anchor.name, error)
+        self.events.send("dropped", pattern.name(), node=anchor, text=str(error), level=10)
+        if self.options.strict:
+            raise XoptimError(f"pattern {pattern.name()} at {anchor.name or anchor.op_type!r}: {error}") from error
+
+    def _fail(self, pattern: PatternOptimization, node: Node, error: Exception) -> None:
+        where = node.name or node.op_type
+        text = f"pattern {pattern.name()} failed at {where!r}: {type(error).__name__}: {error}"
+        self._failed.add(pattern.name())
+        if self.options.strict:
+            raise XoptimError(text) from error
+        logger.warning("%s; it is skipped from now on", text)
+        self.events.send("failed", pattern.name(), node=node, text=str(error))
+
+    # ---------------------------------------------------------------- cleaning
+
+    def _clean(self) -> None:
+        graph = self.graph
+        kept = self.options.debug.keep
+        had = bool(kept) and graph.defines(kept)
+        identities, self.worklist.identities = self.worklist.identities, []
+        if self.options.remove_identity:
+            remove_identities(graph, identities)
+        if self.options.remove_unused:
+            graph.sweep()
+        if had and not graph.defines(kept):
+            raise BudgetError(f"PATTERNNOREMOVE: cleaning removes result {kept!r}")

@@ -1,0 +1,97 @@
+"""What happens while a model is optimized, as one stream that the log, the statistics, dumps and progress bars read."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from xoptim.graph.node import Node
+
+logger = logging.getLogger("xoptim")
+EventKind = Literal["phase", "round", "matched", "refused", "applied", "dropped", "cleaned", "folded", "merged", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        kind: what.
+        pattern: name of the pattern, or of the phase.
+        graph: name of the graph.
+        iteration: round of the phase.
+        node: node that it is about.
+        added: nodes that came.
+        removed: nodes that went.
+        text: reason or remark.
+        nodes: size of the graph then.
+    """
+
+    kind: EventKind
+    pattern: str = ""
+    graph: str = ""
+    iteration: int = 0
+    node: Node | None = None
+    added: Sequence[Node] = ()
+    removed: Sequence[Node] = ()
+    text: str = ""
+    nodes: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == "round":
+            return f"[xoptim] {self.graph}: {self.pattern} round {self.iteration}: {self.text}, {self.nodes} nodes"
+        at = f" at {self.node.name or self.node.op_type!r}" if self.node is not None else ""
+        sizes = f" -{len(self.removed)} +{len(self.added)} nodes" if self.added or self.removed else ""
+        return f"[xoptim] {self.kind} {self.pattern}{at}{sizes}{': ' + self.text if self.text else ''}"
+
+
+class EventStream:
+    """Sends events to whoever subscribed, and to the log as far as the verbosity goes."""
+
+    def __init__(self, verbose: int, on_event: Callable[[Event], None] | None) -> None:
+        self.verbose = verbose
+        self._subscribers: list[Callable[[Event], None]] = [] if on_event is None else [on_event]
+        if verbose > 0:
+            _show_log()
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody wants details."""
+        return self.verbose > 1 or bool(self._subscribers)
+
+    def subscribe(self, subscriber: Callable[[Event], None]) -> None:
+        """Send events to one more listener."""
+        self._subscribers.append(subscriber)
+
+    def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
+        """Send an event; it is logged when the verbosity is at least ``level``."""
+        if self.verbose < level and not self._subscribers:
+            return
+        event = Event(kind, pattern, **details)
+        if self.verbose >= level:
+            logger.info("%s", event)
+        for subscriber in self._subscribers:
+            subscriber(event)
+
+
+class _StandardOutput(logging.StreamHandler[Any]):
+    """Writes to whatever ``sys.stdout`` is at the time (it may be captured or redirected)."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stdout
+        super().emit(record)
+
+
+def _show_log() -> None:
+    if not any(isinstance(h, _StandardOutput) for h in logger.handlers):
+        handler = _StandardOutput()
+        handler.addFilter(lambda record: record.levelno == logging.INFO)
+        logger.addHandler(handler)
+    if logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)

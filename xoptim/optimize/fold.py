@@ -1,0 +1,192 @@
+"""Compute what depends on constants only, each maximal region once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.facts.dtypes import byte_size
+from xoptim.graph.constants import EvaluationView, known_value
+from xoptim.graph.graph import Graph, can_fold, constant_value
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.inference.evaluate import NUMPY_KERNELS, evaluate_with_onnxruntime
+from xoptim.optimize.events import EventStream
+
+_KEPT = frozenset((("", "DequantizeLinear"), ("com.microsoft", "DequantizeLinear")))
+"""Folding these would replace narrow weights by wide ones, and hide quantization from the runtime."""
+EXTERNAL_LIMIT = 1 << 26
+"""External tensors of more bytes are not read for the sake of folding."""
+EXTERNAL_BUDGET = 1 << 29
+"""Bytes of external data that folding reads at most."""
+
+
+class Folder:
+    """Folds the constants of one graph.
+
+    Args:
+        graph: the graph.
+        limit: bytes above which a result must not be larger than what it makes superfluous.
+        events: told of what is folded, and of what is refused and why.
+    """
+
+    def __init__(self, graph: Graph, limit: int, events: EventStream) -> None:
+        self.graph = graph
+        self.limit = limit
+        self.events = events
+        self.count = 0
+        self._region: dict[Node, None] = {}
+        self._pending: set[str] = set()
+        self._external = 0
+
+    def run(self) -> int:
+        """Fold everything that can be; returns how many nodes went."""
+        graph = self.graph
+        for node in graph.nodes:
+            if node.op_type == "Constant" and not node.domain:
+                self._store_constant(node)
+            elif not can_fold(node) or (node.domain, node.op_type) in _KEPT or not any(node.output):
+                continue
+            elif not self._from_shapes(node) and any(node.input):
+                self._visit(node)
+        if self._region:
+            self._run_region(list(self._region))
+        graph.sweep()
+        return self.count
+
+    def _store_constant(self, node: Node) -> None:
+        name = node.output[0]
+        tensor = constant_value(node)
+        # Runtimes are not all at ease with an initializer that is an output; such a constant stays a node.
+        if tensor is not None and not self.graph.is_output(name):
+            self.graph.remove(node)
+            self.graph.add_initializer(name, tensor)
+
+    def _from_shapes(self, node: Node) -> bool:
+        if len(node.output) != 1:
+            return False
+        info = self.graph.infos.get(node.output[0])
+        if info is None or info.data is None:
+            return False
+        value = known_value(info)
+        if value is None or self.graph.is_output(node.output[0]):
+            return False
+        self._replace(node, [value])
+        return True
+
+    def _visit(self, node: Node) -> None:
+        graph = self.graph
+        inputs: list[np.ndarray | None] = []
+        waits = False
+        for name in node.input:
+            if name in self._pending:
+                waits = True
+                inputs.append(None)
+            elif name:
+                tensor = graph.tensor(name)
+                if tensor is None:
+                    return
+                if not self._affordable(tensor):
+                    return self._refuse(node, "an operand is large and external")
+                inputs.append(tensor.numpy() if not waits else None)
+            else:
+                inputs.append(None)
+        if any(graph.is_output(name) for name in node.output):
+            return None
+        if self._too_large(node):
+            return self._refuse(node, "the result would be much larger than what it replaces")
+        kernel = None if waits else NUMPY_KERNELS.get((node.domain, node.op_type))
+        results = kernel(EvaluationView(node), inputs) if kernel is not None else None
+        if results is not None:
+            if sum(r.nbytes for r in results) > self._allowance(node):
+                return self._refuse(node, "the result would be much larger than what it replaces")
+            self._replace(node, results)
+        elif node.domain in ("", "com.microsoft", "ai.onnx.ml"):
+            self._region[node] = None
+            self._pending.update(name for name in node.output if name)
+        return None
+
+    def _affordable(self, tensor: Tensor) -> bool:
+        if not tensor.is_external:
+            return True
+        if tensor.nbytes > EXTERNAL_LIMIT or self._external + tensor.nbytes > EXTERNAL_BUDGET:
+            return False
+        self._external += tensor.nbytes
+        return True
+
+    def _allowance(self, node: Node) -> int:
+        """Bytes that the results of a node may take."""
+        freed = 0
+        for name in dict.fromkeys(node.input):
+            tensor = self.graph.initializers.get(name) if name else None
+            if tensor is not None and self.graph.use_count(name) == 1 and not self.graph.is_captured(name):
+                freed += tensor.nbytes
+        return max(self.limit, 2 * freed)
+
+    def _too_large(self, node: Node) -> bool:
+        size = 0
+        for name in node.output:
+            info = self.graph.infos.get(name) if name else None
+            shape = None if info is None else info.static_shape
+            if info is not None and shape is not None:
+                size += byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
+        return size > self._allowance(node)
+
+    def _refuse(self, node: Node, reason: str) -> None:
+        self.events.send("refused", "fold", node=node, text=reason, level=10)
+
+    def _replace(self, node: Node, results: Sequence[np.ndarray]) -> None:
+        graph = self.graph
+        graph.remove(node)
+        for name, value in zip(node.output, results, strict=False):
+            if name:
+                graph.infos.pop(name, None)
+                if graph.is_needed(name):
+                    graph.add_initializer(name, Tensor.from_array(value))
+        self.count += 1
+        self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+
+    def _run_region(self, nodes: list[Node]) -> None:
+        """Evaluate nodes in one session; when that fails, the halves separately, so that one bad node spoils only itself."""
+        graph = self.graph
+        inside = {name for node in nodes for name in node.output if name}
+        feeds: dict[str, np.ndarray] = {}
+        for node in nodes:
+            for name in node.input:
+                if name and name not in inside and name not in feeds:
+                    tensor = graph.tensor(name)
+                    if tensor is None:
+                        return
+                    feeds[name] = tensor.numpy()
+        members = set(nodes)
+        wanted = [
+            name
+            for node in nodes
+            for name in node.output
+            if name and (graph.is_captured(name) or any(n not in members for n in graph.consumers(name)))
+        ]
+        if not wanted:
+            return
+        protos = [node.to_proto() for node in nodes]
+        result = evaluate_with_onnxruntime(protos, feeds, wanted, graph.opsets, graph.model.ir_version)
+        if result.values is None:
+            if len(nodes) == 1:
+                return self._refuse(nodes[0], result.reason)
+            middle = len(nodes) // 2
+            self._run_region(nodes[:middle])
+            return self._run_region(nodes[middle:])
+        self._store_region(nodes, result.values)
+        return None
+
+    def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
+        graph = self.graph
+        for node in nodes:
+            graph.remove(node)
+            for name in node.output:
+                graph.infos.pop(name, None)
+                if name in values:
+                    graph.add_initializer(name, Tensor.from_array(values[name]))
+            self.count += 1
+            self.events.send("folded", "fold", node=node, removed=(node,), level=10)

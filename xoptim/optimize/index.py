@@ -1,0 +1,68 @@
+"""Which patterns to try at a node: by its operator, then by the operators that produce its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.match.pattern import PatternOptimization
+
+Key = tuple[str, str]
+
+
+class PatternIndex:
+    """The patterns of a phase by anchor; a pattern that cannot match at a node costs nothing there."""
+
+    def __init__(self, patterns: Sequence[PatternOptimization]) -> None:
+        self.patterns = list(patterns)
+        self.reach = [pattern.reach() for pattern in self.patterns]
+        self._everywhere: list[int] = []
+        self._by_anchor: dict[Key, list[int]] = {}
+        self._by_producer: dict[Key, dict[Key, list[int]]] = {}
+        for number, pattern in enumerate(self.patterns):
+            self._add(number, pattern)
+
+    def _add(self, number: int, pattern: PatternOptimization) -> None:
+        anchors = pattern.anchor_keys()
+        near = pattern.near_keys()
+        if not anchors:
+            self._everywhere.append(number)
+        for key in sorted(anchors):
+            if not near:
+                self._by_anchor.setdefault(key, []).append(number)
+            for producer in sorted(near):
+                self._by_producer.setdefault(key, {}).setdefault(producer, []).append(number)
+
+    @property
+    def longest_reach(self) -> int:
+        """Largest distance at which a change can make a pattern match."""
+        return max(self.reach, default=0)
+
+    def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
+        """The nodes at which each pattern is worth trying, by number of the pattern, both in order.
+
+        Args:
+            graph: the graph.
+            nodes: nodes to look at, with their distance from the nearest change.
+        """
+        found: dict[int, list[Node]] = {}
+        producers = graph.producer
+        for node, distance in nodes.items():
+            key = (node.domain, node.op_type)
+            numbers: Iterable[int] = self._by_anchor.get(key, ())
+            by_producer = self._by_producer.get(key)
+            if by_producer is not None:
+                numbers = list(numbers)
+                for name in node.input:
+                    producer = producers(name)
+                    if producer is not None:
+                        more = by_producer.get((producer.domain, producer.op_type))
+                        if more is not None:
+                            numbers += [n for n in more if n not in numbers]
+            for number in numbers:
+                if distance <= self.reach[number]:
+                    found.setdefault(number, []).append(node)
+            for number in self._everywhere:
+                found.setdefault(number, []).append(node)
+        return dict(sorted(found.items()))

@@ -1,0 +1,111 @@
+"""Merge what is computed or stored twice: equal nodes, equal constants, and integers proved equal through shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xoptim.facts.schema import is_commutative, is_deterministic
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.optimize.cleanup import alias
+
+_SAMPLE = 64
+
+
+def merge_initializers(graph: Graph) -> int:
+    """Keep one of several initializers with the same type, shape and bits; external ones are told apart by their place."""
+    groups: dict[object, list[str]] = {}
+    for name, tensor in graph.initializers.items():
+        if name not in graph.overridable:
+            groups.setdefault(_rough_key(tensor), []).append(name)
+    count = 0
+    for names in groups.values():
+        first: dict[object, str] = {}
+        for name in names if len(names) > 1 else ():
+            kept = first.setdefault(graph.initializers[name].key(), name)
+            if kept != name and not graph.is_output(name) and name not in graph.pinned:
+                graph.rename(name, kept)
+                graph.remove_initializer(name)
+                count += 1
+    return count
+
+
+def _rough_key(tensor: Tensor) -> object:
+    """What can be compared without reading much: a digest of the whole is made only where this is equal."""
+    proto = tensor.proto
+    if proto is None or tensor.is_external or not proto.HasField("raw_data") or tensor.nbytes <= 2 * _SAMPLE:
+        return tensor.dtype, tensor.shape
+    raw = proto.raw_data
+    middle = len(raw) // 2
+    return tensor.dtype, tensor.shape, raw[:_SAMPLE], raw[middle : middle + _SAMPLE], raw[-_SAMPLE:]
+
+
+def merge_nodes(graph: Graph) -> int:
+    """Keep the first of several nodes that compute the same (common subexpressions), in one sweep.
+
+    Operands of commutative operators may stand in either order. Integer results whose elements are known to be the same
+    expressions of the model's dimensions count as the same however they were computed.
+    """
+    seen: dict[object, list[Node]] = {}
+    values: dict[object, str] = {}
+    functions = {f.key[:2] for f in graph.model.functions}
+    count = 0
+    for node in graph.nodes:
+        if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
+            continue
+        if functions and (node.domain, node.op_type) in functions:
+            continue
+        if len(node.output) == 1 and _merge_value(graph, node, values):
+            count += 1
+            continue
+        inputs: tuple[str, ...] = node.input
+        if len(inputs) == 2 and inputs[0] > inputs[1] and is_commutative(node.op_type, node.domain):
+            inputs = (inputs[1], inputs[0])
+        candidates = seen.setdefault((node.op_type, node.domain, inputs), [])
+        twin = next((c for c in candidates if c.same_attributes(node) and len(c.output) >= len(node.output)), None)
+        if twin is not None and _absorb(graph, node, twin):
+            count += 1
+        else:
+            candidates.append(node)
+    return count
+
+
+def _merge_value(graph: Graph, node: Node, values: dict[object, str]) -> bool:
+    info = graph.infos.get(node.output[0])
+    if info is None or info.data is None or info.shape is None:
+        return False
+    key: Any = (info.dtype, len(info.shape), info.data)
+    kept = values.setdefault(key, node.output[0])
+    if kept == node.output[0] or not graph.defines(kept):
+        values[key] = node.output[0]
+        return False
+    if graph.is_output(node.output[0]) and not _can_take_over(graph, node.output[0], kept):
+        return False
+    return _redirect(graph, node, ((node.output[0], kept),))
+
+
+def _absorb(graph: Graph, node: Node, twin: Node) -> bool:
+    pairs = [(old, new) for old, new in zip(node.output, twin.output, strict=False) if old]
+    if any(not new for old, new in pairs if graph.is_needed(old)):
+        return False
+    if any(graph.is_output(old) and not _can_take_over(graph, old, new) for old, new in pairs):
+        return False
+    return _redirect(graph, node, tuple((old, new) for old, new in pairs if new))
+
+
+def _can_take_over(graph: Graph, old: str, new: str) -> bool:
+    return old not in graph.pinned and new not in graph.pinned and not graph.is_output(new) and graph.producer(new) is not None
+
+
+def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
+    if any(old in graph.pinned for old, _ in pairs):
+        return False
+    for old, new in pairs:
+        alias(graph, old, new)
+    if node.graph is graph:
+        graph.remove(node)
+    for old, _ in pairs:
+        if not graph.defines(old):
+            graph.infos.pop(old, None)
+    return True

@@ -1,0 +1,65 @@
+"""What the optimizer is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xoptim.catalogue.selection import Selection, check_names, select
+from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.environment import DebugSettings, read_environment
+from xoptim.optimize.events import Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizationOptions:
+    """Options of `xoptim.optimize` and of `GraphBuilder.optimize`. Immutable.
+
+    Attributes:
+        patterns: selection string, list of names, classes or instances, or ``None`` for no pattern.
+        verbose: 1 logs a line a round, 10 and more why each candidate was refused.
+        max_iter: most rounds of a phase; -1 for as many as the graph has nodes.
+        remove_unused: remove nodes and initializers that nothing reads.
+        remove_identity: remove Identity nodes.
+        constant_folding: compute what depends on constants only.
+        merge: merge equal nodes and equal initializers.
+        strategy: which of two overlapping matches wins: the one of the earlier pattern, or the one of more nodes.
+        provider: execution provider to optimize for.
+        strict: errors in patterns are fatal instead of skipped with a warning.
+        drop: patterns to leave out.
+        fold_limit: bytes above which a folded result must not be larger than what it makes superfluous.
+        tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
+        on_event: called with each event.
+        debug: debugging settings; read from the environment unless given.
+    """
+
+    patterns: Selection = "default"
+    verbose: int = 0
+    max_iter: int = -1
+    remove_unused: bool = True
+    remove_identity: bool = True
+    constant_folding: bool = True
+    merge: bool = True
+    strategy: Literal["priority", "largest"] = "priority"
+    provider: str = "cpu"
+    strict: bool = False
+    drop: tuple[str, ...] = ()
+    fold_limit: int = 1 << 20
+    tag_nodes: bool = True
+    on_event: Callable[[Event], None] | None = None
+    debug: DebugSettings = field(default_factory=read_environment)
+
+    def selected(self) -> list[PatternOptimization]:
+        """The patterns, in the order in which they are tried.
+
+        Raises:
+            UnknownPatternError: when a name is not known.
+        """
+        patterns = select(self.patterns, (*self.drop, *self.debug.drop))
+        check_names(self.debug.patterns, (p.name() for p in patterns))
+        return [p for p in patterns if not p.providers or self.provider in p.providers]
+
+    def verbosity(self, pattern: PatternOptimization) -> int:
+        """How much to log about a pattern."""
+        return max(self.verbose, self.debug.verbose, self.debug.patterns.get(pattern.name(), 0))
