@@ -2,10 +2,12 @@
 
 from xoptim.builder import GraphBuilder, OptimizationReport, optimize
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.selection import select
+from xoptim.catalogue.selection import resolve, select
+from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import BudgetError, ModelError, RewriteError, UnknownPatternError, XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.save import save_proto
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.refusal import Refusal
@@ -23,6 +25,7 @@ __all__ = [
     "Constant",
     "EasyPatternOptimization",
     "Event",
+    "Exactness",
     "Example",
     "Graph",
     "GraphBuilder",
@@ -43,5 +46,7 @@ __all__ = [
     "XoptimError",
     "installed_patterns",
     "optimize",
+    "resolve",
+    "save_proto",
     "select",
 ]

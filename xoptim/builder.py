@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 
 from xoptim.facts.dims import Dim, fresh, named
+from xoptim.facts.dtypes import Exactness, type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info, Shape
 from xoptim.graph.constants import constant_array, is_constant, store
@@ -20,6 +23,7 @@ from xoptim.graph.load import infer_model, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
+from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.optimize.options import OptimizationOptions
@@ -46,7 +50,7 @@ class OptimizationReport:
     applied: dict[str, int]
     nodes_before: int
     nodes_after: int
-    exactness: str
+    exactness: Exactness
 
 
 def optimize(
@@ -191,6 +195,18 @@ class GraphBuilder:
         """Value of a constant, ``None`` for what is not constant. Do not modify it."""
         return constant_array(self.graph, name)
 
+    def type_name(self, name: str) -> str:
+        """Element type of a result as in ONNX text (``float``, ``int64``, ...), ``undefined`` when unknown."""
+        return type_name(self.graph.info_of(name).dtype)
+
+    def count_types(self) -> dict[str, int]:
+        """Number of nodes by operator (with its domain outside the standard one), subgraphs and functions included."""
+        counts: Counter[str] = Counter()
+        for graph in self.model.graphs():
+            for (domain, op_type), nodes in graph.types.items():
+                counts[f"{domain}::{op_type}" if domain else op_type] += len(nodes)
+        return {name: count for name, count in sorted(counts.items()) if count}
+
     # ---------------------------------------------------------------- building
 
     def make_tensor_input(self, name: str, dtype: int, shape: Sequence[int | str | None] | None = None) -> str:
@@ -275,9 +291,9 @@ class GraphBuilder:
         """What the last optimization did."""
         optimizer = self._optimizer
         counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
-        grades = ("exact", "rounding", "finite", "approximate")
+        grades: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
         used = [p.exactness for p in optimizer.patterns if p.name() in counts] if optimizer is not None else []
-        weakest = max(used, key=grades.index, default="exact")
+        weakest = max(used, key=grades.index, default=grades[0])
         rows = optimizer.statistics.rows if optimizer is not None else []
         return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest)
 
@@ -295,8 +311,12 @@ class GraphBuilder:
             self.optimize()
         return export_model(self.model)
 
+    def save(self, path: str | Path, *, external_data: bool | None = None) -> list[Path]:
+        """Write the model as it is now; see `xoptim.graph.save.save_proto`. Returns the files written."""
+        return save_proto(export_model(self.model), Path(path), self.model.base_dir, external=external_data)
+
     def _count(self) -> int:
-        return sum(len(graph.nodes) for graph in self.model.graphs())
+        return sum(self.count_types().values())
 
 
 def _dim(value: int | str | None) -> Dim:

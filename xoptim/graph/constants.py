@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
         complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
         found = evaluate(node, inputs) if complete else None
         # Failures are remembered too, else a region that cannot be computed would be walked again and again.
-        known.update(zip(node.output, found or [None] * len(node.output), strict=False))
+        values: Sequence[np.ndarray | None] = found if found is not None else (None,) * len(node.output)
+        known.update(zip(node.output, values, strict=False))
     return known[name]
 
 

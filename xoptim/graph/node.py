@@ -167,8 +167,11 @@ class Node:
                 proto.overload = self.overload
             if self.doc_string:
                 proto.doc_string = self.doc_string
-        for key, value in (self.metadata or {}).items():
-            proto.metadata_props.add(key=key, value=value)
+        if self.metadata:
+            merged = self.metadata_props()
+            del proto.metadata_props[:]
+            for key, value in merged.items():
+                proto.metadata_props.add(key=key, value=value)
         return proto
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from xoptim.facts.errors import ModelError
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.load import read_proto
+from xoptim.graph.save import check_external_data
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -38,6 +39,7 @@ class Source:
         elif isinstance(original, (str, Path)):
             self.kind, self.proto = "path", read_proto(Path(original))
             self.base_dir = Path(original).parent if base_dir is None else base_dir
+            check_external_data(self.proto, self.base_dir)
         elif isinstance(original, (bytes, bytearray, memoryview)):
             self.kind, self.proto = "bytes", _parse(bytes(original))
         elif _is_a(original, "onnx_ir", "Model"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 Refused = TypeVar("Refused")
 """Whatever type the refusing function returns on success."""
 Phase = Literal["canonicalize", "specialize", "target"]
-Exactness = Literal["exact", "rounding", "finite", "approximate"]
 PHASES: tuple[Phase, ...] = ("canonicalize", "specialize", "target")
 
 

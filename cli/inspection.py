@@ -1,0 +1,110 @@
+"""``xopt list``, ``xopt show`` and ``xopt stats``."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from xoptim import GraphBuilder, PatternOptimization, installed_patterns, resolve
+
+
+@click.command("list")
+@click.option("--patterns", default="all", show_default=True, help="Selection: a preset, a tag or a name.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(patterns: str, as_json: bool) -> None:
+    """List the patterns."""
+    found = resolve(patterns)
+    if as_json:
+        click.echo(json.dumps([_describe(cls) for cls in found], indent=2))
+        return
+    table = Table("pattern", "phase", "exactness", "opset", "tags", "rewrite", box=None, pad_edge=False)
+    for cls in found:
+        table.add_row(cls.name(), cls.phase, cls.exactness, _opsets(cls), " ".join(cls.tags), cls.arrow())
+    # A table that is piped keeps its lines whole.
+    console = Console() if Console().is_terminal else Console(width=240)
+    console.print(table, markup=False)
+    click.echo(f"{len(found)} of {len(installed_patterns())} patterns")
+
+
+def _opsets(cls: type[PatternOptimization]) -> str:
+    return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
+
+
+def _describe(cls: type[PatternOptimization]) -> dict[str, Any]:
+    return {
+        "name": cls.name(),
+        "phase": cls.phase,
+        "priority": cls.priority,
+        "exactness": cls.exactness,
+        "min_opset": cls.min_opset,
+        "max_opset": cls.max_opset,
+        "tags": list(cls.tags),
+        "produces": list(cls.produces),
+        "providers": list(cls.providers),
+        "status": cls.status,
+        "rewrite": cls.arrow(),
+    }
+
+
+@click.command("show")
+@click.argument("pattern")
+def show_command(pattern: str) -> None:
+    """Show what PATTERN does, with its examples."""
+    for cls in resolve(pattern):
+        click.echo(click.style(cls.__name__, bold=True))
+        click.echo(inspect.cleandoc(cls.__doc__ or ""))
+        click.echo(f"\nphase {cls.phase}, exactness {cls.exactness}, opset {_opsets(cls)}")
+        for number, example in enumerate(cls.examples(), 1):
+            click.echo(f"\nexample {number}, opset {example.opset}")
+            click.echo(f"  before  {example.before}\n  after   {example.after}")
+        click.echo()
+
+
+@click.command("stats")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def stats_command(model: Path, as_json: bool) -> None:
+    """Tell what is in MODEL."""
+    found = _stats(GraphBuilder(model))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    table = Table("operator", box=None, pad_edge=False)
+    table.add_column("nodes", justify="right")
+    for name, count in sorted(found.pop("operators").items(), key=lambda item: (-item[1], item[0])):
+        table.add_row(name, str(count))
+    console = Console()
+    console.print(table, markup=False)
+    for key, value in found.items():
+        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        console.print(f"{key:12s}{text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _stats(builder: GraphBuilder) -> dict[str, Any]:
+    tensors = [tensor for graph in builder.model.graphs() for tensor in graph.initializers.values()]
+    return {
+        "operators": builder.count_types(),
+        "nodes": sum(builder.count_types().values()),
+        "inputs": {name: _type(builder, name) for name in builder.input_names},
+        "outputs": {name: _type(builder, name) for name in builder.output_names},
+        "initializers": len(tensors),
+        "parameters": sum(math.prod(tensor.shape) for tensor in tensors),
+        "bytes": sum(tensor.nbytes for tensor in tensors),
+        "functions": len(builder.model.functions),
+        "opsets": builder.opsets,
+        "ir_version": builder.model.ir_version,
+    }
+
+
+def _type(builder: GraphBuilder, name: str) -> str:
+    if not builder.has_type(name):
+        return "?"
+    shape = ", ".join(map(str, builder.get_shape(name))) if builder.has_shape(name) else "?"
+    return f"{builder.type_name(name)}[{shape}]"

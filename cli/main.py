@@ -1,0 +1,93 @@
+"""The command ``xopt``: which command a line means, and how errors end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from xoptim import XoptimError, __version__
+
+from .inspection import list_command, show_command, stats_command
+from .optimization import optimize_command
+from .verification import verify_command
+
+BAD_USAGE = 2
+INTERRUPTED = 130
+
+
+class DefaultGroup(click.Group):
+    """A group in which a first word that is no command is the model to optimize."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command in front where no command is named."""
+        plain = ("--help", "-h", "--version")
+        if args and args[0] not in self.commands and args[0] not in plain:
+            args = ["optimize", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.version_option(__version__, prog_name="xopt")
+def xopt() -> None:
+    """Optimize ONNX models by patterns; prove that they still compute the same numbers.
+
+    \b
+    xopt model.onnx                    optimize, validate, write model.opt.onnx
+    xopt model.onnx -o fast.onnx       write somewhere else
+    xopt list                          all patterns
+    xopt show TransposeTranspose       what a pattern does
+    xopt verify a.onnx b.onnx          compare two models
+    xopt stats model.onnx              what is in a model
+
+    A model that is called like a command is written ./list. `xopt optimize --help` lists the options.
+    """
+
+
+for _command in (optimize_command, list_command, show_command, verify_command, stats_command):
+    xopt.add_command(_command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code: 0 done, 1 models differ, 2 bad usage or unreadable input."""
+    try:
+        result: Any = xopt.main(args=arguments, prog_name="xopt", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted; nothing was written", INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return BAD_USAGE
+    except click.ClickException as error:
+        return _say(error.format_message(), BAD_USAGE)
+    except XoptimError as error:
+        return _say(str(error), BAD_USAGE)
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _say("out of memory; nothing was written", BAD_USAGE)
+    except Exception as error:  # the last line of defence: no traceback, unless it is asked for
+        if logging.getLogger("xoptim").isEnabledFor(logging.INFO):
+            traceback.print_exc()
+        kind = type(error).__name__
+        return _say(f"internal error ({kind}: {error}); nothing was written; -v shows where", BAD_USAGE)
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"xopt: error: {' '.join(message.split())}", err=True)
+    return code
+
+
+def main() -> None:
+    """Entry point of the script."""
+    sys.exit(run())

@@ -1,0 +1,47 @@
+"""A line that moves while the command works, on the terminal only."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+
+from xoptim import Event
+
+
+class Progress:
+    """Shows the step and how far it got on standard error; shows nothing when that is not a terminal.
+
+    Args:
+        enabled: whether to show anything.
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        console = Console(stderr=True)
+        self._status: Status | None = console.status("starting") if enabled and console.is_terminal else None
+        self._rewrites = 0
+
+    def say(self, step: str) -> None:
+        """A new step begins."""
+        if self._status is not None:
+            self._status.update(step)
+
+    def event(self, event: Event) -> None:
+        """Something happened in the optimizer."""
+        if self._status is None:
+            return
+        if event.kind == "applied":
+            self._rewrites += 1
+        elif event.kind == "round":
+            self._status.update(f"optimizing: {event.nodes} nodes, {self._rewrites} rewrites")
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._status is not None:
+            self._status.stop()

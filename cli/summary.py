@@ -1,0 +1,116 @@
+"""What an optimization did, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from xoptim import Exactness
+from xoptim.validate import ValidationReport
+
+
+@dataclass(slots=True)
+class Summary:
+    """Everything that is told at the end.
+
+    Attributes:
+        model: the input.
+        target: where the result goes.
+        before: number of nodes by operator, subgraphs included.
+        after: the same afterwards.
+        bytes_before: size of the input file.
+        bytes_after: size of the result, ``None`` when there is none.
+        applied: how often each pattern was applied.
+        exactness: weakest promise of these patterns.
+        load_seconds: reading and shape inference.
+        optimize_seconds: rewriting and export.
+        reports: validation on each provider; empty when it was not asked for.
+        written: files written.
+    """
+
+    model: Path
+    target: Path
+    before: dict[str, int]
+    after: dict[str, int]
+    bytes_before: int
+    applied: dict[str, int]
+    exactness: Exactness
+    load_seconds: float
+    optimize_seconds: float
+    bytes_after: int | None = None
+    reports: list[ValidationReport] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for machines."""
+        return {
+            "model": str(self.model),
+            "written": [str(path) for path in self.written],
+            "nodes_before": sum(self.before.values()),
+            "nodes_after": sum(self.after.values()),
+            "operators_before": self.before,
+            "operators_after": self.after,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "patterns": self.applied,
+            "exactness": self.exactness,
+            "load_seconds": self.load_seconds,
+            "optimize_seconds": self.optimize_seconds,
+            "validation": [report.to_json() for report in self.reports],
+        }
+
+
+def print_summary(summary: Summary) -> None:
+    """Print the tables and the verdict."""
+    console = Console()
+    console.print(_operators(summary))
+    if summary.applied:
+        console.print(_patterns(summary))
+    size = "" if summary.bytes_after is None else f" → {_bytes(summary.bytes_after)}"
+    console.print(f"size        {_bytes(summary.bytes_before)}{size}")
+    console.print(f"time        loading {summary.load_seconds:.2f} s, optimizing {summary.optimize_seconds:.2f} s")
+    for report in summary.reports:
+        console.print(f"validation  {', '.join(report.providers)}: {report.summary()}", markup=False)
+        largest = report.largest
+        if largest is not None and largest.tolerance is not None:
+            rtol, atol = largest.tolerance
+            console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.exactness})")
+    if not summary.reports:
+        console.print("validation  not asked for")
+    written = ", ".join(map(str, summary.written)) or "nothing"
+    console.print(f"written     {written}", markup=False, soft_wrap=True)
+
+
+def _operators(summary: Summary) -> Table:
+    table = Table("operator", box=None, pad_edge=False)
+    for heading in ("before", "after"):
+        table.add_column(heading, justify="right")
+    names = sorted({*summary.before, *summary.after}, key=lambda n: (-summary.before.get(n, 0), n))
+    for name in names:
+        before, after = summary.before.get(name, 0), summary.after.get(name, 0)
+        style = "green" if after < before else "yellow" if after > before else ""
+        table.add_row(name, str(before or ""), str(after or ""), style=style)
+    table.add_section()
+    table.add_row("all nodes", str(sum(summary.before.values())), str(sum(summary.after.values())), style="bold")
+    return table
+
+
+def _patterns(summary: Summary) -> Table:
+    table = Table("\npattern", box=None, pad_edge=False)
+    table.add_column("\napplied", justify="right")
+    for name, count in sorted(summary.applied.items(), key=lambda item: (-item[1], item[0])):
+        table.add_row(name, str(count))
+    return table
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError

@@ -1,0 +1,61 @@
+"""Options of the commands that compare two models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import click
+import numpy as np
+
+from xoptim.validate import ValidationOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def check_choices(command: Command) -> Command:
+    """Add the options that say on which values models are compared, and how closely."""
+    for option in (
+        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
+        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
+        click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="Size of a symbolic dimension (repeatable)."),
+        click.option(
+            "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
+        ),
+        click.option(
+            "--test-data", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of test_data_set_*/input_*.pb files."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def validation_options(choices: dict[str, Any]) -> ValidationOptions:
+    """What the options of a command line ask for."""
+    return ValidationOptions(
+        rtol=choices["rtol"],
+        atol=choices["atol"],
+        providers=tuple(choices["provider"]),
+        dims=dict(map(_dimension, choices["dims"])),
+        feeds=_feeds(choices["feeds"]),
+        test_data=choices["test_data"],
+    )
+
+
+def _dimension(text: str) -> tuple[str, int]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name or not value.isdecimal():
+        raise click.UsageError(f"--dim {text!r}: write it as NAME=VALUE, such as batch=2")
+    return name, int(value)
+
+
+def _feeds(path: Path | None) -> dict[str, np.ndarray]:
+    if path is None:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, BadZipFile, AttributeError, EOFError) as error:
+        raise click.UsageError(f"cannot read feeds from {str(path)!r}: {error}; write them with numpy.savez") from error

@@ -1,0 +1,38 @@
+"""``xopt verify A B``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xoptim.validate import validate
+
+from .validation import check_choices, validation_options
+
+
+@click.command("verify")
+@click.argument("original", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("other", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
+@check_choices
+@click.option("--exact", is_flag=True, help="Demand equal bits.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def verify_command(original: Path, other: Path, **choices: Any) -> int:
+    """Run ORIGINAL and OTHER on the same values and compare; exit code 1 when they differ or cannot be compared."""
+    options = validation_options(choices)
+    reports = [
+        validate(original, other, replace(options, providers=(p,), exactness="exact" if choices["exact"] else "rounding"))
+        for p in options.providers
+    ]
+    if choices["as_json"]:
+        click.echo(json.dumps([report.to_json() for report in reports], indent=2))
+    else:
+        for report in reports:
+            click.echo(f"{', '.join(report.providers)}: {report.summary()}")
+            for note in report.notes:
+                click.echo(f"  {note}")
+    return 0 if all(report.ok for report in reports) else 1

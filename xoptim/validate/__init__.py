@@ -1,0 +1,36 @@
+"""Sixth floor: runs models in onnxruntime, makes values for their inputs, compares what comes out, measures."""
+
+from xoptim.validate.benchmark import Latency, benchmark
+from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
+from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.reference import run_reference
+from xoptim.validate.report import Noise, RunReport, ValidationReport
+from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
+from xoptim.validate.testdata import load_test_data
+from xoptim.validate.validation import validate
+
+__all__ = [
+    "Comparison",
+    "ComparisonRules",
+    "FeedError",
+    "Latency",
+    "LoadError",
+    "ModelLike",
+    "Noise",
+    "ProviderUnavailable",
+    "RunError",
+    "RunReport",
+    "Session",
+    "SessionSettings",
+    "ValidationOptions",
+    "ValidationReport",
+    "Value",
+    "benchmark",
+    "compare_values",
+    "load_test_data",
+    "resolve_providers",
+    "run_reference",
+    "validate",
+]

@@ -1,0 +1,257 @@
+"""Comparison of two results of any type: dtype, shape, then values, with one rule for what counts as equal.
+
+The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the reference and
+``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
+fraction of the magnitude of its terms, not of what is left after they cancel; ``scale`` stands for that magnitude, and
+as a median it is not moved by a few huge elements. Every element is held to the rule, so one wrong element among
+millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0. Integers, Booleans
+and strings must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
+from xoptim.validate.session import Value
+
+Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"]
+
+_CHUNK: Final = 1 << 20  # elements compared at a time, to bound the memory of the float64 copies
+_SAMPLE: Final = 1 << 20  # elements that the median is taken of
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRules:
+    """What counts as equal.
+
+    Attributes:
+        exactness: the weakest promise of the rewrites in between; chooses the tolerance of each type.
+        rtol: relative tolerance of floating-point results, instead of the one of their type.
+        atol: absolute tolerance of floating-point results, instead of the one of their type.
+        integer_atol: how far integers may differ (1 for quantized results that may round the other way).
+        allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
+            ArgMax and TopK make them.
+    """
+
+    exactness: Exactness = "rounding"
+    rtol: float | None = None
+    atol: float | None = None
+    integer_atol: int = 0
+    allow_flips: float = 0.0
+
+    def tolerance(self, element: int) -> Tolerance:
+        """The tolerance for results of an element type."""
+        default = tolerance(element, self.exactness)
+        if self.rtol is None and self.atol is None:
+            return default
+        if tolerance(element, "rounding") == (0.0, 0.0):  # nothing that rounds
+            return default
+        return Tolerance(default.rtol if self.rtol is None else self.rtol, default.atol if self.atol is None else self.atol)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How one output compares with its reference.
+
+    Attributes:
+        output: its name, with a position for an item of a sequence and a key for one of a map.
+        fault: ``""`` when they are equal under the rules, else what differs.
+        message: what differs, in words; empty when nothing does.
+        max_abs: largest absolute difference of finite elements.
+        max_rel: ``max_abs`` relative to the largest finite magnitude in the reference.
+        scale: median magnitude of the reference, as in the rule.
+        excess: largest difference in units of what is tolerated there; above 1 the rule is broken.
+        index: position of the element that breaks the rule most, or, within the rule, differs most.
+        mismatches: number of elements that break the rule.
+        count: number of elements compared.
+        tolerance: rtol and atol of the rule; ``None`` when it does not apply.
+        finite: whether the reference has a finite element, or nothing to be finite.
+    """
+
+    output: str
+    fault: Fault = ""
+    message: str = ""
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    scale: float = 0.0
+    excess: float = 0.0
+    index: tuple[int, ...] = ()
+    mismatches: int = 0
+    count: int = 0
+    tolerance: Tolerance | None = None
+    finite: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outputs count as equal."""
+        return not self.fault
+
+
+def compare_values(output: str, expected: Value, actual: Value, rules: ComparisonRules) -> list[Comparison]:
+    """Compare two values; a sequence or map gives one comparison an item.
+
+    Args:
+        output: name to report.
+        expected: the reference.
+        actual: the value to judge.
+        rules: what counts as equal.
+    """
+    if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
+        return [_compare_arrays(output, expected, actual, rules)]
+    if type(expected) is not type(actual):
+        return [Comparison(output, "structure", f"{_kind(actual)} instead of {_kind(expected)}")]
+    if isinstance(expected, list) and isinstance(actual, list):
+        if len(expected) != len(actual):
+            return [Comparison(output, "structure", f"{len(actual)} items instead of {len(expected)}")]
+        pairs = zip(expected, actual, strict=True)
+        return [c for i, (e, a) in enumerate(pairs) for c in compare_values(f"{output}[{i}]", e, a, rules)]
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        if expected.keys() != actual.keys():
+            return [Comparison(output, "structure", f"keys {_few(actual)} instead of {_few(expected)}")]
+        return [c for k, e in expected.items() for c in compare_values(f"{output}[{k!r}]", e, actual[k], rules)]
+    if expected is None:
+        return [Comparison(output)]
+    reference, other = _scalars(expected, actual)
+    return [_compare_arrays(output, reference, other, rules)]
+
+
+def _scalars(*values: Value) -> list[np.ndarray]:
+    """Keys and numbers of maps as arrays: onnxruntime hands out numbers of either size as Python's."""
+    arrays = [np.asarray(value) for value in values]
+    single = all(a.dtype == np.float64 and np.array_equal(a.astype(np.float32), a, equal_nan=True) for a in arrays)
+    return [a.astype(np.float32) for a in arrays] if single else arrays
+
+
+def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> Comparison:
+    element, other = element_type(expected.dtype), element_type(actual.dtype)
+    if element != other:
+        return Comparison(output, "dtype", f"{type_name(other)} instead of {type_name(element)}")
+    if expected.shape != actual.shape:
+        return Comparison(output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}")
+    if tolerance(element, "rounding") == (0.0, 0.0):
+        return _compare_discrete(output, expected, actual, rules)
+    return _compare_floats(output, expected, actual, rules.tolerance(element))
+
+
+def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> Comparison:
+    """Integers, Booleans and strings: equal, but for what the rules allow explicitly."""
+    e, a = expected.reshape(-1), actual.reshape(-1)
+    places = np.flatnonzero(np.asarray(e != a))
+    gaps = _gaps(e[places], a[places])
+    wrong = int(np.count_nonzero(gaps > rules.integer_atol))
+    if not places.size:
+        return Comparison(output, count=e.size)
+    worst = int(np.argmax(gaps))
+    largest, index = float(gaps[worst]), _position(int(places[worst]), expected.shape)
+    accepted = wrong <= rules.allow_flips * e.size
+    place = places[worst]
+    return Comparison(
+        output=output,
+        fault="" if accepted else "value",
+        message="" if accepted else _describe(e[place], a[place], index, wrong, e.size),
+        max_abs=largest,
+        max_rel=largest if e.dtype.kind in "bO" else largest / max(1.0, float(np.max(np.abs(e.astype(np.float64))))),
+        excess=0.0 if accepted else largest / max(1, rules.integer_atol),
+        index=index,
+        mismatches=wrong,
+        count=e.size,
+    )
+
+
+def _gaps(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Distances between unequal integers, 1 for what has no distance."""
+    if expected.dtype.kind in "bOSU":
+        return np.ones(expected.shape)
+    if expected.dtype == np.uint64:
+        low, high = np.minimum(expected, actual), np.maximum(expected, actual)
+    else:
+        a, b = expected.astype(np.int64), actual.astype(np.int64)
+        low, high = np.minimum(a, b).view(np.uint64), np.maximum(a, b).view(np.uint64)
+    gaps: np.ndarray = (high - low).astype(np.float64)  # modulo 2**64 the difference is exact
+    return gaps
+
+
+def _compare_floats(output: str, expected: np.ndarray, actual: np.ndarray, limits: Tolerance) -> Comparison:
+    """Real and complex numbers, by the rule of this module."""
+    e, a = expected.reshape(-1), actual.reshape(-1)
+    scale = _median_magnitude(e)
+    max_abs = top = worst = 0.0
+    place, mismatches, finite_seen = 0, 0, e.size == 0
+    for start, gap, magnitude, excess in _chunks(e, a, scale, limits):
+        finite = np.isfinite(magnitude)
+        finite_seen = finite_seen or bool(finite.any())
+        max_abs = max(max_abs, float(np.max(gap, initial=0.0, where=np.isfinite(gap))))
+        top = max(top, float(np.max(magnitude, initial=0.0, where=finite)))
+        mismatches += int(np.count_nonzero(excess > 1.0))
+        local = int(np.argmax(excess))
+        if excess[local] > worst:
+            worst, place = float(excess[local]), start + local
+    index = _position(place, expected.shape) if worst else ()
+    return Comparison(
+        output=output,
+        fault="value" if mismatches else "",
+        message=_describe(e[place], a[place], index, mismatches, e.size) if mismatches else "",
+        max_abs=max_abs,
+        max_rel=max_abs / top if top else 0.0,
+        scale=scale,
+        excess=worst,
+        index=index,
+        mismatches=mismatches,
+        count=e.size,
+        tolerance=limits,
+        finite=finite_seen,
+    )
+
+
+def _chunks(
+    expected: np.ndarray, actual: np.ndarray, scale: float, limits: Tolerance
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Start, differences, magnitudes of the reference, and differences in units of the tolerance, piece by piece."""
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    floor = limits.atol + limits.rtol * scale
+    for start in range(0, expected.size, _CHUNK):
+        e, a = (x[start : start + _CHUNK].astype(wide) for x in (expected, actual))
+        with np.errstate(all="ignore"):
+            gap, magnitude = np.abs(a - e), np.abs(e)
+            same = (e == a) | (np.isnan(e) & np.isnan(a))
+            excess = np.where(same, 0.0, gap / (floor + limits.rtol * magnitude))
+        # What remains is an infinity or a NaN on one side, or a tolerance of zero that is broken.
+        excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
+        yield start, gap, magnitude, excess
+
+
+def _median_magnitude(values: np.ndarray) -> float:
+    """Median magnitude of the finite non-zero elements, 0 when there is none.
+
+    Numbers next to the largest that the type can hold are left out: masks use them for minus infinity.
+    """
+    sample = values[:: -(-values.size // _SAMPLE) or 1]
+    magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
+    top = np.inf if values.dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(values.dtype).max)  # type: ignore[no-untyped-call]
+    magnitude = magnitude[(magnitude > 0) & (magnitude < top)]
+    return float(np.median(magnitude)) if magnitude.size else 0.0
+
+
+def _describe(expected: object, actual: object, index: tuple[int, ...], wrong: int, count: int) -> str:
+    place = f" at {list(index)}" if index else ""
+    return f"{actual!s} instead of {expected!s}{place}; {wrong} of {count} elements differ"
+
+
+def _position(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
+
+
+def _kind(value: Value) -> str:
+    names = {list: "a sequence", dict: "a map", np.ndarray: "a tensor", type(None): "nothing"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _few(keys: Iterable[object]) -> str:
+    listed = sorted(map(repr, keys))
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

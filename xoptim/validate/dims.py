@@ -1,0 +1,286 @@
+"""Sizes for the dimensions that a model leaves open: which inputs have them, and which values are worth a try."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import onnx
+
+from xoptim.facts.dtypes import is_integer
+from xoptim.validate.dataflow import Shape, shape_of
+from xoptim.validate.errors import FeedError
+from xoptim.validate.protos import graph_inputs
+
+Sizes: TypeAlias = dict[str, int]
+"""A size for each open dimension: its name, or ``input:axis`` for one without a name."""
+
+Purpose: TypeAlias = Literal["batch", "sequence", "past", "total", "space"]
+
+_MAX_RANK: Final = 4  # tried for an input whose rank is unknown
+_RANKS: Final = (2, 1, 3, 4, 0)
+# What a name says of a dimension, the first that fits. Names that exporters count up (s53, unk__4) say nothing.
+_WORDS: Final[tuple[tuple[Purpose, re.Pattern[str]], ...]] = (
+    ("total", re.compile(r"total|mask", re.IGNORECASE)),
+    ("past", re.compile(r"past|cache|prev|(^|_)kv", re.IGNORECASE)),
+    ("batch", re.compile(r"batch|^(b|n|bs|bsz)$", re.IGNORECASE)),
+    ("space", re.compile(r"height|width|image|pixel|^(h|w)$", re.IGNORECASE)),
+    ("sequence", re.compile(r"seq|len|time|frame|token|^(s|t|l)$", re.IGNORECASE)),
+)
+_COUNTED: Final = re.compile(r"^(s|u|d|dim|unk|axis|dynamic_axes)_*\d+$|:\d+$", re.IGNORECASE)
+_FORMULA: Final = re.compile(r"[+*]|//| - ")
+_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+class Scale(NamedTuple):
+    """A size for each purpose; a total is past + sequence."""
+
+    batch: int
+    sequence: int
+    past: int
+    space: int
+
+
+# All different, so that a dimension taken for another shows; then the sizes that models are frozen to or require.
+_SCALES: Final = (
+    Scale(2, 6, 3, 32), Scale(3, 9, 4, 64), Scale(1, 4, 2, 32), Scale(2, 16, 8, 96), Scale(1, 8, 7, 224),
+    Scale(2, 1, 5, 128), Scale(1, 1, 1, 256), Scale(1, 64, 64, 64), Scale(1, 128, 128, 512),
+)  # fmt: skip
+_EQUAL: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
+
+
+class InputSpec(NamedTuple):
+    """What has to be fed to an input.
+
+    Attributes:
+        name: of the graph input.
+        element_type: ONNX number of the type of the elements, or of the values of a map.
+        shape: a size or an expression for each axis, ``None`` when even the rank is open.
+        container: whether the input is one tensor, a list of tensors, or a map.
+        key_type: ONNX number of the type of the keys of a map, else 0.
+    """
+
+    name: str
+    element_type: int
+    shape: tuple[int | str, ...] | None
+    container: Literal["tensor", "sequence", "map"] = "tensor"
+    key_type: int = 0
+
+
+def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:
+    """What has to be fed to a model; an optional input is fed with what it may hold.
+
+    Args:
+        model: the model.
+        given: names of inputs that have a value; those of odd kinds are left out.
+
+    Raises:
+        FeedError: an input is of a kind for which no value can be made, such as a sparse tensor.
+    """
+    specs: list[InputSpec] = []
+    for value in graph_inputs(model):
+        spec = _spec(value.name, value.type)
+        if spec is not None:
+            specs.append(spec)
+        elif value.name not in given:
+            kind = value.type.WhichOneof("value") or "value of unknown type"
+            raise FeedError(f"no value can be made for input {value.name!r}, a {kind.removesuffix('_type')}")
+    return specs
+
+
+def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
+    kind = type_proto.WhichOneof("value")
+    if kind == "optional_type":
+        return _spec(name, type_proto.optional_type.elem_type)
+    if kind == "tensor_type":
+        tensor = type_proto.tensor_type
+        shape = _named_axes(name, shape_of(tensor.shape)) if tensor.HasField("shape") else None
+        return InputSpec(name, tensor.elem_type, shape)
+    if kind == "sequence_type" and type_proto.sequence_type.elem_type.WhichOneof("value") == "tensor_type":
+        item = _spec(name, type_proto.sequence_type.elem_type)
+        return None if item is None else item._replace(container="sequence")
+    if kind == "map_type" and type_proto.map_type.value_type.WhichOneof("value") == "tensor_type":
+        element = type_proto.map_type.value_type.tensor_type.elem_type
+        return InputSpec(name, element, (), "map", type_proto.map_type.key_type)
+    return None
+
+
+def _named_axes(name: str, shape: Shape) -> tuple[int | str, ...]:
+    return tuple(f"{name}:{axis}" if size is None else size for axis, size in enumerate(shape))
+
+
+def names_in(entry: int | str) -> list[str]:
+    """The dimensions that an entry of a shape depends on: none, itself, or the names in a formula."""
+    if isinstance(entry, int):
+        return []
+    tree = _formula(entry)
+    return [entry] if tree is None else [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
+    """The size that an entry of a shape stands for, ``None`` when a dimension in it has none."""
+    if isinstance(entry, int):
+        return entry
+    if entry in sizes:
+        return sizes[entry]
+    tree = _formula(entry)
+    return None if tree is None else _evaluate(tree, sizes)
+
+
+def _formula(entry: str) -> ast.expr | None:
+    """The syntax tree of ``past + seq`` and the like, ``None`` for a name."""
+    if not _FORMULA.search(entry):
+        return None
+    try:
+        tree = ast.parse(entry.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    allowed = (ast.BinOp, ast.Name, ast.Constant, ast.Load, *_OPERATORS)
+    return tree if all(isinstance(node, allowed) for node in ast.walk(tree)) else None
+
+
+def _evaluate(tree: ast.expr, sizes: Mapping[str, int]) -> int | None:
+    if isinstance(tree, ast.BinOp):
+        left, right = _evaluate(tree.left, sizes), _evaluate(tree.right, sizes)
+        if left is None or right is None or (isinstance(tree.op, ast.FloorDiv) and right == 0):
+            return None
+        return _OPERATORS[type(tree.op)](left, right)
+    if isinstance(tree, ast.Name):
+        return sizes.get(tree.id)
+    return tree.value if isinstance(tree, ast.Constant) and type(tree.value) is int else None
+
+
+def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an input under an assignment.
+
+    Raises:
+        FeedError: a dimension has no size, or a negative one.
+    """
+    entries = spec.shape
+    if entries is None:
+        entries = tuple(f"{spec.name}:{axis}" for axis in range(sizes[f"{spec.name}:rank"]))
+    shape = tuple(size_of(entry, sizes) for entry in entries)
+    if not all(size is not None and size >= 0 for size in shape):
+        raise FeedError(f"the shape {list(entries)} of input {spec.name!r} has no size for {dict(sizes)}")
+    return shape  # type: ignore[return-value]
+
+
+def bind_sizes(spec: InputSpec, shape: Sequence[int]) -> Sizes:
+    """The dimensions that the shape of a given array settles."""
+    if spec.shape is None or len(spec.shape) != len(shape):
+        return {}
+    return {entry: size for entry, size in zip(spec.shape, shape, strict=True) if isinstance(entry, str)}
+
+
+def open_dimensions(specs: Sequence[InputSpec]) -> dict[str, Purpose]:
+    """The dimensions that need a size, in order of appearance, each with what it seems to be for."""
+    found: dict[str, Purpose] = {}
+    for spec in specs:
+        shape = spec.shape
+        if shape is None:
+            shape = tuple(f"{spec.name}:{axis}" for axis in range(_MAX_RANK))
+        for axis, entry in enumerate(shape):
+            for name in names_in(entry):
+                found.setdefault(name, _purpose(name, spec.name, axis, len(shape)))
+    return found
+
+
+def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
+    if not _COUNTED.search(name):
+        for purpose, words in _WORDS:
+            if words.search(name):
+                return purpose
+    lower = input_name.lower()
+    if axis == 0:
+        return "batch"
+    if ("past" in lower or "cache" in lower) and axis == rank - 2:
+        return "past"
+    if "mask" in lower and axis == rank - 1:
+        return "total"
+    return "space" if rank >= 4 and axis >= 2 else "sequence"
+
+
+def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
+    """Sizes for all open dimensions, the most telling assignment first; none comes twice.
+
+    Args:
+        specs: the inputs.
+        model: tells the sizes that it is frozen to.
+        fixed: sizes that the user has chosen.
+    """
+    dims = open_dimensions(specs)
+    ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    for sizes in _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model)):
+        for rank in _RANKS if ranks else (0,):
+            chosen = sizes | dict.fromkeys(ranks, rank) | dict(fixed)
+            key = tuple(chosen.items())
+            if key not in seen:
+                seen.add(key)
+                yield chosen
+
+
+def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen: Sequence[int]) -> Iterator[Sizes]:
+    for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):  # two runs are wanted, and spread ones if possible
+        yield from (_spread(dims, scale, lengths) for scale in pair)
+        yield from (_plain(dims, scale, lengths) for scale in pair)
+    for size in frozen:
+        yield _plain(dims, Scale(2, size, size, size), lengths)
+        yield _plain(dims, Scale(1, size, size, size), lengths)
+    for size in _EQUAL:
+        yield dict.fromkeys(dims, size)
+
+
+def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
+    """One size for each purpose."""
+    sizes = scale._asdict()
+    if "past" not in dims.values():
+        sizes["past"] = 0
+    length = {**sizes, **lengths}
+    sizes["total"] = length["past"] + length["sequence"]
+    return {name: sizes[purpose] for name, purpose in dims.items()}
+
+
+def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
+    """As `_plain`, but sequences and sides of images that have names of their own differ from each other."""
+    sizes = _plain(dims, scale, lengths)
+    for purpose in ("sequence", "space"):
+        named = [name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]
+        for step, name in enumerate(named):
+            sizes[name] += step * (16 if purpose == "space" else 1)
+    return sizes
+
+
+def _frozen_lengths(specs: Sequence[InputSpec]) -> dict[str, int]:
+    """The numbers of past and of new positions, as far as the model has fixed them: a mask covers their sum."""
+    found: dict[str, int] = {}
+    for spec in specs:
+        if spec.shape is None or len(spec.shape) < 2:
+            continue
+        if len(spec.shape) >= 3 and re.search("past|cache", spec.name, re.IGNORECASE):
+            purpose, size = "past", spec.shape[-2]
+        elif is_integer(spec.element_type) and "mask" not in spec.name.lower():
+            purpose, size = "sequence", spec.shape[1]
+        else:
+            continue
+        if isinstance(size, int):
+            found.setdefault(purpose, size)
+    return found
+
+
+def _frozen_sizes(model: onnx.ModelProto) -> list[int]:
+    """Sizes that are written into inputs and outputs: an exporter may have frozen a dimension that is declared open."""
+    sizes: dict[int, None] = {}
+    for value in (*model.graph.output, *model.graph.input):
+        if value.type.WhichOneof("value") == "tensor_type":
+            shape = shape_of(value.type.tensor_type.shape)
+            sizes |= {size: None for size in shape if isinstance(size, int) and 1 < size <= 1024}
+    return list(sizes)[:8]

@@ -1,0 +1,184 @@
+"""Values for the inputs of a model: random, repeatable, and within what the model can take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import bits, is_integer, is_signed_integer, numpy_dtype
+from xoptim.validate.dims import InputSpec, concrete_shape, size_of
+from xoptim.validate.errors import FeedError
+from xoptim.validate.roles import Role
+from xoptim.validate.session import Value
+
+_WORDS: Final = ("", "a", "onnx", "Graph", "two words", "3.5", "naïve")
+_BEYOND: Final = 1 << 30  # larger than any axis
+_CONSTANTS: Final = {"zero": 0, "one": 1, "count": 3, "all": _BEYOND}
+_SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8 bits
+_POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
+
+
+class Style(NamedTuple):
+    """How daring the values are.
+
+    Attributes:
+        run: 0 for the first assignment, 1 for the second, ...; masks hide a tail first, then anything.
+        gentle: whether masks hide nothing and integers are small and not negative.
+    """
+
+    run: int = 0
+    gentle: bool = False
+
+
+def make_feeds(
+    specs: Sequence[InputSpec], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int, style: Style
+) -> dict[str, Value]:
+    """A value for each input.
+
+    Args:
+        specs: the inputs.
+        roles: what they are used for.
+        sizes: sizes of the open dimensions.
+        seed: of the generator; the same seed gives the same values.
+        style: how daring the values are.
+
+    Raises:
+        FeedError: an input cannot be fed with these sizes.
+    """
+    rng = np.random.default_rng(seed)
+    return {spec.name: _value(spec, roles[spec.name], sizes, rng, style) for spec in specs}
+
+
+def has_daring_values(specs: Sequence[InputSpec], roles: Mapping[str, Role]) -> bool:
+    """Whether gentle values would differ from daring ones."""
+    return any(roles[s.name].kind == "mask" or (roles[s.name].kind == "free" and is_integer(s.element_type)) for s in specs)
+
+
+def _value(spec: InputSpec, role: Role, sizes: Mapping[str, int], rng: np.random.Generator, style: Style) -> Value:
+    if spec.container == "map":
+        return _map(spec, role, rng)
+    shape = concrete_shape(spec, sizes)
+    if spec.container == "sequence":
+        return [_tensor(spec, role, shape, sizes, rng, style) for _ in range(2)]
+    return _tensor(spec, role, shape, sizes, rng, style)
+
+
+def _tensor(
+    spec: InputSpec,
+    role: Role,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    style: Style,
+) -> np.ndarray:
+    try:
+        dtype = numpy_dtype(spec.element_type)
+    except KeyError:
+        raise FeedError(f"no value can be made for input {spec.name!r} of element type {spec.element_type}") from None
+    if spec.element_type == TensorProto.STRING:
+        return _strings(role, shape, rng)
+    numbers = _structured(role, shape, sizes, rng)
+    if numbers is None and role.kind == "mask":
+        numbers = _mask(shape, rng, style)
+    if numbers is None:
+        numbers = _free(spec.element_type, role.kind, shape, rng, style.gentle)
+    if role.kind in ("index", "free") and is_integer(spec.element_type):
+        numbers = _with_landmarks(numbers, role, sizes, rng)
+    return np.asarray(numbers).astype(dtype)
+
+
+def _structured(role: Role, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray | None:
+    """Integers that mean something to the model, ``None`` when the role leaves the values open."""
+    kind, last = role.kind, shape[-1] if shape else 1
+    if kind == "choice":
+        known: np.ndarray = np.array([c for c in role.choices if not isinstance(c, str)] or [0, 1])
+        picked: np.ndarray = known[rng.integers(0, known.size, shape)]
+        return picked
+    if kind in _CONSTANTS:
+        return np.full(shape, _CONSTANTS[kind])
+    if kind == "axes":
+        return np.broadcast_to(np.arange(last), shape)
+    if kind == "keep":
+        return np.broadcast_to(np.where(np.arange(last) == 0, -1, 1), shape)
+    low, high = _range(role, sizes)
+    if kind in ("index", "length"):
+        return rng.integers(low, high, shape)
+    if kind == "position":
+        return np.broadcast_to(low + np.arange(last) % (high - low), shape)
+    return None
+
+
+def _range(role: Role, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """The half-open range of an index; below a limit whose size is unknown only the lowest value is safe."""
+    if not role.limits:
+        return 0, _BEYOND
+    known = [(size_of(size, sizes) or 1, offset) for size, offset in role.limits]
+    low = max(0, *(-offset for _, offset in known))
+    return low, max(low + 1, min(size - offset for size, offset in known))
+
+
+def _with_landmarks(numbers: np.ndarray, role: Role, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+    """Some of the numbers, and one in each row, replaced by values that the model compares with."""
+    low, high = _range(role, sizes)
+    landmarks = np.array([n for n in role.landmarks if role.kind == "free" or low <= n < high], np.int64)
+    if not landmarks.size or not numbers.size or not numbers.ndim:
+        return numbers
+    chosen = rng.random(numbers.shape) < 0.1
+    chosen |= np.arange(numbers.shape[-1]) == rng.integers(0, numbers.shape[-1], numbers.shape[:-1])[..., None]
+    return np.where(chosen, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
+
+
+def _mask(shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.ndarray:
+    """Zeros and ones: all ones, a random number of leading ones a row, or anything; the first of a row is 1."""
+    if style.gentle or not shape:
+        return np.ones(shape, np.int8)
+    position: np.ndarray = np.arange(shape[-1])
+    if style.run % 2 == 0:
+        lengths = rng.integers(1, max(1, shape[-1]), shape[:-1], endpoint=True)
+        visible: np.ndarray = position < lengths[..., None]
+    else:
+        visible = (rng.random(shape) < 0.75) | (position == 0)
+    return visible.astype(np.int8)
+
+
+def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Generator, gentle: bool) -> np.ndarray:
+    """Numbers of moderate size."""
+    if element == TensorProto.BOOL:
+        return rng.random(shape) < 0.5
+    if is_integer(element):
+        # An integer of rank 0 is a parameter, such as the step of STFT, for which 0 would end the process.
+        return _integers(element, shape, rng, gentle) if shape and kind == "free" else rng.integers(1, 4, shape)
+    if element in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
+        return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    if kind == "positive" or element == _POWERS_OF_TWO:
+        return rng.uniform(0.5, 2.0, shape)
+    return rng.uniform(-0.95, 0.95, shape) if kind == "unit" else rng.standard_normal(shape)
+
+
+def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, gentle: bool) -> np.ndarray:
+    """The whole range of types up to 8 bits, small numbers of wider ones, of both signs where there are two."""
+    width = bits(element)
+    reach = 1 << width if width <= 8 else _SMALL_INTEGER
+    low = -reach // 2 if is_signed_integer(element) else 0
+    high = low + reach
+    return rng.integers(0, min(high, _SMALL_INTEGER), shape) if gentle else rng.integers(low, high, shape)
+
+
+def _strings(role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Strings that the model knows, with a few that it does not when it knows none."""
+    known = [c for c in role.choices if isinstance(c, str)] or _WORDS
+    picked = rng.integers(0, len(known), shape)
+    return np.array([known[i] for i in picked.reshape(-1)], np.object_).reshape(shape)
+
+
+def _map(spec: InputSpec, role: Role, rng: np.random.Generator) -> dict[Any, Any]:
+    """A map from some of the keys that the model knows to numbers."""
+    text = spec.key_type == TensorProto.STRING
+    keys = [c for c in role.choices if isinstance(c, str) == text] or (list(_WORDS) if text else [0, 1, 2])
+    if spec.element_type == TensorProto.STRING:
+        return {key: str(rng.choice(_WORDS)) for key in keys}
+    values = _free(spec.element_type, "free", (len(keys),), rng, gentle=True)
+    return dict(zip(keys, values.tolist(), strict=True))

@@ -1,0 +1,150 @@
+"""How much a model amplifies rounding: its results when all numbers are moved by one unit in the last place.
+
+A rewrite that only rounds differently moves the result of each operator by about that much, so a difference of the size
+of this noise is no evidence of an error, and a difference far above it is. What is moved, up or down at random:
+
+- the fed arrays of floating-point numbers, unless they hold nothing but whole numbers, as masks do;
+- the weights of the main graph with at least 32 elements, and the scales of (de)quantization. Small constants stay: an
+  exponent or an epsilon is no measured quantity;
+- the results of the operators of the main graph that round (Monte Carlo arithmetic with one factor for each place along
+  the last axis). Without these, a large constant that is added and cancels later would hide all noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
+from xoptim.validate.protos import large_tensors, light_copy, tensor_array
+from xoptim.validate.session import Value
+
+_SMALLEST_WEIGHT: Final = 32  # elements
+_MOST_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
+_LONGEST_AXIS: Final = 1 << 16  # for which every place gets a factor of its own
+_FEWEST_ELEMENTS: Final = 8  # of a result of static shape: fewer may be sizes that are computed as floats
+_FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+_ROUNDING_OPERATORS: Final = frozenset({
+    "Add", "Attention", "AveragePool", "BatchNormalization", "BiasGelu", "Conv", "ConvTranspose", "Cos",
+    "DequantizeLinear", "Div", "Einsum", "Elu", "Erf", "Exp", "FusedMatMul", "GRU", "Gelu", "Gemm", "GlobalAveragePool",
+    "GroupNormalization", "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "Log", "LogSoftmax", "LpPool",
+    "MatMul", "MatMulNBits", "Mish", "Mul", "MultiHeadAttention", "Pow", "QuickGelu", "RMSNormalization", "RNN",
+    "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Resize", "Selu", "Sigmoid", "SimplifiedLayerNormalization", "Sin", "SkipLayerNormalization",
+    "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
+})  # fmt: skip
+
+
+def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Weights moved by one unit in the last place, up or down at random.
+
+    Args:
+        model: the model.
+        base_dir: folder of its external data.
+        rng: source of the directions.
+    """
+    kept, scales = _special_weights(model)
+    moved: dict[str, np.ndarray] = {}
+    left = _MOST_ELEMENTS
+    for tensor in model.graph.initializer:
+        count = math.prod(tensor.dims)
+        wanted = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
+        if wanted and count <= left and _is_measured(tensor.data_type):
+            left -= count
+            moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
+    return moved
+
+
+def noisy_graph(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
+    """A copy in which what rounds is followed by a multiplication with factors next to 1.
+
+    Only results whose type is known and that are no scalars get one; models before opset 7 get none.
+
+    Args:
+        model: the model, unchanged; its external data are not needed.
+        rng: source of the factors.
+    """
+    copy = light_copy(model, ())
+    if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
+        return copy
+    types = _tensor_types(model)
+    del copy.graph.node[:]
+    for serial, original in enumerate(model.graph.node):
+        node = copy.graph.node.add()
+        node.CopyFrom(original)
+        kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
+        factors = None if kind is None else _factors(kind, rng)
+        if factors is not None:
+            result, noise = node.output[0], f"noise {serial}"
+            node.output[0] = f"before noise {serial}"
+            copy.graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
+            copy.graph.initializer.append(numpy_helper.from_array(factors, noise))
+    return copy
+
+
+def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
+    """Types of the values of the main graph, as far as they are declared or can be inferred."""
+    try:
+        graph = onnx.shape_inference.infer_shapes(light_copy(model, large_tensors(model, 8192))).graph
+    except Exception:  # a model that onnx cannot type may still run in onnxruntime
+        graph = model.graph
+    return {v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values}
+
+
+def _factors(kind: onnx.TypeProto.Tensor, rng: np.random.Generator) -> np.ndarray | None:
+    """Factors that broadcast to a tensor without changing its shape, ``None`` when it should stay as it is."""
+    if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
+        return None
+    sizes = [dim.dim_value for dim in kind.shape.dim]
+    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:
+        return None
+    shape = (sizes[-1],) if 0 < sizes[-1] <= _LONGEST_AXIS else ()
+    return move_one_ulp(np.ones(shape, numpy_dtype(kind.elem_type)), rng)
+
+
+def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
+    """Weights that are stored narrow but computed with after a cast, and scales of (de)quantization."""
+    cast: set[str] = set()
+    used: set[str] = set()
+    scales: set[str] = set()
+    for node in model.graph.node:
+        (cast if node.op_type == "Cast" else used).update(node.input)
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            scales.add(node.input[1])
+    return cast - used, scales
+
+
+def noisy_feeds(feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
+    """Feeds with their measured numbers moved by one unit in the last place, up or down at random."""
+    return {name: _noisy(value, rng) for name, value in feeds.items()}
+
+
+def _noisy(value: Value, rng: np.random.Generator) -> Value:
+    if isinstance(value, list):
+        return [_noisy(item, rng) for item in value]
+    if not isinstance(value, np.ndarray) or not _is_measured(element_type(value.dtype)):
+        return value
+    wide = value.astype(np.float64)
+    return value if np.array_equal(wide, np.rint(wide), equal_nan=True) else move_one_ulp(value, rng)
+
+
+def _is_measured(element: int) -> bool:
+    """Whether numbers of a type carry rounding errors of their own; a step of 8 bits or fewer is no rounding error."""
+    return is_float(element) and bits(element) >= 16
+
+
+def move_one_ulp(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The neighbours of numbers of 16, 32 or 64 bits, towards 0 or away from it; 0, infinities and NaN stay."""
+    code = {2: np.uint16, 4: np.uint32, 8: np.uint64}[array.dtype.itemsize]
+    pattern = np.asarray(array, order="C").view(code)
+    down = rng.integers(0, 2, array.shape, dtype=np.int8).astype(code)
+    # Within one sign, floating-point numbers are ordered as their bits are: plus 1 (or minus 1) is the neighbour.
+    moved: np.ndarray = (pattern + code(1) - 2 * down).astype(code).view(array.dtype)
+    stays = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (moved == 0)
+    return np.where(stays, array, moved)

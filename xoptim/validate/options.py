@@ -1,0 +1,71 @@
+"""What a user can choose about a validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.validate.compare import ComparisonRules
+from xoptim.validate.session import SessionSettings, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationOptions:
+    """Choices for `validate`.
+
+    Attributes:
+        exactness: the weakest promise of the rewrites that were applied.
+        rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
+            given, the sensitivity of the model to rounding is not considered.
+        atol: absolute tolerance, likewise.
+        integer_atol: how far integer outputs may differ.
+        allow_flips: fraction of an integer, Boolean or string output that may differ.
+        providers: execution providers for both models, by short or full name.
+        threads: threads within an operator; 0 leaves the choice to onnxruntime.
+        dims: sizes of open dimensions, by name (or ``input:axis``).
+        feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
+        test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
+        assignments: number of runs, on different sizes where dimensions are open.
+        seed: of the random values.
+        max_attempts: runs of the original that may fail before the search for sizes is given up.
+        time_limit: seconds after which the search for sizes is given up.
+        noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
+            what moving inputs and weights by one unit in the last place does. Never for ``exact`` rewrites.
+        original_dir: folder of the external data of an original that is a protobuf.
+        optimized_dir: the same for the optimized model.
+    """
+
+    exactness: Exactness = "rounding"
+    rtol: float | None = None
+    atol: float | None = None
+    integer_atol: int = 0
+    allow_flips: float = 0.0
+    providers: tuple[str, ...] = ("cpu",)
+    threads: int = 0
+    dims: Mapping[str, int] = field(default_factory=dict)
+    feeds: Mapping[str, Value] = field(default_factory=dict)
+    test_data: Path | None = None
+    assignments: int = 2
+    seed: int = 0
+    max_attempts: int = 64
+    time_limit: float = 120.0
+    noise_multiple: float = 8.0
+    original_dir: Path | None = None
+    optimized_dir: Path | None = None
+
+    @property
+    def rules(self) -> ComparisonRules:
+        """What counts as equal."""
+        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips)
+
+    @property
+    def settings(self) -> SessionSettings:
+        """How both models are run: as they are written."""
+        return SessionSettings(self.providers, optimize=False, threads=self.threads)
+
+    @property
+    def considers_noise(self) -> bool:
+        """Whether the sensitivity of the model may excuse a difference."""
+        return self.exactness != "exact" and self.rtol is None and self.atol is None and self.noise_multiple > 0

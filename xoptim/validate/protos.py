@@ -1,0 +1,102 @@
+"""Models as protobufs: reading without their weights, and light copies whose large tensors live elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from xoptim.facts.dtypes import bits, byte_size
+
+ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
+
+_NOWHERE = "in-memory"  # location written into stubs; nothing ever opens it
+
+
+def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.ModelProto, Path | None]:
+    """The protobuf of a model, external data left outside, and the folder against which their locations resolve.
+
+    Raises:
+        OSError: the file cannot be read.
+        google.protobuf.message.DecodeError: the file is no model.
+    """
+    if isinstance(model, onnx.ModelProto):
+        return model, base_dir
+    path = Path(model)
+    return onnx.load(path, load_external_data=False), path.resolve().parent
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether the data of a tensor lie outside the protobuf."""
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
+def stored_bytes(tensor: TensorProto) -> int:
+    """Bytes that the elements of a tensor take within the protobuf, 0 when they lie outside; strings count 0."""
+    return 0 if is_external(tensor) else byte_size(tensor.data_type, math.prod(tensor.dims))
+
+
+def initializer_bytes(model: onnx.ModelProto) -> int:
+    """Bytes of all initializers within the protobuf (``ByteSize`` would serialize the model to count them)."""
+    return sum(map(stored_bytes, model.graph.initializer))
+
+
+def tensor_array(tensor: TensorProto, base_dir: Path | None) -> np.ndarray:
+    """The numbers of an initializer, read from its external file when they are there."""
+    return numpy_helper.to_array(tensor, str(base_dir or ""))
+
+
+def large_tensors(model: onnx.ModelProto, limit: int) -> set[str]:
+    """Names of the initializers of more than ``limit`` bytes in the protobuf whose elements fill whole bytes."""
+    return {t.name for t in model.graph.initializer if stored_bytes(t) > limit and bits(t.data_type) >= 8}
+
+
+def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelProto:
+    """A copy in which some initializers are stubs: name, type and shape, and a location that does not exist.
+
+    The data of the tensors left out are never copied, so this works on models above the 2 GB limit of protobuf.
+
+    Args:
+        model: the model, unchanged.
+        left_out: names of initializers of the main graph.
+    """
+    copy = onnx.ModelProto()
+    _copy_fields(model, copy, "graph")
+    _copy_fields(model.graph, copy.graph, "initializer")
+    for tensor in model.graph.initializer:
+        if tensor.name in left_out:
+            copy.graph.initializer.append(_stub(tensor))
+        else:
+            copy.graph.initializer.add().CopyFrom(tensor)
+    return copy
+
+
+def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
+    initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
+    return [value for value in model.graph.input if value.name not in initialized]
+
+
+def _copy_fields(source: onnx.ModelProto | onnx.GraphProto, target: onnx.ModelProto | onnx.GraphProto, but: str) -> None:
+    for field, value in source.ListFields():
+        if field.name == but:
+            continue
+        if hasattr(value, "MergeFrom"):
+            getattr(target, field.name).MergeFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
+def _stub(tensor: TensorProto) -> TensorProto:
+    stub = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    stub.data_location = TensorProto.EXTERNAL
+    length = byte_size(tensor.data_type, math.prod(tensor.dims))
+    for key, value in (("location", _NOWHERE), ("offset", "0"), ("length", str(length))):
+        stub.external_data.add(key=key, value=value)
+    return stub

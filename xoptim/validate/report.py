@@ -1,0 +1,163 @@
+"""What a validation found, as data, as JSON, and in one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.validate.compare import Comparison
+
+Status: TypeAlias = Literal["equal", "different", "not validated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How much an output moves when inputs and weights move by one unit in the last place.
+
+    Attributes:
+        level: largest difference that this makes, absolute.
+        accepted: whether the difference of the optimized model is small enough beside it.
+    """
+
+    level: float
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run of both models.
+
+    Attributes:
+        source: where the values came from: ``random``, ``given`` or ``test data``.
+        dims: sizes of the open dimensions.
+        seed: of the random values.
+        original_seconds: wall time of the original.
+        optimized_seconds: wall time of the optimized model.
+        comparisons: one for each output, or each item of it.
+        noise: measured for the outputs that differ beyond the tolerance, when rounding may excuse that.
+    """
+
+    source: str
+    dims: Mapping[str, int]
+    seed: int
+    original_seconds: float
+    optimized_seconds: float
+    comparisons: tuple[Comparison, ...]
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+
+    def accepts(self, comparison: Comparison) -> bool:
+        """Whether an output counts as equal, within the tolerance or as noise."""
+        noise = self.noise.get(comparison.output)
+        return comparison.ok or (noise is not None and noise.accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """Whether two models compute the same.
+
+    Attributes:
+        status: ``equal``, ``different``, or ``not validated`` when nothing can be said.
+        reason: why, in one line; empty for ``equal``.
+        exactness: the promise that was checked.
+        providers: execution providers.
+        faults: differences of the signatures: missing or renamed inputs and outputs, other types or order.
+        runs: the runs on which the models were compared.
+        notes: what limits the evidence, or helped the verdict.
+    """
+
+    status: Status
+    reason: str = ""
+    exactness: Exactness = "rounding"
+    providers: tuple[str, ...] = ("cpu",)
+    faults: tuple[Comparison, ...] = ()
+    runs: tuple[RunReport, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the models were found equal."""
+        return self.status == "equal"
+
+    @property
+    def original_seconds(self) -> float:
+        """Wall time of all runs of the original."""
+        return sum(run.original_seconds for run in self.runs)
+
+    @property
+    def optimized_seconds(self) -> float:
+        """Wall time of all runs of the optimized model."""
+        return sum(run.optimized_seconds for run in self.runs)
+
+    @property
+    def largest(self) -> Comparison | None:
+        """The worst fault, or, without one, the output that came closest to its tolerance."""
+        found = [c for run in self.runs for c in run.comparisons] + list(self.faults)
+        return max(found, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
+
+    def summary(self) -> str:
+        """The verdict in one line."""
+        if self.status != "equal":
+            return f"{self.status}: {self.reason}"
+        largest = self.largest
+        outputs = len({c.output for run in self.runs for c in run.comparisons})
+        text = f"equal: {_count(outputs, 'output')} in {_count(len(self.runs), 'run')}"
+        if largest is None or not largest.max_abs:
+            return f"{text}, no difference"
+        accepted = "" if largest.ok else ", accepted as rounding noise"
+        return f"{text}, largest difference {largest.max_abs:.2g} in {largest.output!r}{accepted}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, with nothing in it that JSON cannot hold: infinities and NaN are strings."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "exactness": self.exactness,
+            "providers": list(self.providers),
+            "faults": [_comparison_json(c) for c in self.faults],
+            "runs": [_run_json(run) for run in self.runs],
+            "notes": list(self.notes),
+            "largest": None if self.largest is None else _comparison_json(self.largest),
+            "original_seconds": self.original_seconds,
+            "optimized_seconds": self.optimized_seconds,
+        }
+
+
+def _run_json(run: RunReport) -> dict[str, Any]:
+    return {
+        "source": run.source,
+        "dims": dict(run.dims),
+        "seed": run.seed,
+        "original_seconds": run.original_seconds,
+        "optimized_seconds": run.optimized_seconds,
+        "outputs": [_comparison_json(c) for c in run.comparisons],
+        "noise": {name: {"level": _number(n.level), "accepted": n.accepted} for name, n in run.noise.items()},
+    }
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    limits = comparison.tolerance
+    return {
+        "output": comparison.output,
+        "equal": comparison.ok,
+        "fault": comparison.fault,
+        "message": comparison.message,
+        "max_abs": _number(comparison.max_abs),
+        "max_rel": _number(comparison.max_rel),
+        "scale": _number(comparison.scale),
+        "excess": _number(comparison.excess),
+        "index": list(comparison.index),
+        "mismatches": comparison.mismatches,
+        "count": comparison.count,
+        "tolerance": None if limits is None else {"rtol": limits.rtol, "atol": limits.atol},
+    }
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

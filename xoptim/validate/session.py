@@ -1,0 +1,251 @@
+"""Sessions of onnxruntime that every element type and every size of model can go through."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+from xoptim.facts.dtypes import byte_size, element_type, numpy_dtype
+from xoptim.facts.lazy import lazy_module
+from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
+from xoptim.validate.protos import ModelLike, initializer_bytes, large_tensors, light_copy, tensor_array
+
+ort = lazy_module("onnxruntime")
+
+Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
+"""What goes into and comes out of a model: tensor, sequence, map, or the empty optional."""
+
+_SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
+_LARGE: Final = 1 << 16  # weights above this are handed over outside the protobuf, when they must be
+_FATAL: Final = 4  # log severity: what matters arrives as an exception
+_INT4, _INT2, _FLOAT4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.float4_e2m1fn)
+_PACKED: Final = {_INT4: 4, np.dtype(ml_dtypes.uint4): 4, _FLOAT4: 4, _INT2: 2, np.dtype(ml_dtypes.uint2): 2}
+_PLAIN_TYPES: Final = {
+    "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+    "string", "complex64", "complex128",
+}  # fmt: skip
+
+
+class Port(NamedTuple):
+    """An input or output as onnxruntime sees it: its name and its type, such as ``seq(tensor(float))``."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How onnxruntime runs a model.
+
+    Attributes:
+        providers: execution providers in order of preference, by full or short name (``cuda``); CPU is always last.
+        optimize: whether onnxruntime may apply its own graph optimizations. Off, it runs the model as it is written.
+        threads: threads within an operator; 0 leaves the choice to onnxruntime.
+    """
+
+    providers: tuple[str, ...] = ("cpu",)
+    optimize: bool = False
+    threads: int = 0
+
+
+def resolve_providers(names: Sequence[str]) -> list[str]:
+    """Full names of execution providers, CPU last.
+
+    Args:
+        names: full names, or short ones in any case: ``cpu``, ``cuda``, ``tensorrt``, ``dml``, ``coreml``, ...
+
+    Raises:
+        ProviderUnavailable: onnxruntime as installed does not have one of them.
+    """
+    available = {name.lower(): name for name in ort.get_available_providers()}
+    found: list[str] = []
+    for name in names:
+        key = name.lower()
+        full = available.get(key) or available.get(f"{key}executionprovider")
+        if full is None:
+            raise ProviderUnavailable(
+                f"onnxruntime {ort.__version__} has no execution provider {name!r} here; it has {', '.join(available.values())}"
+            )
+        found.append(full)
+    cpu = "CPUExecutionProvider"
+    return list(dict.fromkeys([p for p in found if p != cpu] + [cpu]))
+
+
+class Session:
+    """A model that onnxruntime has loaded.
+
+    Attributes:
+        inputs: what must be fed, in order (initializers listed as inputs are left out).
+        outputs: what comes out, in order.
+
+    Args:
+        model: a file, or a protobuf of any size.
+        settings: providers, optimizations, threads.
+        base_dir: folder of the external data of a protobuf.
+        weights: arrays that replace initializers of the main graph (of a protobuf only).
+
+    Raises:
+        LoadError: onnxruntime refuses the model.
+        ProviderUnavailable: an execution provider is missing or does not start.
+    """
+
+    def __init__(
+        self,
+        model: ModelLike,
+        settings: SessionSettings | None = None,
+        *,
+        base_dir: Path | None = None,
+        weights: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        settings = settings or SessionSettings()
+        providers = resolve_providers(settings.providers)
+        self._kept: list[Any] = []  # onnxruntime reads arrays in place
+        try:
+            options = _session_options(settings)
+            source = self._source(model, options, base_dir, weights or {})
+            self._session = ort.InferenceSession(source, options, providers=providers, enable_fallback=0)
+        except Exception as error:  # onnxruntime has no common base class
+            raise LoadError(_one_line(error)) from error
+        missing = set(providers) - set(self._session.get_providers())
+        if missing:
+            raise ProviderUnavailable(f"onnxruntime could not start {', '.join(sorted(missing))}; are its libraries here?")
+        self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
+        self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
+        self._plain = all(_is_plain(port.type) for port in self.outputs)
+
+    def _source(self, model: ModelLike, options: Any, base_dir: Path | None, weights: Mapping[str, np.ndarray]) -> str | bytes:
+        """The path or bytes to give to onnxruntime; large weights go past the protobuf."""
+        if not isinstance(model, onnx.ModelProto):
+            path = Path(model)
+            if not path.is_file():
+                raise FileNotFoundError(f"no model at {path}")
+            return str(path)
+        if base_dir is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(base_dir.resolve()))
+        arrays = dict(weights)
+        if initializer_bytes(model) > _SERIALIZABLE:
+            outside = large_tensors(model, _LARGE) - arrays.keys()
+            arrays |= {t.name: tensor_array(t, base_dir) for t in model.graph.initializer if t.name in outside}
+        if arrays:
+            model = light_copy(model, arrays.keys())
+            arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+            values = [_view_as_ort_value(array) for array in arrays.values()]
+            self._kept += [values, arrays]
+            options.add_external_initializers(list(arrays), values)
+        serialized: bytes = model.SerializeToString()
+        return serialized
+
+    def run(self, feeds: Mapping[str, Value]) -> list[Value]:
+        """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
+
+        Raises:
+            RunError: the model does not run on these feeds.
+        """
+        try:
+            if self._plain and not any(_is_special(value) for value in feeds.values()):
+                return [_from_python(result) for result in self._session.run(None, dict(feeds))]
+            values = {name: _to_ort_value(value) for name, value in feeds.items()}
+            return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
+        except RunError:
+            raise
+        except Exception as error:  # as above
+            raise RunError(_one_line(error)) from error
+
+
+def _from_python(result: Any) -> Value:
+    """A result as onnxruntime hands it to Python, scalars as arrays of rank 0."""
+    if isinstance(result, np.generic):
+        return np.asarray(result)
+    if result is None or isinstance(result, np.ndarray | list | dict):
+        return result
+    raise RunError(f"results of type {type(result).__name__} cannot be read")
+
+
+def _session_options(settings: SessionSettings) -> Any:
+    options = ort.SessionOptions()
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if settings.optimize else level.ORT_DISABLE_ALL
+    options.log_severity_level = _FATAL
+    options.intra_op_num_threads = settings.threads
+    # The planner that reuses buffers is quadratic in the length of a graph whose shapes are dynamic.
+    options.enable_mem_reuse = False
+    return options
+
+
+def _is_plain(type_name: str) -> bool:
+    """Whether the numpy interface of onnxruntime can return a type: it knows no bfloat16, float8 or int4."""
+    inner = type_name.rpartition("tensor(")[2].rstrip(")")
+    return inner in _PLAIN_TYPES or "map(" in type_name
+
+
+def _is_special(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.isbuiltin == 2  # registered by ml_dtypes
+
+
+def _view_as_ort_value(array: np.ndarray) -> Any:
+    """An initializer in the memory of the array, which onnxruntime insists on."""
+    if array.dtype.isbuiltin == 1:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type(array.dtype))
+
+
+def _to_ort_value(value: Value) -> Any:
+    """Copy an array into memory of onnxruntime, packed as it packs elements smaller than a byte."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUST":
+        raise RunError("strings, sequences and maps cannot be fed along with bfloat16, float8 or int4 tensors")
+    result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element_type(value.dtype))
+    data = pack_bits(value) if value.dtype in _PACKED else np.asarray(value, order="C")
+    if data.nbytes:
+        ctypes.memmove(result.data_ptr(), data.ctypes.data, data.nbytes)
+    return result
+
+
+def _from_ort_value(value: Any) -> Value:
+    if not value.has_value():
+        return None
+    if not value.is_tensor() or value.data_type() == "tensor(string)":
+        raise RunError("strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors")
+    number, shape = value.element_type(), tuple(value.shape())
+    dtype, count = numpy_dtype(number), math.prod(value.shape())
+    raw = ctypes.string_at(value.data_ptr(), byte_size(number, count)) if count else b""
+    array = unpack_bits(raw, dtype, count) if dtype in _PACKED else np.frombuffer(raw, dtype)
+    return array.reshape(shape)
+
+
+def pack_bits(array: np.ndarray) -> np.ndarray:
+    """Bytes that hold the elements of an int4, uint4, float4, int2 or uint2 array, the first element lowest."""
+    width = _PACKED[array.dtype]
+    per_byte = 8 // width
+    codes = array.reshape(-1).view(np.uint8) & ((1 << width) - 1)
+    codes = np.pad(codes, (0, -codes.size % per_byte)).reshape(-1, per_byte)
+    shifts = np.arange(per_byte, dtype=np.uint8) * width
+    packed: np.ndarray = np.bitwise_or.reduce(codes << shifts, axis=1, dtype=np.uint8)
+    return packed
+
+
+def unpack_bits(raw: bytes, dtype: np.dtype, count: int) -> np.ndarray:
+    """The ``count`` elements that `pack_bits` put into bytes, as a vector."""
+    width = _PACKED[dtype]
+    shifts = np.arange(8 // width, dtype=np.uint8) * width
+    codes = (np.frombuffer(raw, np.uint8)[:, None] >> shifts).reshape(-1)[:count] & ((1 << width) - 1)
+    if dtype == _FLOAT4:
+        return codes.view(dtype)
+    numbers = codes.astype(np.int8)
+    if dtype in (_INT4, _INT2):
+        numbers[codes >> (width - 1) == 1] -= 1 << width
+    return numbers.astype(dtype)
+
+
+def _one_line(error: Exception) -> str:
+    """The message of an error without line breaks and places in the C++ sources, cut where it repeats a whole model."""
+    text = " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", str(error)).split()) or type(error).__name__
+    return text if len(text) <= 600 else f"{text[:600]}..."

@@ -1,0 +1,58 @@
+"""Test data in the layout of ONNX: ``test_data_set_0/input_0.pb`` and so on beside a model."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import onnx
+from onnx import numpy_helper
+
+from xoptim.validate.errors import FeedError
+from xoptim.validate.protos import graph_inputs
+from xoptim.validate.session import Value
+
+
+def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value]]:
+    """The feeds of all data sets of a folder, in the order of their numbers.
+
+    Args:
+        folder: holds ``test_data_set_*``, or is itself one data set.
+        model: its inputs, in order, are what ``input_0.pb``, ``input_1.pb``, ... are for.
+
+    Raises:
+        FeedError: there is no data set, or a file cannot be read.
+    """
+    sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
+    inputs = graph_inputs(model)
+    found = [_load_set(path, inputs) for path in sets]
+    if not any(found):
+        raise FeedError(f"no test data (input_0.pb, ...) in {folder}")
+    return [feeds for feeds in found if feeds]
+
+
+def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
+    files = sorted(folder.glob("input_*.pb"), key=_number)
+    if len(files) > len(inputs):
+        raise FeedError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
+    return {value.name: _load_value(path, value.type) for path, value in zip(files, inputs, strict=False)}
+
+
+def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
+    kind = type_proto.WhichOneof("value")
+    data = path.read_bytes()
+    try:
+        if kind == "sequence_type":
+            items: list[Value] = numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+            return items
+        if kind == "optional_type":
+            content: Value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+            return content
+        return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+    except Exception as error:  # protobuf and onnx raise several kinds
+        raise FeedError(f"{path} cannot be read: {error}") from error
+
+
+def _number(path: Path) -> tuple[int, str]:
+    digits = re.findall(r"\d+", path.stem)
+    return (int(digits[-1]) if digits else 0), path.name
