@@ -19,7 +19,7 @@ from xoptim.graph.constants import constant_array, is_constant, store
 from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
 from xoptim.graph.inline import inline_functions
-from xoptim.graph.load import infer_model, load_model
+from xoptim.graph.load import collection_paused, infer_model, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
@@ -43,7 +43,7 @@ class OptimizationReport:
         applied: how often each pattern was applied, by name.
         nodes_before: number of nodes, subgraphs included.
         nodes_after: the same afterwards.
-        exactness: the weakest guarantee of the patterns applied: ``exact``, ``rounding``, ``finite`` or ``approximate``.
+        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices).
     """
 
     rows: list[dict[str, Any]]
@@ -80,11 +80,12 @@ def optimize(
     """
     source = Source(model)
     chosen = replace(options or OptimizationOptions(), **changes)
-    builder = GraphBuilder(source, optimization_options=chosen, inline=inline)
-    builder.optimize()
-    if report is not None:
-        report(builder.report())
-    result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
+    with collection_paused():
+        builder = GraphBuilder(source, optimization_options=chosen, inline=inline)
+        builder.optimize()
+        if report is not None:
+            report(builder.report())
+        result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
     return result
 
 
@@ -293,6 +294,8 @@ class GraphBuilder:
         counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
         grades: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
         used = [p.exactness for p in optimizer.patterns if p.name() in counts] if optimizer is not None else []
+        if optimizer is not None and optimizer.statistics.rounding_folds:
+            used.append("rounding")
         weakest = max(used, key=grades.index, default=grades[0])
         rows = optimizer.statistics.rows if optimizer is not None else []
         return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest)

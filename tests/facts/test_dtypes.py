@@ -57,9 +57,7 @@ def test_names_of_what_is_no_type() -> None:
 
 @pytest.mark.parametrize("number", KNOWN)
 def test_tolerances_grow_with_the_loss(number: int) -> None:
-    exact, rounding, finite, approximate = (
-        dtypes.tolerance(number, e) for e in ("exact", "rounding", "finite", "approximate")
-    )
+    exact, rounding, finite, approximate = (dtypes.tolerance(number, e) for e in ("exact", "rounding", "finite", "approximate"))
     assert exact == (0, 0)
     assert finite == rounding
     assert approximate.rtol >= rounding.rtol

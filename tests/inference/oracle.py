@@ -136,6 +136,11 @@ def session(model: onnx.ModelProto) -> ort.InferenceSession:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def _without_feed(given: Given) -> Input:
+    assert not isinstance(given, Fed)
+    return given
+
+
 def check(
     op_type: str,
     inputs: Sequence[Given],
@@ -151,21 +156,23 @@ def check(
 
     ``run=False`` leaves out onnxruntime (it has no kernel), ``strict=False`` the onnx package (it is wrong or refuses).
     """
-    known = [
-        Info(array.dtype, array.shape) if isinstance(given, Fed) and (array := array_info(given.value)) else given
-        for given in inputs
-    ]
+    known: list[Input] = []
+    for given in inputs:
+        array = array_info(given.value) if isinstance(given, Fed) else None
+        known.append(Info(array.dtype, array.shape) if array is not None else _without_feed(given))
     attributes = dict(attributes or {})
-    infos = infer(op_type, [k for k in known if not isinstance(k, Fed)], attributes, opset=opset, num_outputs=outputs)
+    infos = infer(op_type, known, attributes, opset=opset, num_outputs=outputs)
     model = one_node_model(op_type, inputs, attributes, outputs, opset)
-    symbols = {name for k in known if isinstance(k, Info) for d in k.shape or () if type(d) is not int for name in d.symbols}
+    dims = [d for k in known if isinstance(k, Info) for d in k.shape or ()]
+    symbols = {name for d in dims if isinstance(d, SymbolicDim) for name in d.symbols}
     if strict:
         compare_with_onnx(model, infos, symbols)
     if run:
         runner = session(model)
         for assignment in assignments:
             values = dict(assignment)
-            feeds = {f"x{i}": array for i, given in enumerate(inputs) if (array := _feed(given, values)) is not None}
+            fed = {f"x{i}": _feed(given, values) for i, given in enumerate(inputs)}
+            feeds = {name: value for name, value in fed.items() if value is not None}
             for info, result in zip(infos, runner.run(None, feeds), strict=True):
                 check_run(info, np.asarray(result), values)
     return infos

@@ -51,13 +51,22 @@ def test_attention_with_a_shorter_mask_and_with_lengths() -> None:
     assert known[0].shape == (B, 4, S, 6)
 
 
+def test_packed_heads_of_symbolic_size() -> None:
+    q, k = tensor("b", "s", "h"), tensor("b", "t", "h")
+    heads, sizes = {"q_num_heads": 4, "kv_num_heads": 4}, [{"b": 2, "s": 3, "t": 5, "h": 8}]
+    # The onnx package says that heads which it cannot count have no features.
+    infos = check("Attention", [q, k, k], heads, opset=23, outputs=3, strict=False, assignments=sizes)
+    assert infos[0].shape == (B, S, named("h"))
+    assert infos[1].shape == (B, 4, T, named("h") // 4)
+
+
 def test_attention_with_gaps() -> None:
     assert infer("Attention", [UNKNOWN] * 3, num_outputs=4) == [Info()] * 4
     known = infer("Attention", [tensor("b", "s", 32), UNKNOWN, UNKNOWN], HEADS, opset=23)[0].shape
     assert known is not None
     assert known[:2] == (B, S)
     assert isinstance(known[2], SymbolicDim)
-    without_heads = infer("Attention", list(tensor("b", "s", 32) for _ in range(3)), opset=23, num_outputs=3)
+    without_heads = infer("Attention", [tensor("b", "s", 32)] * 3, opset=23, num_outputs=3)
     assert [info.rank for info in without_heads] == [3, 4, 4]
 
 

@@ -198,6 +198,19 @@ def test_scan(opset: int) -> None:
     assert infos == [tensor(3), Info(1, (M, N)), Info(1, (N, M + 3))]
 
 
+def test_scan_keeps_the_shape_of_carried_values() -> None:
+    """The definition of the operator asks for it, so it need not follow from the body."""
+    text = """g (float[m] h, float[n, c] x) => (p, q) {
+        p, q = Scan <num_scan_inputs = 1, body = b (float[m] u, float[c] a) => (uu, v) {
+            uu = Add (u, a)
+            v = Identity (uu)
+        }> (h, x)
+    }"""
+    infos = check_model(text, [{"h": zeros(3), "x": zeros(4, 3)}], opset=16)
+    assert infos[0] == tensor("m")
+    assert infos[1].rank == 2
+
+
 def test_scan_with_negative_axes() -> None:
     text = """g (float[m, n] x) => (r) {
         r = Scan <num_scan_inputs = 1, scan_input_axes = [-1], scan_output_axes = [-1],

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 from tests.inference.context import infer
-from tests.inference.oracle import I32, I64, B, F, Fed, Given, check, ints, scalar, tensor, vector
+from tests.inference.oracle import I32, I64, B, F, Fed, check, ints, scalar, tensor, vector
 from xoptim.facts.dims import SymbolicDim, ceil_div, dim_max, fresh, named
 from xoptim.facts.info import Info
 
@@ -96,12 +96,15 @@ def test_range(start: Any, limit: Any, delta: int, size: Any) -> None:
 
 
 def test_range_of_other_types() -> None:
-    def operands(*numbers: float, dtype: type = np.float32) -> list[Given]:
+    def operands(*numbers: float, dtype: type = np.float32) -> list[np.ndarray]:
         return [np.array(number, dtype) for number in numbers]
 
     assert check("Range", operands(0, 1, 0.1)) == [Info(F, (10,))]
     assert check("Range", operands(0, 1, 0.3, dtype=np.float64)) == [Info(TensorProto.DOUBLE, (4,))]
     assert check("Range", operands(1, 0, 0.3)) == [Info(F, (0,))]
+    assert check("Range", operands(0, 7, 2)) == [Info(F, (4,))]
+    assert infer("Range", [Info(F, (), (3,)), *operands(9, 2)]) == [Info(F, (3,))]
+    assert infer("Range", [Info(F, (), (-(2**24),)), Info(F, (), (2**24,)), *operands(1)])[0].static_shape is None
     assert infer("Range", operands(0, 1, 0))[0].rank == 1
     assert check("Range", [Fed(np.array(0)), Fed(np.array(4)), Fed(np.array(1))])[0].rank == 1
     assert infer("Range", [scalar("n"), scalar("m"), np.array(0)])[0].rank == 1

@@ -81,7 +81,10 @@ def test_products(op_type: str, inputs: list[Given], attributes: dict[str, Any],
 
 
 SAME: list[tuple[str, list[Given], dict[str, Any]]] = [
-    *((op_type, [tensor("b", "s", 6)], {}) for op_type in ("Gelu", "QuickGelu", "FastGelu", "Trilu")),
+    ("Gelu", [tensor("b", "s", 6)], {}),
+    ("QuickGelu", [tensor("b", "s", 6)], {}),
+    ("FastGelu", [tensor("b", "s", 6)], {}),
+    ("Trilu", [tensor("b", "s", 6)], {}),
     ("BiasGelu", [tensor("b", "s", 6), tensor(6)], {}),
     ("FastGelu", [tensor("b", "s", 6), tensor(6)], {}),
     ("Inverse", [Fed(np.eye(3, dtype=np.float32))], {}),
@@ -193,10 +196,9 @@ def zeros(*shape: int, dtype: type = np.int64) -> Fed:
 MOVEMENT: list[tuple[str, list[Given], dict[str, Any], tuple[Any, ...]]] = [
     ("GatherND", [tensor("b", "s", 4), zeros(7, 2)], {}, (7, 4)),
     ("GatherND", [tensor("b", "s", 4), zeros(7, 5, 1)], {}, (7, 5, S, 4)),
-    *(
-        ("ExpandDims", [tensor("b", "s"), number(a, np.int32)], {}, s)
-        for a, s in ((0, (1, B, S)), (1, (B, 1, S)), (-1, (B, S, 1)))
-    ),
+    ("ExpandDims", [tensor("b", "s"), number(0, np.int32)], {}, (1, B, S)),
+    ("ExpandDims", [tensor("b", "s"), number(1, np.int32)], {}, (B, 1, S)),
+    ("ExpandDims", [tensor("b", "s"), number(-1, np.int32)], {}, (B, S, 1)),
     ("Range", [number(2), number(17), number(3)], {}, (5,)),
     ("Range", [number(2, np.int32), number(9, np.int32)], {}, (7,)),
     ("Range", [number(9), number(2), number(-2)], {}, (4,)),

@@ -14,7 +14,7 @@ from xoptim.facts.info import UNKNOWN, Container, Info
 from xoptim.inference import FORMULAS
 
 CONTAINERS: tuple[Container, ...] = ("sequence", "optional", "map", "sparse", "opaque")
-CONSTANTS = ([1, 2], [1.5, float("nan")], [2.0, 0.5, 1, 1], [0], [], [True], [[3]], [-1, 9, 2])
+CONSTANTS: tuple[list[Any], ...] = ([1, 2], [1.5, float("nan")], [2.0, 0.5, 1, 1], [0], [], [True], [[3]], [-1, 9, 2])
 WORDS = ("SAME_UPPER", "VALID", "NOTSET", "bidirectional", "not_larger", "RGB", "ij,jk->ik", "?")
 NAMES = (
     *("axis", "axes", "strides", "pads", "dilations", "kernel_shape", "group", "auto_pad", "ceil_mode", "output_shape"),

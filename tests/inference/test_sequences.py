@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from tests.inference.context import infer
+from tests.inference.context import Input, infer
 from tests.inference.nested import check_model
-from tests.inference.oracle import Given, ints, tensor, vector
+from tests.inference.oracle import ints, tensor, vector
 from xoptim.facts.dims import SymbolicDim, fresh, named
 from xoptim.facts.info import UNKNOWN, Info
 
@@ -127,16 +127,16 @@ def test_split_by_symbols() -> None:
 
 
 def test_sequences_of_malformed_nodes() -> None:
-    odd: list[Given]
-    for op_type, odd in (
+    odd: list[tuple[str, list[Input]]] = [
         ("SequenceConstruct", []),
         ("SequenceConstruct", [tensor("n"), sequence(tensor("n"))]),
         ("SequenceInsert", [tensor("n"), tensor("n")]),
         ("SequenceErase", [UNKNOWN]),
         ("SplitToSequence", [UNKNOWN, ints(2)]),
         ("SplitToSequence", [sequence(None)]),
-    ):
-        assert infer(op_type, [x for x in odd if not hasattr(x, "value")])[0].container == "sequence"
+    ]
+    for op_type, inputs in odd:
+        assert infer(op_type, inputs)[0].container == "sequence"
     assert infer("SequenceAt", [tensor("n"), UNKNOWN]) == [UNKNOWN]
     assert infer("SequenceAt", [sequence(tensor(fresh(), "n", dtype=7)), UNKNOWN])[0].dtype == 7
     assert infer("ConcatFromSequence", [sequence(tensor("n"))]) == [Info(TensorProto.FLOAT)]

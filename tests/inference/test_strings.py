@@ -44,10 +44,8 @@ def test_string_split(shape: tuple[int, ...]) -> None:
 
 
 def test_tf_idf_vectorizer() -> None:
-    attributes: dict[str, Any] = {
-        **{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0},
-        **{"ngram_counts": [0, 3], "ngram_indexes": [0, 1, 2, 5], "pool_int64s": [1, 2, 3, 4, 5]},
-    }
+    attributes: dict[str, Any] = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
+    attributes |= {"ngram_counts": [0, 3], "ngram_indexes": [0, 1, 2, 5], "pool_int64s": [1, 2, 3, 4, 5]}
     for shape, expected in (((5,), (6,)), ((2, 5), (2, 6)), (("n", "m"), (N, 6)), (("m",), (6,))):
         x = tensor(*shape, dtype=I64)
         assert check("TfIdfVectorizer", [x], attributes, opset=9)[0].shape == expected

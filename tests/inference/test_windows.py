@@ -213,3 +213,5 @@ def test_col2im() -> None:
     later: list[Input] = [tensor("n", 12, "l"), tensor(2, dtype=7), tensor(2, dtype=7)]
     assert infer("Col2Im", later, opset=18)[0].rank == 4
     assert infer("Col2Im", [tensor("n", 12, "l"), UNKNOWN, UNKNOWN], opset=18)[0].shape is None
+    for attributes in ({"strides": [1, 1]}, {"dilations": [2, 1]}, {"pads": [1, 1, 0, 0]}):
+        assert infer("Col2Im", [tensor("n", 12, "l"), UNKNOWN, UNKNOWN], attributes, opset=18)[0].rank == 4

@@ -92,8 +92,8 @@ def test_indices_inside_functions_and_loops() -> None:
         ("g (int64[2] x, float[B,S] z) => (float y) { y = ReduceSum(z, x) }", "axes"),
         ("g (int64[2] x, float[B,S] z, int64[2] s) => (float y) { y = Slice(z, s, x) }", "all"),
         ("g (float[B,S] x) => (float y) { y = Neg(x) }", "free"),
-        ("g (string[B] x) => (int64 y) { y = ai.onnx.ml.LabelEncoder <keys_strings = [\"a\", \"b\"], values_int64s = [0, 1]> (x) }",
-         "choice"),
+        ("g (string[B] x) => (int64 y) "
+         "{ y = ai.onnx.ml.LabelEncoder <keys_strings = [\"a\", \"b\"], values_int64s = [0, 1]> (x) }", "choice"),
     ],
 )  # fmt: skip
 def test_roles(text: str, kind: str) -> None:
@@ -101,8 +101,10 @@ def test_roles(text: str, kind: str) -> None:
 
 
 def test_names_that_exporters_use() -> None:
-    model = model_of("g (int64[B,S] attention_mask, int64[B,S] position_ids, float[B,S] position_bias, bool[B,S] pad_mask) => (int64 y) "
-                     "{ y = Add(attention_mask, position_ids) }")  # fmt: skip
+    model = model_of(
+        "g (int64[B,S] attention_mask, int64[B,S] position_ids, float[B,S] position_bias, bool[B,S] pad_mask) "
+        "=> (int64 y) { y = Add(attention_mask, position_ids) }"
+    )
     kinds = {name: role.kind for name, role in roles_of(model).items()}
     assert kinds == {"attention_mask": "mask", "position_ids": "position", "position_bias": "free", "pad_mask": "mask"}
     feeds = feeds_of(model)
@@ -194,7 +196,8 @@ def test_past_and_total_go_together() -> None:
     assert sizes["s0"] == sizes["s2"]
     assert sizes["s4"] == sizes["s5"]
     frozen = model_of(
-        "g (int64[1,1] input_ids, int64[1,total] attention_mask, float[1,2,48,8] past_key_0) => (float y) { y = Neg(past_key_0) }"
+        "g (int64[1,1] input_ids, int64[1,total] attention_mask, float[1,2,48,8] past_key_0) "
+        "=> (float y) { y = Neg(past_key_0) }"
     )
     assert next(assignments(input_specs(frozen), frozen, {}))["total"] == 48 + 1
 

@@ -161,7 +161,7 @@ def test_providers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_providers(["cpu"]) == ["CPUExecutionProvider"]
     assert resolve_providers(["cpu", "CUDA"]) == ["CUDAExecutionProvider", "CPUExecutionProvider"]
     assert resolve_providers(["CUDAExecutionProvider"])[0] == "CUDAExecutionProvider"
-    with pytest.raises(ProviderUnavailable, match="'tensorrt'.*CUDAExecutionProvider"):
+    with pytest.raises(ProviderUnavailable, match=r"'tensorrt'.*CUDAExecutionProvider"):
         resolve_providers(["tensorrt"])
 
 

@@ -101,7 +101,8 @@ def test_one_element_of_a_hundred_thousand() -> None:
         ("g (float[N] x) => (float[N] z, float[N] y) { y = Neg(x) z = Abs(x) }", "structure", "order"),
         ("g (float[N] a) => (float[N] y, float[N] z) { y = Neg(a) z = Abs(a) }", "missing", "input 'x': is missing"),
         ("g (float[N] x, float[N] b) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(b) }", "structure", "'b': is new"),
-        ("g (float[N] x) => (float[N] y, float[N] z, float[N] t) { y = Neg(x) z = Abs(x) t = Abs(y) }", "structure", "'t': is new"),
+        ("g (float[N] x) => (float[N] y, float[N] z, float[N] t) { y = Neg(x) z = Abs(x) t = Abs(y) }", "structure",
+         "'t': is new"),
     ],
 )  # fmt: skip
 def test_other_signatures(optimized: str, fault: str, reason: str) -> None:
@@ -367,7 +368,7 @@ def test_files_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     report = validate(tmp_path / "a.onnx", str(tmp_path / "a.onnx"), ValidationOptions(assignments=3, seed=7))
     assert report.ok
     assert [run.seed for run in report.runs] == [7, 8, 9]
-    assert report.to_json()["runs"][0]["outputs"][0]["tolerance"] == {"rtol": 3e-2, "atol": 1e-6}
+    assert report.to_json()["runs"][0]["outputs"][0]["tolerance"] == {"rtol": 4e-2, "atol": 1e-6}
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(ProviderUnavailable):
         validate(model, model, ValidationOptions(providers=("cuda",)))

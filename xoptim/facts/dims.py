@@ -342,15 +342,11 @@ def _extreme(kind: str, sign: int, dims: tuple[Dim, ...]) -> Dim:
     """Maximum (``sign`` 1) or minimum (-1): operands that another one makes redundant are dropped."""
     kept: list[Dim] = []
     for dim in _flatten(kind, dims):
-        redundant = []
-        for other in kept:
-            low, high = bounds((dim - other) * sign)
-            if high is not None and high <= 0:
-                break
-            if low is not None and low >= 0:
-                redundant.append(other)
-        else:
-            kept = [other for other in kept if other not in redundant] + [dim]
+        differences = [bounds((dim - other) * sign) for other in kept]
+        if not any(high is not None and high <= 0 for _, high in differences):
+            pairs = zip(kept, differences, strict=True)
+            kept = [other for other, (low, _) in pairs if low is None or low < 0]
+            kept.append(dim)
     return kept[0] if len(kept) == 1 else _compound(kind, tuple(kept))
 
 
@@ -375,6 +371,8 @@ def broadcast(a: Dim, b: Dim) -> Dim:
     if type(a) is int and type(b) is int:
         return b if a == 1 else a if a == b else fresh()
     dims = [dim for dim in _flatten("broadcast", (a, b)) if dim != 1]
+    # Cut to at least 2, what is longer than the cut does not broadcast: m meets min(m, 5) only where both are m.
+    dims = [dim for dim in dims if not any(_is_cut(dim, other) for other in dims)]
     if len(dims) > 1:
         certain = [dim for dim in dims if is_never_one(dim)]
         if certain:
@@ -384,13 +382,22 @@ def broadcast(a: Dim, b: Dim) -> Dim:
     return dims[0] if dims else 1
 
 
+def _is_cut(dim: Dim, whole: Dim) -> bool:
+    """Whether a dimension is the minimum of another one and of what is at least 2."""
+    atom = _single_atom(dim)
+    if atom is None or atom.kind != "min" or whole not in atom.args:
+        return False
+    return all(arg is whole or (lower_bound(arg) or 0) >= 2 for arg in atom.args)
+
+
 def is_never_one(dim: Dim) -> bool:
     """Whether the dimension is provably not 1."""
     if type(dim) is not SymbolicDim:
         return dim != 1
     if (1 - dim._constant) % _content(dim):
         return True
-    return is_nonzero(dim - 1)
+    low, high = bounds(dim)
+    return (low is not None and low > 1) or (high is not None and high < 1)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -473,16 +480,12 @@ def _substitute(dim: Dim, values: dict[str | Atom, Dim]) -> Dim:
     return total
 
 
-def _broadcast_all(*dims: Dim) -> Dim:
-    return functools.reduce(broadcast, dims)
-
-
 _RULES: Final[dict[str, Callable[..., Dim]]] = {
     "//": floor_div,
     "%": mod,
     "max": dim_max,
     "min": dim_min,
-    "broadcast": _broadcast_all,
+    "broadcast": lambda *dims: functools.reduce(broadcast, dims),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.info import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -33,12 +34,11 @@ class EvaluationView:
 
 
 def known_value(info: Info) -> np.ndarray | None:
-    """The value of an integer tensor whose elements all follow from shapes, else ``None``."""
+    """The value of a small tensor whose elements all follow from shapes, else ``None``."""
     data = info.data
     if data is None or info.shape is None or not all(type(d) is int for d in data):
         return None
-    dtype = {6: np.int32, 7: np.int64}.get(info.dtype)
-    return None if dtype is None else np.array(data, dtype=dtype).reshape([len(data)] if info.shape else [])
+    return np.array(data).astype(numpy_dtype(info.dtype)).reshape([len(data)] if info.shape else [])
 
 
 def is_constant(graph: Graph, name: str) -> bool:

@@ -18,8 +18,6 @@ READ_LIMIT = 1 << 16
 """Constants of more bytes than this are not read for the sake of shapes."""
 EXTERNAL_READ_LIMIT = 1 << 12
 """The same for constants in external files."""
-DATA_LIMIT = 64
-"""Number of elements up to which the values of an integer vector are followed."""
 
 InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
@@ -79,14 +77,7 @@ class GraphNodeContext:
     def data(self, index: int) -> tuple[Dim, ...] | None:
         """Elements of an integer input of rank 0 or 1."""
         info = self.input(index)
-        if info is None or info.data is not None:
-            return None if info is None else info.data
-        if info.dtype not in _INTEGERS or info.shape is None or len(info.shape) > 1:
-            return None
-        tensor = self.graph.tensor(self._names[index])
-        if tensor is None or tensor.size > DATA_LIMIT:
-            return None
-        return tuple(tensor.numpy().ravel().tolist())
+        return None if info is None or info.dtype not in _INTEGERS else info.data
 
     def ints(self, index: int) -> list[int] | None:
         """Elements of an integer input when all are known numbers."""

@@ -54,7 +54,7 @@ class Graph:
         self.overridable: set[str] = set()
         """Initializers that are inputs too: a caller may give another value, so they are not constants."""
         self.pinned: set[str] = set()
-        """Names that something outside the nodes refers to (training info, outputs of a subgraph): never renamed or removed."""
+        """Names that something outside the nodes refers to (training info): never renamed or removed."""
         self.source: onnx.GraphProto | None = None
         """The protobuf this graph came from: what the nodes do not say (value infos, annotations) is copied from it."""
         self.declared_inputs: dict[str, Info] = {}
@@ -72,6 +72,7 @@ class Graph:
         self._captures: dict[str, dict[Node, int]] = {}
         self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
         self._idle: list[Node] = []
+        self._node_values: dict[Node, Tensor | None] = {}
 
     # ---------------------------------------------------------------- questions
 
@@ -84,7 +85,7 @@ class Graph:
         return list(self._uses.get(name, _NOBODY))
 
     def captures(self, name: str) -> list[Node]:
-        """The nodes of subgraphs that read a result of this graph."""
+        """The nodes of subgraphs that read a result of this graph, and those with a subgraph that gives it as its output."""
         return list(self._captures.get(name, _NOBODY))
 
     def use_count(self, name: str) -> int:
@@ -137,11 +138,17 @@ class Graph:
                 return None if name in graph.overridable else tensor
             node = graph._producers.get(name)
             if node is not None:
-                return constant_value(node) if node.op_type == "Constant" and not node.domain else None
+                return graph._node_value(node) if node.op_type == "Constant" and not node.domain else None
             if name in graph._input_names:
                 return None
             graph = graph.parent
         return None
+
+    def _node_value(self, node: Node) -> Tensor | None:
+        values = self._node_values
+        if node not in values:
+            values[node] = constant_value(node)
+        return values[node]
 
     def info_of(self, name: str) -> Info:
         """What is known about a result, `UNKNOWN` when nothing is."""
@@ -189,17 +196,15 @@ class Graph:
         """Add an output, the name of an existing result."""
         self.outputs.append(name)
         self._output_names.add(name)
-        if self.parent is not None and not self.defines(name):
-            scope = self.parent.scope(name)
-            if scope is not None:
-                scope.pinned.add(name)
+        if self.owner is not None and self.scope(name) not in (self, None):
+            self._add_use(self.owner, name)
 
     # ---------------------------------------------------------------- verbs
 
     def add_initializer(self, name: str, tensor: Tensor) -> None:
         """Store a constant under a name that nothing defines yet."""
         self.initializers[name] = tensor
-        self.infos[name] = Info(tensor.dtype, tensor.shape)
+        self.infos[name] = Info(tensor.dtype, tensor.shape) if name in self.overridable else tensor.info()
         self.model.names.used.add(name)
 
     def remove_initializer(self, name: str) -> None:
@@ -235,6 +240,7 @@ class Graph:
         for body in node.bodies.values():
             body.release()
         node.graph = None
+        self._node_values.pop(node, None)
         for listener in self.model.listeners:
             listener.removed(node)
 
@@ -250,7 +256,19 @@ class Graph:
             self.set_inputs(node, tuple(new if name == old else name for name in node.input))
         for node in self.captures(old):
             assert node.graph is not None
+            for body in node.bodies.values():
+                body._follow(old, new)
             node.graph.set_inputs(node, tuple(new if name == old else name for name in node.input))
+
+    def _follow(self, old: str, new: str) -> None:
+        """Take over the new name of a result of an enclosing graph that is an output of this one."""
+        if old in self._output_names and not self.defines(old):
+            assert self.owner is not None
+            for _ in range(self.outputs.count(old)):
+                self._add_use(self.owner, new)
+                self._drop_use(self.owner, old)
+            self.outputs = [new if name == old else name for name in self.outputs]
+            self._output_names = set(self.outputs)
 
     def rename_output(self, node: Node, old: str, new: str) -> None:
         """Give a result of a node another name; whoever read it reads the new name."""
@@ -297,6 +315,9 @@ class Graph:
                     self._drop_use(node, name)
             for body in node.bodies.values():
                 body.release()
+        for name in self.outputs:
+            if self.owner is not None and not self.defines(name):
+                self._drop_use(self.owner, name)
 
     # ---------------------------------------------------------------- bookkeeping
 
@@ -369,6 +390,8 @@ def can_fold(node: Node) -> bool:
 def constant_value(node: Node) -> Tensor | None:
     """The value of a Constant node, ``None`` when it is given by a function's caller or is sparse."""
     for name, value in node.attribute.items():
+        if name == "value" and isinstance(value, np.ndarray):
+            return Tensor.from_array(value)
         if name == "value" and hasattr(value, "data_type"):
             return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)
         if name in ("value_float", "value_floats") and isinstance(value, (float, list)):

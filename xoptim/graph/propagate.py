@@ -26,6 +26,11 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
     """Find facts about every result of a graph, in order, and of its subgraphs."""
     infos = graph.infos
     for node in graph.nodes:
+        if node.op_type == "Constant" and not node.domain:
+            tensor = graph.tensor(node.output[0])
+            if tensor is not None:
+                infos[node.output[0]] = tensor.info()
+                continue
         results = infer_node(graph, node)
         if graph.has_constant_inputs(node):
             graph.computed_constants.update(node.output)
@@ -121,7 +126,7 @@ def refine(old: Info, new: Info) -> Info:
     if old is UNKNOWN or not old.is_tensor or not new.is_tensor:
         return new if old is UNKNOWN else old
     shape = _refine_shape(old.shape, new.shape)
-    data = old.data if old.data is not None else new.data
+    data = _refine_shape(old.data, new.data)
     if shape is old.shape and data is old.data and (old.dtype or not new.dtype):
         return old
     return Info(old.dtype or new.dtype, shape, data)

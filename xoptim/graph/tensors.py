@@ -14,7 +14,9 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import ModelError
+from xoptim.facts.info import Info
 from xoptim.facts.lazy import lazy_module
+from xoptim.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -57,6 +59,10 @@ class Tensor:
     def from_array(cls, array: np.ndarray) -> Tensor:
         """Wrap an array of any type that ONNX has (bfloat16 and narrower through ``ml_dtypes``)."""
         array = np.asarray(array)
+        if array.dtype.kind in "SU":
+            array = array.astype(object)
+        elif not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         tensor = cls(onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         tensor._array = array
         return tensor
@@ -101,8 +107,10 @@ class Tensor:
             raise ModelError(f"tensor {name!r}: external data {entries.get('location')!r} is outside the model's folder")
         if not path.is_file():
             raise ModelError(f"tensor {name!r}: external data file {str(path)!r} is missing; put it beside the model")
-        offset = int(entries.get("offset") or 0)
-        length = int(entries.get("length") or self.nbytes)
+        try:
+            offset, length = int(entries.get("offset") or 0), int(entries.get("length") or self.nbytes)
+        except ValueError as error:
+            raise ModelError(f"tensor {name!r}: the place of its external data is not a number: {error}") from error
         if length < self.nbytes or offset < 0 or path.stat().st_size < offset + length:
             raise ModelError(f"tensor {name!r}: external data file {str(path)!r} is too short; it may be truncated")
         return path, offset, length
@@ -118,21 +126,36 @@ class Tensor:
         proto = self._proto
         assert proto is not None
         try:
-            if proto.data_location == TensorProto.EXTERNAL:
-                self.external_location()
-                source: ir.TensorProtocol = ir.serde.deserialize_tensor(proto, self._base_dir or "")
-            else:
-                source = ir.serde.TensorProtoTensor(proto)
-            array = source.numpy()
-        except (ValueError, TypeError, OSError) as error:
+            array = self._read(proto)
+        except (ValueError, TypeError, AssertionError, OSError) as error:
             raise ModelError(f"tensor {proto.name!r} is damaged: {error}") from error
         if array.dtype.isbuiltin == 0:  # the same type with its byte order spelled out, which comparisons of types trip over
             array = array.view(np.dtype(array.dtype.char))
-        if array.shape != self.shape:
-            array = array.reshape(self.shape)
         if not self.is_external and array.nbytes <= 1 << 16:
             self._array = array
         return array
+
+    def _read(self, proto: TensorProto) -> np.ndarray:
+        if proto.data_location == TensorProto.EXTERNAL:
+            self.external_location()
+            array = ir.serde.deserialize_tensor(proto, self._base_dir or "").numpy()
+        elif self.dtype == TensorProto.STRING:
+            array = np.array([text.decode() for text in proto.string_data], dtype=object)
+        else:
+            if bits(self.dtype) < 8 or not proto.HasField("raw_data"):
+                self.to_raw()  # notices missing data, which would be read as zeros
+            array = ir.serde.TensorProtoTensor(proto).numpy()
+        return array.reshape(self.shape)
+
+    def info(self) -> Info:
+        """Type and shape, and the elements of a short vector of whole numbers."""
+        shape = self.shape
+        if len(shape) > 1 or (shape and shape[0] > DATA_LIMIT) or self.dtype not in RANGES or self.is_external:
+            return Info(self.dtype, shape)
+        array = self.numpy()
+        if self.dtype in (TensorProto.INT64, TensorProto.INT32):
+            return Info(self.dtype, shape, tuple(array.ravel().tolist()))
+        return valued(self.dtype, shape, integral_values(array))
 
     def key(self) -> tuple[object, ...]:
         """A value that is equal for two tensors exactly when type, shape and bits are; computed once.
@@ -154,8 +177,23 @@ class Tensor:
         return raw if len(raw) <= 64 else hashlib.blake2b(raw, digest_size=20).digest()
 
     def to_raw(self) -> bytes:
-        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed."""
+        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed.
+
+        Raises:
+            ModelError: when the data is damaged or missing.
+        """
+        raw = self._stored()
+        if self._proto is not None and bits(self.dtype) and len(raw) != self.nbytes:
+            raise ModelError(f"tensor {self._proto.name!r} is damaged: {len(raw)} bytes of data, {self.nbytes} expected")
+        return raw
+
+    def _stored(self) -> bytes:
         proto = self._proto
+        if self.is_external:
+            path, offset, _ = self.external_location()
+            with path.open("rb") as stream:
+                stream.seek(offset)
+                return stream.read(self.nbytes)
         if proto is not None and proto.HasField("raw_data"):
             return proto.raw_data
         if self._array is not None and bits(self.dtype) >= 8:

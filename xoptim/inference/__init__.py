@@ -58,6 +58,7 @@ from xoptim.inference import (
     squeeze,
     strings,
     top_k,
+    traditional_ml,
     transpose,
     unary,
     where,
@@ -74,5 +75,5 @@ _MODULES = (
     *(microsoft_movement, microsoft_normalization, microsoft_quantization, one_hot, optionals, pad, pooling),
     *(quantization, random_values, ranges, recurrent, reduction, regions, reshape, resize, same_as_input, scan),
     *(scatter, selection, sequence_map, sequences, shape, signals, slices, space_depth, split, squeeze, strings),
-    *(top_k, transpose, unary, where),
+    *(top_k, traditional_ml, transpose, unary, where),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xoptim.facts.dims import Dim, exact_quotient
+from xoptim.facts.dims import Dim, exact_quotient, floor_div
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.arguments import dim_of, dtype_of, known, natural, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
@@ -15,8 +15,15 @@ def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | 
         return None
     if len(shape) == 4:
         return shape
-    size = exact_quotient(shape[2], heads) if heads else None
-    return (shape[0], known(ctx, heads), shape[1], known(ctx, size))
+    return (shape[0], known(ctx, heads), shape[1], known(ctx, per_head(shape[2], heads)))
+
+
+def per_head(features: Dim | None, heads: int | None) -> Dim | None:
+    """Features of one of ``heads`` equal shares, ``None`` when it cannot be told."""
+    if features is None or not heads:
+        return None
+    size = exact_quotient(features, heads)
+    return floor_div(features, heads) if size is None and type(features) is not int else size
 
 
 def extended(past: Info | None, length: Dim | None, axis: int, rank: int) -> Dim | None:
@@ -61,6 +68,9 @@ def _output_shape(ctx: NodeContext, q: Shape | None, v: Shape | None, heads: int
         return None
     if len(shape_of(ctx.input(0)) or ()) == 4:
         return (*q[:3], ctx.fresh() if v is None else v[3])
+    if v is not None and heads is not None and v[1] == heads:
+        packed = dim_of(ctx.input(2), 2, 3)
+        return (q[0], q[2], v[3] * heads if packed is None else packed)
     return (q[0], q[2], ctx.fresh() if v is None or heads is None else v[3] * heads)
 
 

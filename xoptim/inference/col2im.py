@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xoptim.facts.dims import Dim, exact_quotient, product
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, known, shape_of, vector
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integers, known, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
@@ -26,10 +26,14 @@ def col2im(ctx: NodeContext) -> Results:
 
 
 def _spatial_axes(ctx: NodeContext) -> int | None:
-    """Length of ``image_shape`` or ``block_shape``, whichever is known."""
+    """Number of axes of the image, from whichever operand or attribute tells."""
     for index in (1, 2):
         data = vector(ctx, index)
         length = len(data) if data is not None else dim_of(ctx.input(index), 0, 1)
         if type(length) is int:
             return length
+    for name, per_axis in (("strides", 1), ("dilations", 1), ("pads", 2)):
+        values = integers(ctx, name)
+        if values is not None and len(values) % per_axis == 0:
+            return len(values) // per_axis
     return None

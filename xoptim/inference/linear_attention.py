@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from xoptim.facts.dims import Dim, exact_quotient
+from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info
 from xoptim.inference.arguments import dim_of, dtype_of, integer, known, natural, shape_of
+from xoptim.inference.attention import per_head
 from xoptim.inference.registry import NodeContext, Results, infers
-
-
-def _quotient(dim: Dim | None, divisor: int | None) -> Dim | None:
-    return None if dim is None or not divisor else exact_quotient(dim, divisor)
 
 
 @infers("LinearAttention")
@@ -25,8 +22,8 @@ def linear_attention(ctx: NodeContext) -> Results:
     window = natural(ctx, "state_window", 0) if ctx.domain else 0
     state = None if window is None else shape_of(past, 5 if window else 4)
     offset = 1 if window else 0
-    key_size = known(ctx, _quotient(dim_of(key, 2, 3), kv_heads), state[offset + 2] if state else None)
-    value_size = known(ctx, _quotient(dim_of(value, 2, 3), kv_heads), state[offset + 3] if state else None)
+    key_size = known(ctx, per_head(dim_of(key, 2, 3), kv_heads), state[offset + 2] if state else None)
+    value_size = known(ctx, per_head(dim_of(value, 2, 3), kv_heads), state[offset + 3] if state else None)
     batch = known(ctx, dim_of(query, 0, 3), dim_of(key, 0, 3), dim_of(value, 0, 3))
     out_heads = q_heads
     if ctx.domain and q_heads is not None and kv_heads is not None:

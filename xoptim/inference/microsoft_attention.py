@@ -8,12 +8,8 @@ from __future__ import annotations
 from xoptim.facts.dims import Dim, dim_max, exact_quotient
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of
-from xoptim.inference.attention import extended
+from xoptim.inference.attention import extended, per_head
 from xoptim.inference.registry import NodeContext, Results, infers
-
-
-def _per_head(dim: Dim | None, heads: int | None) -> Dim | None:
-    return None if dim is None or not heads else exact_quotient(dim, heads)
 
 
 def _times(dim: Dim | None, factor: Dim | None) -> Dim | None:
@@ -47,7 +43,7 @@ def merged_attention(ctx: NodeContext) -> Results:
         return [output, Info(dtype, before)]
     heads = natural(ctx, "num_heads")
     total = known(ctx, extended(past, length, 3, 5) if shared == 0 else None)
-    size = known(ctx, _per_head(keys, heads), before[4] if before else None)
+    size = known(ctx, per_head(keys, heads), before[4] if before else None)
     return [output, Info(dtype, (2, known(ctx, batch), known(ctx, heads), total, size))]
 
 
@@ -96,8 +92,8 @@ def multi_head_attention(ctx: NodeContext) -> Results:
     before, shared = shape_of(past, 4), ctx.input(8) is not None
     total = known(ctx, before[2] if before and shared else None if shared else extended(past, keys_length, 2, 4))
     head_count = known(ctx, heads)
-    key_size = known(ctx, _per_head(keys, heads), before[3] if before else None)
-    value_size = known(ctx, _per_head(values, heads), dim_of(ctx.input(7), 3, 4))
+    key_size = known(ctx, per_head(keys, heads), before[3] if before else None)
+    value_size = known(ctx, per_head(values, heads), dim_of(ctx.input(7), 3, 4))
     return [
         output,
         Info(dtype, (batch, head_count, total, key_size)),
@@ -117,9 +113,9 @@ def group_query_attention(ctx: NodeContext) -> Results:
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
     batch, length = known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3))
     features = dim_of(query, 2, 3)
-    size = _per_head(features, heads)
+    size = per_head(features, heads)
     if ctx.input(1) is None:
-        size = None if heads is None or kv_heads is None else _per_head(features, heads + 2 * kv_heads)
+        size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
         features = _times(size, heads)
     output = Info(dtype_of(query), (batch, length, known(ctx, features)))
     if ctx.num_outputs == 1:
@@ -159,7 +155,7 @@ def sparse_attention(ctx: NodeContext) -> Results:
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
     features = dim_of(query, 2, 3)
     if ctx.input(1) is None:
-        size = None if heads is None or kv_heads is None else _per_head(features, heads + 2 * kv_heads)
+        size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
         features = _times(size, heads)
     shape = (known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3)), known(ctx, features))
     return [

@@ -26,6 +26,19 @@ def skip_group_norm(ctx: NodeContext) -> Results:
     return [like_input, like_input]
 
 
+@infers("EngramGate", domain="com.microsoft")
+def engram_gate(ctx: NodeContext) -> Results:
+    """The gated value and its norm, both like the keys."""
+    keys = ctx.input(0)
+    return [Info(dtype_of(keys), shape_of(keys))] * 2
+
+
+@infers("LinearAttentionGate", domain="com.microsoft")
+def linear_attention_gate(ctx: NodeContext) -> Results:
+    """Decay from the first input, update rate from the fourth."""
+    return [Info(dtype_of(x), shape_of(x)) for x in (ctx.input(0), ctx.input(3))]
+
+
 @infers("BiasDropout", domain="com.microsoft")
 def bias_dropout(ctx: NodeContext) -> Results:
     """Outputs the result and the mask."""

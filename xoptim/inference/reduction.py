@@ -85,8 +85,8 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
     data = values(ctx, 0) if rule is not None and x.data else None
     if rule is None or not data:
         return None
-    # In floating point, zero times a negative number is a negative zero.
-    if x.dtype not in INTEGERS and ctx.op_type == "ReduceProd" and 0 in data:
+    # Partial sums and products of floating-point numbers may be inexact although the total is small.
+    if x.dtype not in INTEGERS and ctx.op_type in ("ReduceProd", "ReduceSum"):
         return None
     return [rule(data)]
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.inference.arguments import dim_of, integer, integers, known, normalized, shape_of
-from xoptim.inference.loop import settle, stacked
+from xoptim.inference.broadcasting import agree
+from xoptim.inference.loop import stacked
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
@@ -43,14 +44,25 @@ def _axes(ctx: NodeContext, name: str, count: int) -> list[int] | None:
 
 
 def _run(ctx: NodeContext, initial: Sequence[Info | None], slices: Sequence[Info]) -> tuple[list[Info], list[Info]]:
-    """Facts about the carried values and about one slice of each other output."""
-    outputs: list[Info] = []
+    """Facts about the carried values and about one slice of each other output.
 
-    def step(carried: list[Info]) -> Sequence[Info]:
-        outputs[:] = ctx.body("body", [*carried, *slices])
-        return outputs[: len(initial)]
+    A carried value has the same shape before and after every iteration, by the definition of the operator.
+    """
+    carried = [Info(info.dtype, info.shape) if info and not info.container else UNKNOWN for info in initial]
+    outputs = ctx.body("body", [*carried, *slices])
+    count = len(carried)
+    final = [_agreed(a, b) for a, b in zip(carried, outputs, strict=False)]
+    return final + carried[len(final) :], outputs[count:]
 
-    return settle(ctx, initial, step).results(), outputs[len(initial) :]
+
+def _agreed(before: Info, after: Info) -> Info:
+    """A value of which both are true."""
+    if before.shape is None or after.container:
+        return Info(before.dtype or after.dtype, before.shape or after.shape)
+    shape = before.shape
+    if after.shape is not None and len(after.shape) == len(shape):
+        shape = tuple(agree(a, b) for a, b in zip(shape, after.shape, strict=True))
+    return Info(before.dtype or after.dtype, shape)
 
 
 def _batched(ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequence[Info | None]) -> Results:

@@ -43,9 +43,9 @@ def dft(ctx: NodeContext) -> Results:
 def _dft_shape(ctx: NodeContext, shape: Shape) -> Shape:
     one_sided, inverse = integer(ctx, "onesided", 0), integer(ctx, "inverse", 0)
     to_real = one_sided == 1 and inverse == 1
-    parts: Dim = 2 if None not in (one_sided, inverse) and not to_real else ctx.fresh()
-    if to_real and ctx.opset >= 20:
-        parts = 1
+    parts: Dim = ctx.fresh() if None in (one_sided, inverse) else 1 if to_real else 2
+    if one_sided == 0 and ctx.input(1) is None:
+        return (*shape[:-1], parts)
     axis = normalized(_dft_axis(ctx), len(shape))
     if axis is None:
         return (*(ctx.fresh() for _ in shape[:-1]), parts)
@@ -69,7 +69,7 @@ def _dft_length(ctx: NodeContext, size: Dim, one_sided: int | None, inverse: int
     if one_sided is None or inverse is None or length is None:
         return None
     if one_sided and inverse and ctx.input(1) is None:
-        return (size - 1) * 2 if ctx.opset >= 20 else None
+        return (size - 1) * 2
     return _one_sided(length) if one_sided and not inverse else length
 
 

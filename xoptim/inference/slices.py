@@ -75,9 +75,14 @@ def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | 
     if spans is None or len(spans) != 1:
         return data if spans == [] else None
     start, end, step = spans[0]
-    if type(start) is not int or type(end) is not int or not step:
+    if type(start) is not int or type(end) is not int or not _is_sound(end, step):
         return None
     return [data[position] for position in _positions(len(data), start, end, step)]
+
+
+def _is_sound(end: Dim, step: int) -> bool:
+    """Going down to the largest integer is nothing to the specification, and everything to onnxruntime."""
+    return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
 
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
@@ -96,14 +101,13 @@ def sliced(size: Dim, span: Span) -> Dim | None:
         span: start, end and step; a negative position counts from the end, one out of range is clamped.
     """
     start, end, step = span
+    if not _is_sound(end, step):
+        return None
     if type(size) is int and type(start) is int and type(end) is int:
-        return len(_positions(size, start, end, step)) if step else None
+        return len(_positions(size, start, end, step))
     if step == 1 and type(start) is int and not start and type(end) is int and end >= _FAR:
         return size
-    if step > 0:
-        count = _ascending(size, start, end)
-    else:
-        count = _descending(size, start, end) if step else None
+    count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
     return count if count is None or step == 1 else ceil_div(count, abs(step))
 
 

@@ -97,20 +97,18 @@ class EasyPatternOptimization(PatternOptimization):
     def near_keys(self) -> frozenset[tuple[str, str]]:
         """Operators, one of which must produce an input of the anchor."""
         near = [program.near for program in compiled(self)]
-        return frozenset().union(*near) if all(near) else frozenset()
+        return frozenset(key for key in near if key is not None) if None not in near else frozenset()
 
     def reach(self) -> int:
-        """Number of nodes of the largest variant."""
-        return max(len(program.trace.nodes) for program in compiled(self))
+        """How many nodes lie between the anchor and the farthest other node."""
+        return max(program.reach for program in compiled(self))
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Try all variants at a node."""
         for program in compiled(self):
-            if node.op_type != program.anchor.op_type or node.domain != program.anchor.domain:
-                continue
-            attempt = Attempt(program, g, self.name())
-            if attempt.run(node):
-                result = self._accept(g, attempt, node)
+            if node.op_type == program.anchor.op_type and node.domain == program.anchor.domain:
+                attempt = Attempt(program, g, self.name())
+                result = attempt.run(node, partial(self._accept, g, attempt, node))
                 if result is not None:
                     return result
         return None

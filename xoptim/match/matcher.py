@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.facts.schema import attribute_default
 from xoptim.graph.node import Node
-from xoptim.match.moved import moved_inputs, read_moved
-from xoptim.match.program import Program, Step, operand_orders
+from xoptim.match.moved import MOVED_DEFAULTS, moved_inputs, moved_operand, read_moved
+from xoptim.match.program import Program, Step
 from xoptim.match.refusal import Refusal, listener
+from xoptim.match.result import MatchResult
 from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternNode, Scalar, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, equals_literal
 
@@ -24,6 +26,8 @@ _BROADCASTING = frozenset(
 UNIFORM_LIMIT = 1 << 14
 """A constant of up to this many elements, all equal, may stand for a number."""
 
+Accept: TypeAlias = "Callable[[], MatchResult | None]"
+
 
 class Attempt:
     """One attempt to find a program at one node.
@@ -35,7 +39,7 @@ class Attempt:
         reason: first condition that failed on the way that led furthest; kept only when somebody listens.
     """
 
-    __slots__ = ("_furthest", "_listen", "attributes", "g", "names", "nodes", "pattern", "program")
+    __slots__ = ("_accept", "_furthest", "_listen", "attributes", "g", "names", "nodes", "pattern", "program")
 
     def __init__(self, program: Program, g: GraphBuilderPatternOptimization, pattern: str) -> None:
         self.program = program
@@ -47,52 +51,55 @@ class Attempt:
         self._listen = listener()
         self._furthest: Refusal | None = None
 
-    def run(self, anchor: Node) -> bool:
-        """Try to match; on success the registers are filled."""
-        wanted = self.program.anchor
-        found = self._bind(wanted, anchor, 0) and self._steps(0)
-        if not found and self._listen is not None and self._furthest is not None:
+    def run(self, anchor: Node, accept: Accept) -> MatchResult | None:
+        """Search for an assignment that ``accept`` takes.
+
+        Args:
+            anchor: where to start.
+            accept: called when everything fits and the registers are filled; what it refuses makes the search go on.
+        """
+        self._accept = accept
+        found = self._steps(0) if self._bind(self.program.anchor, anchor, 0) else None
+        if found is None and self._listen is not None and self._furthest is not None:
             self._listen(self._furthest)
         return found
 
-    def _steps(self, position: int) -> bool:
+    def _steps(self, position: int) -> MatchResult | None:
         steps = self.program.steps
         while position < len(steps):
             step = steps[position]
             position += 1
             if step.kind == "inputs":
-                orders = operand_orders(step.node)
-                if len(orders) == 1:
-                    if not self._operands(step.node, orders[0], position):
-                        return False
-                    continue
-                return any(self._branch(step, order, position) for order in orders)
+                if len(step.orders) > 1:
+                    return self._first(step, position, step.orders, self._operands)
+                if not self._operands(step.node, step.orders[0], position):
+                    return None
+                continue
             assert step.symbol is not None
             name = self.names[step.symbol.index]
             assert name is not None
-            if step.kind == "up":
-                node = self.g.graph.producer(name)
-                if node is None:
-                    return self._refuse(position, None, f"{name!r} is not produced by {step.node.op_type}", step.node)
-                if not self._bind(step.node, node, position):
-                    return False
-                continue
-            return any(self._try_consumer(step, node, position) for node in self.g.graph.consumers(name))
-        return True
+            if step.kind == "down":
+                return self._first(step, position, self.g.graph.consumers(name), self._bind)
+            node = self.g.graph.producer(name)
+            if node is None:
+                self._refuse(position, None, f"{name!r} is not produced by {step.node.op_type}", step.node)
+                return None
+            if not self._bind(step.node, node, position):
+                return None
+        return self._accept()
 
-    def _branch(self, step: Step, order: tuple[int, ...], position: int) -> bool:
+    def _first(
+        self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any, int], bool]
+    ) -> MatchResult | None:
+        """The first of several choices with which the rest of the program succeeds."""
         saved = self.names[:], self.nodes[:], dict(self.attributes)
-        if self._operands(step.node, order, position) and self._steps(position):
-            return True
-        self.names, self.nodes, self.attributes = saved
-        return False
-
-    def _try_consumer(self, step: Step, node: Node, position: int) -> bool:
-        saved = self.names[:], self.nodes[:], dict(self.attributes)
-        if self._bind(step.node, node, position) and self._steps(position):
-            return True
-        self.names, self.nodes, self.attributes = saved
-        return False
+        for choice in choices:
+            if fits(step.node, choice, position):
+                found = self._steps(position)
+                if found is not None:
+                    return found
+            self.names, self.nodes, self.attributes = saved[0][:], saved[1][:], dict(saved[2])
+        return None
 
     def _bind(self, wanted: PatternNode, node: Node, position: int) -> bool:
         """Pair a pattern node with a graph node: operator, attributes, results."""
@@ -115,10 +122,10 @@ class Attempt:
         inputs = node.input
         count = len(wanted.inputs)
         if len(inputs) > count:
-            moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
-            extra = [i for i in range(count, len(inputs)) if inputs[i] and i not in moved.values()]
-            if extra:
-                return self._refuse(position, node, f"{count} operands expected, {len(inputs)} found", wanted)
+            moved = {p: a for a, p in moved_inputs(node.op_type, node.opset).items()} if not node.domain else {}
+            for place in range(count, len(inputs)):
+                if inputs[place] and not self._may_be_unnamed(wanted, node, moved.get(place, ""), inputs[place]):
+                    return self._refuse(position, node, f"{count} operands expected, {len(inputs)} found", wanted)
         for place, symbol in zip(order, wanted.inputs, strict=True):
             name = inputs[place] if place < len(inputs) else ""
             if symbol is None:
@@ -127,6 +134,13 @@ class Attempt:
             elif not self._unify(symbol, name, wanted, node, position):
                 return False
         return True
+
+    def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
+        """Whether an operand that the pattern does not list is an attribute that it speaks of, or that has its default."""
+        if not attribute or wanted.others is not None or attribute in wanted.attributes:
+            return bool(attribute)
+        default = MOVED_DEFAULTS.get((node.op_type, attribute))
+        return default is not None and self.g.close(name, default)
 
     def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, position: int) -> bool:
         """Pair a result of the pattern with one of the graph; a result stands for one name only."""
@@ -193,7 +207,8 @@ class Attempt:
 
     def _attribute(self, name: str, expected: Any, node: Node) -> bool:
         value = read_moved(self.g.graph, node, name)
-        if isinstance(value, AttributeReference):
+        # An operand that is computed at run time is no absent one.
+        if isinstance(value, AttributeReference) or (value is None and moved_operand(node, name)):
             return False
         if isinstance(expected, Capture):
             if value is None and not expected.optional:

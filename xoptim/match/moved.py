@@ -22,8 +22,10 @@ MOVED: dict[tuple[str, str], tuple[int, int, bool]] = {
     ("Slice", "starts"): (1, 10, False),
     ("Slice", "ends"): (2, 10, False),
     ("Slice", "axes"): (3, 10, False),
+    ("Slice", "steps"): (4, 10, False),
     ("Pad", "pads"): (1, 11, False),
     ("Pad", "value"): (2, 11, True),
+    ("Pad", "axes"): (3, 18, False),
     ("Clip", "min"): (1, 11, True),
     ("Clip", "max"): (2, 11, True),
     ("TopK", "k"): (1, 10, False),
@@ -33,10 +35,21 @@ MOVED: dict[tuple[str, str], tuple[int, int, bool]] = {
 """``(operator, attribute)`` to the input that took its place, since which operator set, and whether it is a scalar of the
 type of the first input. Sources: the operators' changelogs."""
 
+MOVED_DEFAULTS: dict[tuple[str, str], float] = {("Pad", "value"): 0.0, ("Dropout", "ratio"): 0.5}
+"""What some of them mean when they are left out; the others mean something that no number says."""
+
 
 def moved_inputs(op_type: str, opset: int) -> dict[str, int]:
     """Attributes of an operator that are inputs in this operator set, with the position of each."""
     return {a: place for (op, a), (place, since, _) in MOVED.items() if op == op_type and opset >= since}
+
+
+def moved_operand(node: Node, name: str) -> str:
+    """The result that holds the value of an attribute, empty when it is absent or still an attribute."""
+    rule = MOVED.get((node.op_type, name)) if not node.domain else None
+    if rule is None or node.opset < rule[1] or len(node.input) <= rule[0]:
+        return ""
+    return node.input[rule[0]]
 
 
 def read_moved(graph: Graph, node: Node, name: str) -> Any:

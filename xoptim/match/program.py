@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from xoptim.facts.schema import is_commutative
-from xoptim.match.trace import PatternNode, Symbol, Trace
+from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace
 
 Key = tuple[str, str]
 Kind = Literal["inputs", "up", "down"]
@@ -16,13 +17,14 @@ Kind = Literal["inputs", "up", "down"]
 class Step:
     """One instruction.
 
-    ``inputs``: compare the operands of a node that was found. ``up``: the producer of ``symbol`` must be the pattern's
-    ``node``. ``down``: some consumer of ``symbol`` must be.
+    ``inputs``: compare the operands of a node that was found, in one of ``orders``. ``up``: the producer of ``symbol``
+    must be the pattern's ``node``. ``down``: some consumer of ``symbol`` must be.
     """
 
     kind: Kind
     node: PatternNode
     symbol: Symbol | None = None
+    orders: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,19 @@ class Program:
         trace: what `match_pattern` described.
         anchor: where the search starts.
         steps: what to do then.
-        near: operators of the producers that the anchor needs; empty when it needs none.
+        near: what must produce an input of the anchor: an operator, or `CONSTANT`; ``None`` when nothing is known.
         outputs: registers of the results that the replacement gives.
         size: number of registers.
+        reach: number of nodes between the anchor and the farthest other node, plus one.
     """
 
     trace: Trace
     anchor: PatternNode
     steps: tuple[Step, ...]
-    near: frozenset[Key]
+    near: Key | None
     outputs: frozenset[int]
     size: int
+    reach: int
 
     @property
     def anchor_key(self) -> Key:
@@ -54,49 +58,74 @@ class Program:
 def compile_trace(trace: Trace) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of what is known.
 
-    The anchor is the last node that gives a result of the pattern, as in the seed document.
+    The anchor is the node of the rarest operator, among equals the last one, as in the seed document.
 
     Raises:
         TypeError: when the pattern is empty, not connected, or returns what it does not compute.
     """
-    makers = [symbol.producer for symbol in trace.outputs]
-    if not makers or any(maker is None for maker in makers):
+    if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
         raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
-    anchor = max((maker for maker in makers if maker is not None), key=lambda node: node.index)
+    anchor = min(trace.nodes, key=lambda node: (_frequency(node), -node.index))
     steps: list[Step] = []
-    found = {anchor.index}
+    depth = {anchor.index: 0}
     queue = [anchor]
     while queue:
         node = queue.pop(0)
-        steps.append(Step("inputs", node))
+        steps.append(Step("inputs", node, orders=operand_orders(node)))
         for symbol in node.inputs:
-            if symbol is not None and symbol.producer is not None and symbol.producer.index not in found:
-                found.add(symbol.producer.index)
+            if symbol is not None and symbol.producer is not None and symbol.producer.index not in depth:
+                depth[symbol.producer.index] = depth[node.index] + 1
                 steps.append(Step("up", symbol.producer, symbol))
                 queue.append(symbol.producer)
-        if not queue:
-            forward = _forward(trace, found)
-            if forward is not None:
-                found.add(forward.node.index)
-                steps.append(forward)
-                queue.append(forward.node)
-    if len(found) < len(trace.nodes):
-        missing = next(node for node in trace.nodes if node.index not in found)
+        forward = None if queue else _forward(trace, depth)
+        if forward is not None:
+            depth[forward.node.index] = 1 + min(depth[n.index] for n in _neighbours(trace, forward.node) if n.index in depth)
+            steps.append(forward)
+            queue.append(forward.node)
+    if len(depth) < len(trace.nodes):
+        missing = next(node for node in trace.nodes if node.index not in depth)
         raise TypeError(f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest")
-    near = frozenset((s.producer.domain, s.producer.op_type) for s in anchor.inputs if s is not None and s.producer is not None)
     outputs = frozenset(symbol.index for symbol in trace.outputs)
-    return Program(trace, anchor, tuple(steps), near, outputs, len(trace.symbols))
+    return Program(trace, anchor, tuple(steps), _near(anchor), outputs, len(trace.symbols), max(depth.values()) + 1)
 
 
-def _forward(trace: Trace, found: set[int]) -> Step | None:
-    """A node not found yet that reads a result known by now."""
+CONSTANT: Key = ("", "<constant>")
+"""Stands for a stored constant in the place of a producer's operator."""
+_COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "Reshape", "MatMul", "Mul", "Add")
+"""Frequent operators of exported models, the most frequent last."""
+
+
+def _frequency(node: PatternNode) -> int:
+    return 0 if node.domain or node.op_type not in _COMMON else 1 + _COMMON.index(node.op_type)
+
+
+def _near(anchor: PatternNode) -> Key | None:
+    """The most telling thing that is known about the operands of the anchor."""
+    producers = [s.producer for s in anchor.inputs if s is not None and s.producer is not None]
+    if producers:
+        rarest = min(producers, key=_frequency)
+        return rarest.domain, rarest.op_type
+    constants = [s for s in anchor.inputs if s is not None and (s.literal is not None or s.kind in (Constant, Scalar))]
+    return CONSTANT if constants else None
+
+
+def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
+    """Nodes that share a result with a node."""
+    mine = {s.index for s in (*node.inputs, *node.outputs) if s is not None}
+    return [n for n in trace.nodes if n is not node and any(s is not None and s.index in mine for s in (*n.inputs, *n.outputs))]
+
+
+def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
+    """A node not found yet that reads a result known by now, preferably one that a found node makes."""
     known = {s.index for n in trace.nodes if n.index in found for s in (*n.inputs, *n.outputs) if s is not None}
-    for node in trace.nodes:
-        if node.index not in found:
-            for symbol in node.inputs:
-                if symbol is not None and symbol.index in known and symbol.literal is None:
-                    return Step("down", node, symbol)
-    return None
+    steps = [
+        Step("down", node, symbol)
+        for node in trace.nodes
+        if node.index not in found
+        for symbol in node.inputs
+        if symbol is not None and symbol.index in known and symbol.literal is None
+    ]
+    return min(steps, key=lambda step: step.symbol is None or step.symbol.producer is None, default=None)
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
-from xoptim.facts.dtypes import byte_size
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.dtypes import byte_size, is_float
+from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView, known_value
-from xoptim.graph.graph import Graph, can_fold, constant_value
+from xoptim.graph.graph import Graph, can_fold
 from xoptim.graph.node import Node
+from xoptim.graph.propagate import refresh
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.evaluate import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.optimize.events import EventStream
@@ -37,12 +41,23 @@ class Folder:
         self.limit = limit
         self.events = events
         self.count = 0
+        self.rounds = False
+        """Whether floating-point results were computed ahead of time: runtimes add up products of stored matrices in another
+        order than those of computed ones."""
+        self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         self._pending: set[str] = set()
         self._external = 0
 
     def run(self) -> int:
         """Fold everything that can be; returns how many nodes went."""
+        self._fold()
+        while self._learn():
+            self._fold()
+        self.graph.sweep()
+        return self.count
+
+    def _fold(self) -> None:
         graph = self.graph
         for node in graph.nodes:
             if node.op_type == "Constant" and not node.domain:
@@ -51,14 +66,24 @@ class Folder:
                 continue
             elif not self._from_shapes(node) and any(node.input):
                 self._visit(node)
-        if self._region:
-            self._run_region(list(self._region))
-        graph.sweep()
-        return self.count
+        region, self._region = list(self._region), {}
+        self._pending.clear()
+        if region:
+            self._run_region(region)
+
+    def _learn(self) -> bool:
+        """Look again at what reads the new constants: a shape may follow from a value that is known by now."""
+        graph, readers, self._readers = self.graph, self._readers, {}
+        unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.infos.get(name)) for name in n.output)]
+        known = [graph.infos.get(name) for node in unsure for name in node.output]
+        refresh(graph, sorted(unsure, key=lambda node: node.label))
+        return any(
+            graph.infos.get(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
+        )
 
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
-        tensor = constant_value(node)
+        tensor = self.graph.tensor(name)
         # Runtimes are not all at ease with an initializer that is an output; such a constant stays a node.
         if tensor is not None and not self.graph.is_output(name):
             self.graph.remove(node)
@@ -144,9 +169,15 @@ class Folder:
             if name:
                 graph.infos.pop(name, None)
                 if graph.is_needed(name):
-                    graph.add_initializer(name, Tensor.from_array(value))
+                    self._add(name, value)
         self.count += 1
         self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+
+    def _add(self, name: str, value: np.ndarray) -> None:
+        tensor = Tensor.from_array(value)
+        self.graph.add_initializer(name, tensor)
+        self._readers.update(dict.fromkeys(self.graph.consumers(name)))
+        self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: list[Node]) -> None:
         """Evaluate nodes in one session; when that fails, the halves separately, so that one bad node spoils only itself."""
@@ -187,6 +218,15 @@ class Folder:
             for name in node.output:
                 graph.infos.pop(name, None)
                 if name in values:
-                    graph.add_initializer(name, Tensor.from_array(values[name]))
+                    self._add(name, values[name])
             self.count += 1
             self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+
+
+def _is_unsure(info: Info | None) -> bool:
+    """Whether a constant operand may say more about a result than is known."""
+    if info is None or info.shape is None:
+        return info is None or info.is_tensor
+    if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in info.shape):
+        return True
+    return info.data is None and len(info.shape) < 2 and info.dtype in (TensorProto.INT64, TensorProto.INT32)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
+from xoptim.match.program import CONSTANT
 
 Key = tuple[str, str]
 
@@ -57,9 +58,11 @@ class PatternIndex:
                 for name in node.input:
                     producer = producers(name)
                     if producer is not None:
-                        more = by_producer.get((producer.domain, producer.op_type))
-                        if more is not None:
-                            numbers += [n for n in more if n not in numbers]
+                        more = by_producer.get((producer.domain, producer.op_type), ())
+                        numbers += [n for n in more if n not in numbers]
+                    if producer is None or producer.op_type == "Constant" or name in graph.computed_constants:
+                        more = by_producer.get(CONSTANT, ()) if name else ()
+                        numbers += [n for n in more if n not in numbers]
             for number in numbers:
                 if distance <= self.reach[number]:
                     found.setdefault(number, []).append(node)

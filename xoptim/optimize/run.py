@@ -81,7 +81,9 @@ class Optimizer:
     def _fold_and_merge(self, graph: Graph) -> int:
         count = 0
         if self.options.constant_folding:
-            count += self._step("constant_folding", Folder(graph, self.options.fold_limit, self.events).run)
+            folder = Folder(graph, self.options.fold_limit, self.events)
+            count += self._step("constant_folding", folder.run)
+            self.statistics.rounding_folds |= folder.rounds
         if self.options.merge:
             count += self._step("merge_initializers", lambda: merge_initializers(graph))
             count += self._step("merge_nodes", lambda: merge_nodes(graph))

@@ -22,6 +22,7 @@ class Statistics:
         self.iteration = 0
         self.failed: set[str] = set()
         self.counts: Counter[str] = Counter()
+        self.rounding_folds = False
         self._index = 0
         self._exits: Counter[tuple[str, str]] = Counter()
 

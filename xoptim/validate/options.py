@@ -32,7 +32,7 @@ class ValidationOptions:
         max_attempts: runs of the original that may fail before the search for sizes is given up.
         time_limit: seconds after which the search for sizes is given up.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
-            what moving inputs and weights by one unit in the last place does. Never for ``exact`` rewrites.
+            what moving all numbers by one unit in the last place does. Never for ``exact`` rewrites.
         original_dir: folder of the external data of an original that is a protobuf.
         optimized_dir: the same for the optimized model.
     """
@@ -51,7 +51,7 @@ class ValidationOptions:
     seed: int = 0
     max_attempts: int = 64
     time_limit: float = 120.0
-    noise_multiple: float = 8.0
+    noise_multiple: float = 4.0
     original_dir: Path | None = None
     optimized_dir: Path | None = None
 

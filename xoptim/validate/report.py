@@ -15,7 +15,7 @@ Status: TypeAlias = Literal["equal", "different", "not validated"]
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How much an output moves when inputs and weights move by one unit in the last place.
+    """How much an output moves when all numbers in the model move by one unit in the last place.
 
     Attributes:
         level: largest difference that this makes, absolute.

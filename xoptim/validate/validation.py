@@ -20,9 +20,9 @@ from xoptim.validate.reference import Reference, ReferenceRun, run_reference
 from xoptim.validate.report import Noise, RunReport, Status, ValidationReport
 from xoptim.validate.session import Port, Session, Value
 
-_DRAWS: Final = 3  # times that the noise is measured, the first without noise on the results within the model
+_DRAWS: Final = 2  # times that the noise is measured, the first without noise on the results within the model
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-_HOPELESS: Final = 0.1  # noise, relative to the scale of an output, beyond which a comparison is no evidence
+_HOPELESS: Final = 0.1  # accepted noise, relative to the scale of an output, beyond which a comparison is no evidence
 
 
 def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
@@ -119,8 +119,8 @@ def _random_operator(model: onnx.ModelProto) -> str:
 def _sensitivity(run: RunReport, c: Comparison) -> str:
     """Why no difference of an output would tell anything."""
     return (
-        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when inputs and weights move by one "
-        f"unit in the last place (its typical magnitude is {c.scale:.2g}); give rtol and atol to judge it"
+        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all numbers move by one unit in "
+        f"the last place (its typical magnitude is {c.scale:.2g}); give rtol and atol to judge it"
     )
 
 
