@@ -331,7 +331,8 @@ def _dim(value: int | str | None) -> Dim:
 def _as_model(model: Any) -> Any:
     """A model around a graph or a function that is given alone."""
     if isinstance(model, onnx.GraphProto):
-        return onnx.helper.make_model(model, ir_version=_DEFAULT_IR_VERSION)
+        imports = [onnx.helper.make_opsetid("", _DEFAULT_OPSET)]
+        return onnx.helper.make_model(model, opset_imports=imports, ir_version=_DEFAULT_IR_VERSION)
     if isinstance(model, onnx.FunctionProto):
         inputs, outputs = ([onnx.ValueInfoProto(name=name) for name in names] for names in (model.input, model.output))
         graph = onnx.helper.make_graph(list(model.node), model.name, inputs, outputs)

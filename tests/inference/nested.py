@@ -18,9 +18,12 @@ from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.types import type_proto_to_info
 
 Known = dict[str, Info]
+Opsets = Mapping[str, int]
 
 
-def infer_outputs(graph: onnx.GraphProto, opset: int, outer: Known, given: Sequence[Info | None] | None = None) -> list[Info]:
+def infer_outputs(
+    graph: onnx.GraphProto, opsets: Opsets, outer: Known, given: Sequence[Info | None] | None = None
+) -> list[Info]:
     """Facts about the outputs of a graph or of a body, whose inputs have the facts given, else the types declared."""
     constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     known = {**outer, **{name: array_info(array) for name, array in constants.items()}}
@@ -28,17 +31,20 @@ def infer_outputs(graph: onnx.GraphProto, opset: int, outer: Known, given: Seque
         info = given[index] if given is not None and index < len(given) else None
         known[value.name] = type_proto_to_info(value.type) if info is None or info is UNKNOWN else info
     for node in graph.node:
-        for name, info in zip(node.output, _infer_node(node, opset, known, constants), strict=False):
+        for name, info in zip(node.output, _infer_node(node, opsets, known, constants), strict=False):
             known[name] = info or UNKNOWN
             if node.op_type == "Constant" and node.attribute[0].HasField("t"):
                 constants[name] = onnx.numpy_helper.to_array(node.attribute[0].t)
     return [known.get(value.name, UNKNOWN) for value in graph.output]
 
 
-def _infer_node(node: onnx.NodeProto, opset: int, known: Known, constants: Mapping[str, np.ndarray]) -> Sequence[Info | None]:
+def _infer_node(
+    node: onnx.NodeProto, opsets: Opsets, known: Known, constants: Mapping[str, np.ndarray]
+) -> Sequence[Info | None]:
     inputs: list[Input] = [constants.get(name, known.get(name, UNKNOWN)) if name else None for name in node.input]
     attributes = {a.name: decode_attribute(a) for a in node.attribute}
-    bodies = {a.name: _body(a.g, opset, known) for a in node.attribute if a.type == AttributeProto.GRAPH}
+    bodies = {a.name: _body(a.g, opsets, known) for a in node.attribute if a.type == AttributeProto.GRAPH}
+    opset = opsets.get(node.domain, 1)
     context = FakeContext(
         node.op_type, inputs, attributes, opset=opset, num_outputs=len(node.output), bodies=bodies, domain=node.domain
     )
@@ -48,8 +54,8 @@ def _infer_node(node: onnx.NodeProto, opset: int, known: Known, constants: Mappi
     return formula(context)
 
 
-def _body(graph: onnx.GraphProto, opset: int, known: Known) -> Body:
-    return lambda inputs: infer_outputs(graph, opset, known, inputs)
+def _body(graph: onnx.GraphProto, opsets: Opsets, known: Known) -> Body:
+    return lambda inputs: infer_outputs(graph, opsets, known, inputs)
 
 
 def check_model(text: str, feeds: Sequence[Mapping[str, Any]] = (), *, strict: bool = True, opset: int = 17) -> list[Info]:
@@ -58,7 +64,7 @@ def check_model(text: str, feeds: Sequence[Mapping[str, Any]] = (), *, strict: b
     The symbols take the values that the shapes of the feeds give them. ``strict=False`` leaves out the onnx package.
     """
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}')
-    infos = infer_outputs(model.graph, opset, {})
+    infos = infer_outputs(model.graph, {"": opset}, {})
     if strict:
         compare_with_onnx(model, infos, {s for v in model.graph.input for s in _symbols(v)})
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
@@ -95,12 +101,12 @@ def _symbols(value: onnx.ValueInfoProto) -> list[str]:
 
 def check_value(info: Info, result: Any, values: dict[str, int]) -> None:
     """Facts hold for a tensor, for every item of a sequence, or for what an optional holds."""
-    if isinstance(result, list):
+    if info.container == "optional":
+        check_value(info.element or UNKNOWN, result, values)
+    elif isinstance(result, list):
         assert info.container == "sequence"
         for item in result:
             check_value(info.element or UNKNOWN, item, dict(values))
-    elif info.container == "optional":
-        check_value(info.element or UNKNOWN, result, values)
     else:
         assert info.container == ""
         check_run(info, np.asarray(result), values)

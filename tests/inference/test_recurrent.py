@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from onnx import AttributeProto
 
 from tests.inference.context import infer
 from tests.inference.oracle import check, random_array, tensor
+from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dims import named
 from xoptim.facts.info import UNKNOWN
 
@@ -33,6 +35,10 @@ def test_batch_first(op_type: str, gates: int, outputs: int) -> None:
     infos = check(op_type, [x, w, r], attributes, opset=14, outputs=outputs, run=False)
     assert [info.shape for info in infos] == [(N, S, 2, 3)] + [(N, 2, 3)] * (outputs - 1)
     # The attribute does not exist before operator set 14.
+    unknown = infer(
+        op_type, [x, w, r], {"hidden_size": 3, "layout": AttributeReference("layout", AttributeProto.INT)}, opset=14
+    )
+    assert unknown[0].rank == 4
     older = infer(op_type, [x, w, r], attributes, opset=7, num_outputs=outputs)
     assert older[0].shape == (N, 2, S, 3)
 

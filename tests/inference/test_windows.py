@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import AttributeProto, TensorProto
 
 from tests.inference.context import Input, infer
 from tests.inference.oracle import Fed, Given, check, ints, random_array, tensor
+from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dims import SymbolicDim, named
 from xoptim.facts.info import UNKNOWN, Info
 
@@ -98,6 +99,8 @@ def test_conv_knows_the_rank_from_either_operand() -> None:
         {"auto_pad": "VALID", "pads": [1, 1, 1, 1]},
         {"auto_pad": "ELSEWHERE"},
         {"dilations": "many"},
+        {"auto_pad": 7},
+        {"ceil_mode": AttributeReference("mode", AttributeProto.INT)},
     ],
 )
 def test_contradictory_windows_leave_the_sizes_open(attributes: dict[str, Any]) -> None:

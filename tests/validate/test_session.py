@@ -67,7 +67,7 @@ def test_weights_too_large_for_a_protobuf(dtype: type, monkeypatch: pytest.Monke
     monkeypatch.setattr(session_module, "_SERIALIZABLE", 1000)
     monkeypatch.setattr(session_module, "_LARGE", 100)
     number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    values = np.arange(600).astype(dtype)
+    values: np.ndarray = np.arange(600).astype(dtype)
     graph = helper.make_graph(
         [helper.make_node("Identity", ["w"], ["y"]), helper.make_node("Identity", ["s"], ["z"])],
         "g",
@@ -99,7 +99,7 @@ def test_types_that_numpy_lacks_go_through(dtype: type) -> None:
     number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     name = TensorProto.DataType.Name(number).lower()
     session = Session(model_of(f"g ({name}[2,N] x) => ({name}[2,N] y) {{ y = Identity(x) }}"))
-    x = np.array([[1, 0, 3], [4, 5, 6]]).astype(dtype)
+    x: np.ndarray = np.array([[1, 0, 3], [4, 5, 6]]).astype(dtype)
     for values in (x, x[:, ::2], x[:, :0]):
         (y,) = session.run({"x": values})
         assert isinstance(y, np.ndarray)

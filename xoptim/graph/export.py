@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from xoptim.facts.info import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Function, Model
+from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import info_to_type_proto
 
 _REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name"))
@@ -48,9 +51,15 @@ def export_graph(graph: Graph, proto: GraphProto) -> None:
                 setattr(proto, field.name, value)
             else:
                 getattr(proto, field.name).extend(value)
-    proto.name = graph.name or "graph"
+    if source is None or source.HasField("name"):
+        proto.name = graph.name if source is not None else graph.name or "graph"
+    stored = graph.initializers
+    if graph.model.ir_version < 4 and graph.parent is not None:
+        # There every initializer is an input too, and adding inputs to a subgraph would break the node it belongs to.
+        proto.node.extend(_constants({n: t for n, t in stored.items() if not graph.is_input(n)}))
+        stored = {n: t for n, t in stored.items() if graph.is_input(n)}
     proto.node.extend(export_nodes(graph))
-    proto.initializer.extend(tensor.to_proto(name) for name, tensor in graph.initializers.items())
+    proto.initializer.extend(tensor.to_proto(name) for name, tensor in stored.items())
     _export_values(graph, proto)
 
 
@@ -63,9 +72,8 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
     for name in graph.outputs:
         proto.output.append(given_outputs.get(name) or value_info(name, graph.info_of(name)))
     if source is not None:
-        defines, is_output = graph.defines, graph.is_output
-        proto.value_info.extend(v for v in source.value_info if defines(v.name) and not is_output(v.name))
-        proto.quantization_annotation.extend(a for a in source.quantization_annotation if defines(a.tensor_name))
+        proto.value_info.extend(v for v in source.value_info if graph.defines(v.name))
+        proto.quantization_annotation.extend(a for a in source.quantization_annotation if graph.defines(a.tensor_name))
 
 
 def input_names(graph: Graph) -> list[str]:
@@ -74,7 +82,7 @@ def input_names(graph: Graph) -> list[str]:
     Before version 4 of the format every initializer must be listed as an input too, so there the list follows the
     initializers; the inputs that a caller has to give keep their order.
     """
-    if graph.model.ir_version >= 4:
+    if graph.model.ir_version >= 4 or graph.parent is not None:
         return graph.inputs
     source = graph.source
     stored = {t.name for t in source.initializer} if source is not None else set()
@@ -86,11 +94,7 @@ def input_names(graph: Graph) -> list[str]:
 def value_info(name: str, info: Info) -> ValueInfoProto:
     """The declaration of a result from what is known about it."""
     proto = ValueInfoProto(name=name)
-    type_proto = info_to_type_proto(info)
-    if type_proto is not None:
-        proto.type.CopyFrom(type_proto)
-    elif info.type_proto is not None:
-        proto.type.CopyFrom(TypeProto.FromString(info.type_proto))
+    proto.type.CopyFrom(info_to_type_proto(info))
     return proto
 
 
@@ -123,14 +127,19 @@ def _export_body(proto: NodeProto, name: str, body: Graph) -> None:
     export_graph(body, attribute.g)
 
 
+def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:
+    """Nodes that give the values, for where there can be no initializers."""
+    nodes = [NodeProto(op_type="Constant", output=[name]) for name in tensors]
+    for node, (name, tensor) in zip(nodes, tensors.items(), strict=True):
+        node.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(tensor.to_proto(name))
+    return nodes
+
+
 def _export_function(function: Function, proto: onnx.FunctionProto) -> None:
     proto.CopyFrom(function.proto)
     del proto.node[:]
     body = function.body
-    for name, tensor in body.initializers.items():
-        constant = proto.node.add(op_type="Constant", output=[name])
-        attribute = constant.attribute.add(name="value", type=AttributeProto.TENSOR)
-        attribute.t.CopyFrom(tensor.to_proto(name))
+    proto.node.extend(_constants(body.initializers))
     proto.node.extend(export_nodes(body))
     if proto.value_info:
         kept = [v for v in proto.value_info if body.defines(v.name)]

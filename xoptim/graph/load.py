@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto
+from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
@@ -19,7 +19,7 @@ from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import infer_graph
+from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import type_proto_to_info
 
@@ -88,11 +88,7 @@ def infer_model(model: Model) -> None:
     """Find shapes and types in all graphs of a model."""
     for function in model.functions:
         infer_graph(function.body)
-    source = model.graph.source
-    declared = {v.name: v for v in source.value_info} if source is not None else {}
-    if source is not None:
-        declared.update((v.name, v) for v in source.output if v.type.WhichOneof("value") is not None)
-    infer_graph(model.graph, declared)
+    infer_graph(model.graph, declared_values(model.graph))
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -203,7 +199,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
         raise ModelError(f"result {clash!r} is produced by a node and is an input or an initializer too")
     is_sorted = _connect(graph)
     for node in owners:
-        _load_bodies(graph, node)
+        load_bodies(graph, node)
     if not is_sorted or _captures_later(graph):
         logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
         _sort(graph)
@@ -222,16 +218,37 @@ def _connect(graph: Graph) -> bool:
     return is_sorted
 
 
-def _load_bodies(graph: Graph, node: Node) -> None:
-    assert node.untouched_proto is not None
+def load_bodies(graph: Graph, node: Node) -> None:
+    """Wrap the subgraphs among the attributes of a node of a graph.
+
+    Raises:
+        ModelError: when names in them are undefined or defined twice, or nodes form a cycle.
+    """
+    proto = node.untouched_proto
+    if proto is not None:
+        found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
+    else:
+        found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
     bodies: dict[str, Graph] = {}
-    for attribute in node.untouched_proto.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            body = Graph(graph.model, parent=graph, owner=node)
-            load_graph(body, attribute.g)
-            bodies[attribute.name] = body
+    for name, source in found.items():
+        bodies[name] = Graph(graph.model, parent=graph, owner=node)
+        load_graph(bodies[name], source)
     if bodies:
         node.bodies = bodies
+
+
+def free_names(graph: GraphProto) -> set[str]:
+    """Names that a graph or a subgraph in it reads and does not define."""
+    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
+    read = {value.name for value in graph.output}
+    for node in graph.node:
+        defined.update(node.output)
+        read.update(node.input)
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                read |= free_names(attribute.g)
+    return read - defined - {""}
 
 
 def _captures_later(graph: Graph) -> bool:

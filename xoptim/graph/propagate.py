@@ -41,6 +41,16 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                 infos[name] = info
 
 
+def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
+    """What the model itself says about results: its value infos and its typed outputs."""
+    source = graph.source
+    if source is None:
+        return {}
+    declared = {v.name: v for v in source.value_info}
+    declared.update((v.name, v) for v in source.output if v.type.WhichOneof("value") is not None)
+    return declared
+
+
 def infer_node(graph: Graph, node: Node) -> list[Info]:
     """Facts about each output of a node, from those about its inputs. Nothing is stored."""
     context = GraphNodeContext(graph, node, _infer_body)
@@ -62,8 +72,8 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
     for index, name in enumerate(body.inputs):
         given = inputs[index] if inputs is not None and index < len(inputs) else None
         declared = body.declared_inputs.get(name, UNKNOWN)
-        body.infos[name] = given if given is not None and given is not UNKNOWN else declared
-    infer_graph(body)
+        body.infos[name] = declared if given is None or given is UNKNOWN else refine(given, declared)
+    infer_graph(body, declared_values(body))
     return [body.info_of(name) for name in body.outputs]
 
 

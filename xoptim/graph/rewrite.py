@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from onnx import GraphProto
 
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import Info
+from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import owner_in
+from xoptim.graph.load import free_names, load_bodies, owner_in
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import check_results, infer_node, refine, refresh
 
@@ -27,7 +30,9 @@ def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert
     """
     gone = dict.fromkeys(node for node in removed if node not in added)
     new = [node for node in added if node.graph is None]
-    if len(new) + len(removed) - len(gone) < len(added):
+    if any(node.graph is not graph for node in removed):
+        raise RewriteError("what is to be replaced is not a node of this graph")
+    if any(node.graph is not None and node not in removed for node in added):
         raise RewriteError("a replacement contains a node of the graph that was not matched")
     produced = _check_names(graph, gone, new)
     infos = _infer(graph, new)
@@ -38,6 +43,32 @@ def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert
         graph.insert(node, place)
         place = node
     _store(graph, new, infos)
+    for node in new:
+        if _may_own_graphs(node):
+            load_bodies(graph, node)
+            refresh(graph, [node])
+
+
+def _may_own_graphs(node: Node) -> bool:
+    return bool(node.domain) or node.op_type in GRAPH_OPERATORS
+
+
+def _reads(node: Node) -> Iterable[str]:
+    """What a new node reads, by its subgraphs too."""
+    if not _may_own_graphs(node):
+        return node.input
+    graphs = [value for value in node.attribute.values() if isinstance(value, GraphProto)]
+    return (*node.input, *(name for graph in graphs for name in free_names(graph)))
+
+
+def _is_visible(graph: Graph, name: str) -> bool:
+    """Whether a name is defined here, or in an enclosing graph before the node that contains this one."""
+    scope = graph.scope(name)
+    if scope is None or scope is graph:
+        return scope is graph
+    producer = scope.producer(name)
+    assert graph.owner is not None
+    return producer is None or producer.label < owner_in(scope, graph.owner).label
 
 
 def _check_names(graph: Graph, gone: dict[Node, None], new: Sequence[Node]) -> dict[str, Node]:
@@ -45,8 +76,8 @@ def _check_names(graph: Graph, gone: dict[Node, None], new: Sequence[Node]) -> d
     freed = {name for node in gone for name in node.output if name}
     produced: dict[str, Node] = {}
     for node in new:
-        for name in node.input:
-            if name and name not in produced and (name in freed or graph.scope(name) is None):
+        for name in _reads(node):
+            if name and name not in produced and (name in freed or not _is_visible(graph, name)):
                 raise RewriteError(f"a new {node.op_type} reads {name!r}, which nothing defines before it")
         for name in node.output:
             if name:
@@ -104,7 +135,7 @@ def _place(
     """The node after which the new nodes go (``None``: at the beginning); reorders a few nodes when they must move."""
     before: Node | None = None
     for node in new:
-        for name in node.input:
+        for name in _reads(node):
             producer = graph.producer(name) if name and name not in produced else None
             if producer is not None and (before is None or producer.label > before.label):
                 before = producer
@@ -115,7 +146,7 @@ def _place(
         if (
             candidate is not None
             and (before is None or before.label <= candidate.label)
-            and (limit is None or candidate.label < limit or (candidate.label == limit and candidate not in gone))
+            and (limit is None or candidate.label < limit or (candidate.label == limit and before is not candidate))
         ):
             place: Node | None = candidate
             if before is not candidate:
@@ -144,7 +175,7 @@ def _readers(graph: Graph, gone: dict[Node, None], produced: dict[str, Node]) ->
 
 def _move_after(graph: Graph, place: Node, readers: Sequence[Node], new: Sequence[Node]) -> None:
     """Move readers, and what reads them, behind ``place`` (the affected region of Pearce and Kelly's dynamic order)."""
-    needed = {graph.producer(name) for node in new for name in node.input if name}
+    needed = {graph.producer(name) for node in new for name in _reads(node) if name}
     region: dict[Node, None] = dict.fromkeys(readers)
     pending = list(readers)
     while pending:

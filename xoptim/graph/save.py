@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import onnx
+from google.protobuf.message import EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
@@ -38,7 +39,9 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
     Raises:
         ModelError: when something cannot be written; the target is then as it was before.
     """
-    tensors = list(_tensors(proto.graph))
+    if target.is_dir():
+        raise ModelError(f"cannot write {str(target)!r}: it is a folder")
+    tensors = list(_tensors(proto))
     beside = base_dir is not None and target.parent.resolve() == base_dir.resolve()
     elsewhere = [] if beside else [t for t in tensors if t.data_location == TensorProto.EXTERNAL]
     inline = sum(Tensor.from_proto(t).nbytes for t in tensors if t.data_location != TensorProto.EXTERNAL)
@@ -56,7 +59,7 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
             stream.write(proto.SerializeToString())
         for final, written in temporary.items():
             os.replace(written, final)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EncodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
     finally:
@@ -116,13 +119,25 @@ def _move(tensor: TensorProto, stream: BinaryIO, base_dir: Path | None, location
         tensor.external_data.add(key=key, value=value)
 
 
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """Initializers of a graph and of its subgraphs."""
+def _tensors(proto: ModelProto) -> Iterator[TensorProto]:
+    """Initializers of a model and of its subgraphs, and tensors of attributes as far as they are external."""
+    yield from _graph_tensors(proto.graph)
+    for function in proto.functions:
+        yield from _node_tensors(function.node)
+
+
+def _graph_tensors(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
-    for node in graph.node:
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                yield from _tensors(attribute.g)
+                yield from _graph_tensors(attribute.g)
+            elif attribute.type == AttributeProto.TENSOR and attribute.t.data_location == TensorProto.EXTERNAL:
+                yield attribute.t
 
 
 def check_external_data(proto: ModelProto, base_dir: Path) -> None:
@@ -131,11 +146,11 @@ def check_external_data(proto: ModelProto, base_dir: Path) -> None:
     Raises:
         ModelError: when a file is missing, too short, or outside the folder of the model.
     """
-    for tensor in _tensors(proto.graph):
+    for tensor in _tensors(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             Tensor.from_proto(tensor, base_dir).external_location()
 
 
 def has_external_data(proto: onnx.ModelProto) -> bool:
     """Whether any weight is in a file of its own."""
-    return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto.graph))
+    return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto))

@@ -44,8 +44,10 @@ class Source:
             self.kind, self.proto = "bytes", _parse(bytes(original))
         elif _is_a(original, "onnx_ir", "Model"):
             self.kind, self.proto = "ir", ir.to_proto(original)
+            self.base_dir = base_dir or _folder(original)
         elif _is_a(original, "torch.onnx", "ONNXProgram"):
             self.kind, self.proto = "program", ir.to_proto(original.model)
+            self.base_dir = base_dir or _folder(original.model)
         else:
             raise TypeError(
                 f"a model is expected (a path, bytes, ModelProto, onnx_ir.Model, ONNXProgram), not {type(original).__name__}"
@@ -55,12 +57,15 @@ class Source:
         """A model of the kind that was given; a path gives a ``ModelProto``. An ``ONNXProgram`` takes the new model over."""
         if self.kind == "bytes":
             return proto.SerializeToString()
+        if self.kind not in ("ir", "program"):
+            return proto
+        model = ir.from_proto(proto)
+        if self.base_dir is not None:
+            ir.external_data.set_base_dir(model.graph, self.base_dir)
         if self.kind == "ir":
-            return ir.from_proto(proto)
-        if self.kind == "program":
-            self.original.model = ir.from_proto(proto)
-            return self.original
-        return proto
+            return model
+        self.original.model = model
+        return self.original
 
 
 def _parse(raw: bytes) -> onnx.ModelProto:
@@ -72,6 +77,13 @@ def _parse(raw: bytes) -> onnx.ModelProto:
     if not proto.HasField("graph"):
         raise ModelError("these bytes are not an ONNX model: there is no graph")
     return proto
+
+
+def _folder(model: ir.Model) -> Path | None:
+    """The folder in which the external data of a model is, ``None`` when it has none."""
+    values = (value for graph in model.graphs() for value in graph.initializers.values())
+    tensors = (value.const_value for value in values)
+    return next((Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None)
 
 
 def _is_a(value: object, package: str, name: str) -> bool:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 else:
     ir = lazy_module("onnx_ir")
 
+UNIFORM_LIMIT = 1 << 14
+"""Number of elements up to which a constant is asked whether all of them are equal."""
+
 
 class Tensor:
     """One constant.
@@ -32,7 +35,7 @@ class Tensor:
         shape: number of elements along each axis.
     """
 
-    __slots__ = ("_array", "_base_dir", "_key", "_proto", "dtype", "shape")
+    __slots__ = ("_array", "_base_dir", "_key", "_proto", "_uniform", "dtype", "shape")
 
     def __init__(self, dtype: int, shape: tuple[int, ...]) -> None:
         self.dtype = dtype
@@ -41,6 +44,7 @@ class Tensor:
         self._array: np.ndarray | None = None
         self._base_dir: Path | None = None
         self._key: tuple[object, ...] | None = None
+        self._uniform: tuple[np.ndarray | None] | None = None
 
     @classmethod
     def from_proto(cls, proto: TensorProto, base_dir: Path | None = None) -> Tensor:
@@ -146,6 +150,18 @@ class Tensor:
                 self.to_raw()  # notices missing data, which would be read as zeros
             array = ir.serde.TensorProtoTensor(proto).numpy()
         return array.reshape(self.shape)
+
+    def uniform(self) -> np.ndarray | None:
+        """The number that all elements are, as an array of rank 0; ``None`` when they differ, or are too many to look at."""
+        if self._uniform is None:
+            self._uniform = (self._find_uniform(),)
+        return self._uniform[0]
+
+    def _find_uniform(self) -> np.ndarray | None:
+        if not 0 < self.size <= UNIFORM_LIMIT or self.is_external or self.dtype == TensorProto.STRING:
+            return None
+        flat = self.numpy().reshape(-1)
+        return flat[:1].reshape(()) if flat.size == 1 or bool((flat == flat[0]).all()) else None
 
     def info(self) -> Info:
         """Type and shape, and the elements of a short vector of whole numbers."""

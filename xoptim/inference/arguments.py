@@ -26,7 +26,10 @@ def integers(ctx: NodeContext, name: str, length: int | None = None) -> list[int
     value = ctx.attribute(name)
     if not isinstance(value, (list, tuple)) or (length is not None and len(value) != length):
         return None
-    return [int(v) for v in value] if all(type(v) is int for v in value) else None
+    for item in value:
+        if type(item) is not int:
+            return None
+    return list(value)
 
 
 def text(ctx: NodeContext, name: str, default: str) -> str | None:

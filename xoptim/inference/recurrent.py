@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xoptim.facts.dims import Dim, exact_quotient
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, text
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, text
 from xoptim.inference.registry import NodeContext, Results, infers
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -18,7 +18,9 @@ def recurrent(ctx: NodeContext) -> Results:
     X is (steps, batch, features), with ``layout`` 1 (operator set 14) (batch, steps, features).
     """
     x = ctx.input(0)
-    batch_first = ctx.opset >= 14 and integer(ctx, "layout", 0) == 1
+    batch_first = integer(ctx, "layout", 0) if ctx.opset >= 14 else 0
+    if batch_first is None:
+        return [Info(dtype_of(x), fresh_shape(ctx, 4)), *(Info(dtype_of(x), fresh_shape(ctx, 3)) for _ in range(2))]
     steps = known(ctx, dim_of(x, 1 if batch_first else 0, 3))
     batch = known(ctx, dim_of(x, 0 if batch_first else 1, 3))
     directions: Dim = _DIRECTIONS.get(text(ctx, "direction", "forward") or "") or known(

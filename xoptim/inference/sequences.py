@@ -72,12 +72,12 @@ def split_to_sequence(ctx: NodeContext) -> Results:
     shape = x.shape
     if shape is None:
         return [_sequence(Info(x.dtype))]
-    axis = normalized(integer(ctx, "axis", 0), len(shape))
+    axis, keep = normalized(integer(ctx, "axis", 0), len(shape)), integer(ctx, "keepdims", 1)
     if ctx.input(1) is not None:
         chunk: Shape | None = fresh_at(ctx, shape, axis, None if axis is None else _chunk(ctx, shape[axis]))
-    elif axis is None:
+    elif axis is None or keep is None:
         chunk = None
-    elif integer(ctx, "keepdims", 1) == 0:
+    elif keep == 0:
         chunk = shape[:axis] + shape[axis + 1 :]
     else:
         chunk = (*shape[:axis], 1, *shape[axis + 1 :])

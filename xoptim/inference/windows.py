@@ -17,7 +17,7 @@ from xoptim.inference.registry import NodeContext
 SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Window:
     """How a window moves over the spatial axes; one entry per axis, ``pads`` holds all begins before all ends."""
 
@@ -34,16 +34,17 @@ def read_window(ctx: NodeContext, axes: int, *, dilated: bool = True, auto_pad: 
     strides = _per_axis(ctx, "strides", axes, 1)
     dilations = _per_axis(ctx, "dilations", axes, 1) if dilated else [1] * axes
     pads = _per_axis(ctx, "pads", 2 * axes, 0)
-    mode = (text(ctx, "auto_pad", "NOTSET") or "NOTSET") if auto_pad else "NOTSET"
-    if strides is None or dilations is None or pads is None or min(strides + dilations, default=1) < 1:
+    mode = text(ctx, "auto_pad", "NOTSET") if auto_pad else "NOTSET"
+    ceil = integer(ctx, "ceil_mode", 0)
+    if strides is None or dilations is None or pads is None or ceil is None or min(strides + dilations, default=1) < 1:
         return None
     if mode in SAME:
         # The two attributes exclude each other, and who reads which one differs.
         if ctx.attribute("pads") is not None:
             return None
-    elif mode not in ("NOTSET", "VALID") or (mode == "VALID" and any(pads)):
+    elif mode not in ("NOTSET", "", "VALID") or (mode == "VALID" and any(pads)):
         return None
-    return Window(strides, dilations, pads, mode in SAME, integer(ctx, "ceil_mode", 0) == 1)
+    return Window(strides, dilations, pads, mode in SAME, ceil == 1)
 
 
 def _per_axis(ctx: NodeContext, name: str, length: int, default: int) -> list[int] | None:

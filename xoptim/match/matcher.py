@@ -10,6 +10,7 @@ import numpy as np
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.facts.schema import attribute_default
 from xoptim.graph.node import Node
+from xoptim.graph.tensors import UNIFORM_LIMIT
 from xoptim.match.moved import MOVED_DEFAULTS, moved_inputs, moved_operand, read_moved
 from xoptim.match.program import Program, Step
 from xoptim.match.refusal import Refusal, listener
@@ -23,8 +24,6 @@ _BROADCASTING = frozenset(
         *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
     )
 )
-UNIFORM_LIMIT = 1 << 14
-"""A constant of up to this many elements, all equal, may stand for a number."""
 
 Accept: TypeAlias = "Callable[[], MatchResult | None]"
 
@@ -166,13 +165,14 @@ class Attempt:
 
     def _is_literal(self, name: str, literal: Any) -> bool:
         tensor = self.g.graph.tensor(name)
-        if tensor is not None and tensor.size > UNIFORM_LIMIT:
-            return False
+        if tensor is not None and not isinstance(literal, np.ndarray):
+            value = tensor.uniform()
+            return value is not None and equals_literal(value, literal)
         array = self.g.get_computed_constant(name)
-        if array is None:
+        if array is None or not 0 < array.size <= UNIFORM_LIMIT:
             return False
         if not isinstance(literal, np.ndarray):
-            return array.size > 0 and bool((array == array.flat[0]).all()) and equals_literal(array.flat[0], literal)
+            return bool((array == array.flat[0]).all()) and equals_literal(array.ravel()[:1], literal)
         if array.shape != literal.shape:
             return False
         return all(equals_literal(a, b.item()) for a, b in zip(array.ravel(), literal.ravel(), strict=True))

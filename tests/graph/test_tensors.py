@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from xoptim.facts.dtypes import ELEMENT_TYPES, numpy_dtype
+from xoptim.facts.errors import ModelError
+from xoptim.graph.tensors import Tensor
+
+NUMBERS = [number for number in ELEMENT_TYPES if number != TensorProto.STRING]
+
+
+def proto(**fields: Any) -> TensorProto:
+    tensor = TensorProto(name="w")
+    for field, value in fields.items():
+        if isinstance(value, list):
+            getattr(tensor, field).extend(value)
+        else:
+            setattr(tensor, field, value)
+    return tensor
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: ELEMENT_TYPES[d].name)
+def test_every_type_in_every_form(dtype: int) -> None:
+    typed = helper.make_tensor("w", dtype, [3, 1], [1, 0, 1])
+    tensor = Tensor.from_proto(typed)
+    array = tensor.numpy()
+    assert (array.dtype, array.shape) == (numpy_dtype(dtype), (3, 1))
+    assert array.astype(np.complex64).ravel().tolist() == pytest.approx([1, 0, 1], abs=1e-30)
+    raw = helper.make_tensor("w", dtype, [3, 1], tensor.to_raw(), raw=True)
+    forms = [tensor, Tensor.from_proto(raw), Tensor.from_array(array)]
+    assert len({form.key() for form in forms}) == 1, "the form in which numbers are stored does not matter"
+    assert {form.nbytes for form in forms} == {len(tensor.to_raw())}
+    for form in forms:
+        written = form.to_proto("other")
+        assert (written.name, written.data_type, list(written.dims)) == ("other", dtype, [3, 1])
+        np.testing.assert_array_equal(Tensor.from_proto(written).numpy(), array)
+    assert tensor.to_proto("w") is typed
+    assert Tensor.from_array(array.reshape(1, 3)).key() != tensor.key()
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.INT4, TensorProto.UINT4, 23, 25, 26])
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 8, 9])
+def test_packed_types_of_any_length(dtype: int, count: int) -> None:
+    values = (np.arange(count) % 2).astype(numpy_dtype(dtype))
+    tensor = Tensor.from_array(values)
+    again = Tensor.from_proto(tensor.to_proto("w"))
+    np.testing.assert_array_equal(again.numpy(), values)
+    assert again.key() == tensor.key()
+    assert again.nbytes == len(again.to_raw())
+
+
+def test_bits_decide_not_values() -> None:
+    def key(*values: float) -> object:
+        return Tensor.from_array(np.array(values, np.float32)).key()
+
+    assert key(0.0) != key(-0.0)
+    assert key(np.nan) == key(np.nan)
+    assert Tensor.from_array(np.zeros(2, np.int32)).key() != Tensor.from_array(np.zeros(2, np.float32)).key()
+    large = np.arange(1000, dtype=np.float32)
+    assert key(*large) == Tensor.from_proto(helper.make_tensor("w", 1, [1000], large.tolist())).key()
+    assert key(*large) != key(*large[::-1])
+
+
+def test_strings() -> None:
+    values = ["a", "", "zoë", "null\0"]
+    stored = Tensor.from_proto(proto(data_type=8, dims=[2, 2], string_data=[v.encode() for v in values]))
+    assert stored.numpy().tolist() == [["a", ""], ["zoë", "null\0"]]
+    assert stored.numpy().dtype == object
+    array = Tensor.from_array(np.array(values, dtype=object).reshape(2, 2))
+    assert array.key() == stored.key()
+    assert Tensor.from_proto(array.to_proto("s")).key() == stored.key()
+    for other in (np.array(["ab", "c"]), np.array([b"ab", b"c"])):
+        assert numpy_helper.to_array(Tensor.from_array(other).to_proto("s")).tolist() == ["ab", "c"]
+
+
+def test_foreign_byte_order_and_layout() -> None:
+    plain = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert Tensor.from_array(plain.astype(">f4")).key() == Tensor.from_array(plain).key()
+    assert Tensor.from_array(np.asfortranarray(plain)).key() == Tensor.from_array(plain).key()
+    stored = Tensor.from_proto(numpy_helper.from_array(plain)).numpy()
+    assert stored.dtype.isbuiltin == 1
+
+
+def test_empty_and_scalar() -> None:
+    empty = Tensor.from_proto(proto(data_type=1, dims=[0, 3]))
+    assert empty.numpy().shape == (0, 3)
+    assert empty.key() == Tensor.from_array(np.zeros((0, 3), np.float32)).key()
+    scalar = Tensor.from_proto(numpy_helper.from_array(np.float32(2.5)))
+    assert (scalar.shape, scalar.size, float(scalar.numpy())) == ((), 1, 2.5)
+    assert repr(scalar) == "Tensor(FLOAT, ())"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"data_type": 1, "dims": [4], "raw_data": b"123"},
+        {"data_type": 1, "dims": [1], "raw_data": b"12345678"},
+        {"data_type": 1, "dims": [4], "float_data": [1.0, 2.0]},
+        {"data_type": 1, "dims": [4]},
+        {"data_type": 1, "dims": [-1], "float_data": [1.0]},
+        {"data_type": 1, "dims": [2], "int64_data": [1, 2]},
+        {"data_type": 22, "dims": [9], "int32_data": [1]},
+        {"data_type": 22, "dims": [9], "raw_data": b"1"},
+        {"data_type": 16, "dims": [9], "int32_data": [1]},
+        {"data_type": 99, "dims": [1], "raw_data": b"1234"},
+        {"data_type": 0, "dims": [1], "raw_data": b"1234"},
+        {"data_type": 8, "dims": [3], "string_data": [b"a"]},
+        {"data_type": 8, "dims": [1], "string_data": [b"\xff"]},
+    ],
+)
+def test_damaged_data(fields: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="tensor 'w' is damaged"):
+        Tensor.from_proto(proto(**fields)).numpy()
+
+
+def test_stripped_weights_are_not_all_equal() -> None:
+    stripped = proto(data_type=1, dims=[4])
+    with pytest.raises(ModelError, match="0 bytes of data, 16 expected"):
+        Tensor.from_proto(stripped).key()
+
+
+def external(**place: str) -> TensorProto:
+    tensor = proto(data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in place.items():
+        tensor.external_data.add(key=key, value=value)
+    return tensor
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inner = tmp_path / "model"
+    (inner / "deep").mkdir(parents=True)
+    data = np.arange(8, dtype=np.float32).tobytes()
+    for path in (tmp_path / "x", inner / "w", inner / "deep" / "w"):
+        path.write_bytes(data)
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("place", "first"),
+    [
+        ({"location": "w"}, 0.0),
+        ({"location": "w", "offset": "16", "length": "16"}, 4.0),
+        ({"location": "deep/w", "offset": "4"}, 1.0),
+        ({"location": "w", "length": "32"}, 0.0),
+    ],
+)
+def test_external_data(folder: Path, place: dict[str, str], first: float) -> None:
+    tensor = Tensor.from_proto(external(**place), folder)
+    assert tensor.is_external
+    assert tensor.numpy().tolist() == [first, first + 1, first + 2, first + 3]
+    assert tensor.to_raw() == tensor.numpy().tobytes()
+    assert tensor.external_location()[0] == (folder / place["location"]).resolve()
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ({"location": "../x"}, "outside the model's folder"),
+        ({"location": "../../x"}, "outside the model's folder"),
+        ({"location": "deep/../../x"}, "outside the model's folder"),
+        ({"location": "/etc/passwd"}, "outside the model's folder"),
+        ({"location": "nothing"}, "is missing; put it beside the model"),
+        ({"location": ""}, "is missing"),
+        ({}, "is missing"),
+        ({"location": "deep"}, "is missing"),
+        ({"location": "w", "offset": "20"}, "too short; it may be truncated"),
+        ({"location": "w", "offset": "-4"}, "too short"),
+        ({"location": "w", "length": "100"}, "too short"),
+        ({"location": "w", "length": "4"}, "too short"),
+        ({"location": "w", "offset": "many"}, "not a number"),
+    ],
+)
+def test_external_data_that_cannot_be_read(folder: Path, place: dict[str, str], message: str) -> None:
+    tensor = Tensor.from_proto(external(**place), folder)
+    for read in (tensor.numpy, tensor.external_location, tensor.to_raw):
+        with pytest.raises(ModelError, match=message):
+            read()
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
+    (folder / "link").symlink_to(folder.parent / "x")
+    with pytest.raises(ModelError, match="outside"):
+        Tensor.from_proto(external(location="link"), folder).numpy()
+
+
+def test_external_tensors_are_told_apart_by_their_place(folder: Path) -> None:
+    def key(base: Path = folder, **place: str) -> object:
+        return Tensor.from_proto(external(**place), base).key()
+
+    assert key(location="nothing") == key(location="nothing"), "the data is not read for this"
+    assert key(location="w") != key(location="w", offset="16")
+    assert key(location="w") != key(location="deep/w")
+    assert key(location="w") != key(folder / "deep", location="w")
