@@ -1,0 +1,117 @@
+"""Write one page for each pattern and their index, from the patterns themselves: ``python docs/generate.py [--check]``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+import onnx
+from jinja2 import Environment
+
+from xoptim import Example, PatternOptimization, installed_patterns
+from xoptim.testing.models import parse
+
+FOLDER = Path(__file__).parent / "patterns"
+
+_ENVIRONMENT = Environment(autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+_PAGE = _ENVIRONMENT.from_string(
+    """# {{ cls.name() }}
+
+{{ doc }}
+
+| phase | priority | exactness | opset | tags | status |
+|---|---|---|---|---|---|
+| {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | {{ cls.tags | join(", ") }} | {{ cls.status }} |
+{% for example in examples %}
+
+## Example {{ loop.index }}
+
+Before:
+
+```mermaid
+{{ example[0] }}
+```
+
+After:
+
+```mermaid
+{{ example[1] }}
+```
+{% endfor %}
+"""
+)
+_INDEX = _ENVIRONMENT.from_string(
+    """# Patterns
+
+Written by `make docs` from the patterns themselves. {{ patterns | length }} patterns.
+
+| pattern | rewrite | phase | exactness | opset | tags |
+|---|---|---|---|---|---|
+{% for cls in patterns %}
+| [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | {{ cls.phase }} | {{ cls.exactness }} | \
+{{ opsets(cls) }} | {{ cls.tags | join(", ") }} |
+{% endfor %}
+"""
+)
+
+
+def opsets(cls: type[PatternOptimization]) -> str:
+    """Versions of the standard operator set in which a pattern works."""
+    return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
+
+
+def diagram(text: str, example: Example) -> str:
+    """A graph as a mermaid flow chart."""
+    graph = parse(text, example.opset, example.domains).graph
+    ids = {value.name: f"i{number}" for number, value in enumerate((*graph.input, *graph.initializer))}
+    lines = ["flowchart TB"]
+    lines += [f"    {ids[value.name]}([{value.name}])" for value in graph.input]
+    lines += [f'    {ids[value.name]}[/"{value.name}"/]' for value in graph.initializer]
+    edges: list[str] = []
+    for number, node in enumerate(graph.node):
+        label = node.op_type + "".join(f"<br/>{_attribute(a)}" for a in node.attribute)
+        lines.append(f'    n{number}["{label}"]')
+        edges += [f"    {ids[name]} --> n{number}" for name in node.input if name]
+        ids.update((name, f"n{number}") for name in node.output)
+    for number, value in enumerate(graph.output):
+        lines.append(f"    o{number}([{value.name}])")
+        edges.append(f"    {ids[value.name]} --> o{number}")
+    return "\n".join(lines + edges)
+
+
+def _attribute(attribute: onnx.AttributeProto) -> str:
+    return onnx.helper.printable_attribute(attribute).replace('"', "'")
+
+
+def pages() -> dict[str, str]:
+    """All pages by file name."""
+    patterns = list(installed_patterns().values())
+    found = {"README.md": _INDEX.render(patterns=patterns, opsets=opsets)}
+    for cls in patterns:
+        examples = [(diagram(e.before, e), diagram(e.after, e)) for e in cls.examples()]
+        doc = inspect.cleandoc(cls.__doc__ or "")
+        found[f"{cls.name()}.md"] = _PAGE.render(cls=cls, doc=doc, opsets=opsets(cls), examples=examples)
+    return found
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` tell whether they are up to date."""
+    wanted = pages()
+    present = {path.name: path.read_text() for path in FOLDER.glob("*.md")} if FOLDER.is_dir() else {}
+    stale = sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
+    if "--check" in sys.argv:
+        sys.stderr.writelines(f"out of date: docs/patterns/{name}\n" for name in stale)
+        return 1 if stale else 0
+    FOLDER.mkdir(exist_ok=True)
+    for name in stale:
+        path = FOLDER / name
+        if name in wanted:
+            path.write_text(wanted[name])
+        else:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

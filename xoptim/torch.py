@@ -1,0 +1,69 @@
+"""From a torch module to an optimized ONNX model. torch is imported when the function is called, not before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+import xoptim
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    from xoptim import OptimizationOptions
+
+
+def to_onnx(
+    module: nn.Module | ExportedProgram,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_names: Sequence[str] | None = None,
+    dynamic_shapes: Any = None,
+    options: OptimizationOptions | None = None,
+    opset: int | None = None,
+    **export_options: Any,
+) -> onnx.ModelProto:
+    """Export a module with torch's own exporter and optimize what it gives.
+
+    The exporter's own optimizations are off, so that the patterns see what torch wrote; the shapes it knows are kept
+    in the model, and no shape inference is needed. Switch the module to ``eval()`` first unless dropout and batch
+    statistics are wanted.
+
+    Args:
+        module: what to export.
+        args: positional inputs to trace it with, one tensor or a tuple.
+        kwargs: inputs by name.
+        input_names: names of the graph inputs, in order.
+        dynamic_shapes: dimensions that vary, as `torch.export.export` takes them.
+        options: of the optimizer; ``OptimizationOptions(patterns=None)`` leaves the export as it is.
+        opset: version of the standard operators; torch's choice by default.
+        export_options: passed on to `torch.onnx.export` (``output_names``, ``custom_translation_table``, ...).
+
+    Returns:
+        The model.
+
+    Raises:
+        ImportError: when torch or onnxscript, which its exporter needs, is not installed.
+    """
+    try:
+        import onnxscript  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ImportError(f"to_onnx needs {error.name}: pip install 'xoptim[torch]'", name=error.name) from error
+    chosen = {"verbose": False, "optimize": False, **export_options}
+    program: Any = torch.onnx.export(
+        module,
+        args if isinstance(args, tuple) else (args,),
+        kwargs=None if kwargs is None else dict(kwargs),
+        input_names=None if input_names is None else list(input_names),
+        dynamic_shapes=dynamic_shapes,
+        opset_version=opset,
+        dynamo=True,
+        **chosen,
+    )
+    model: onnx.ModelProto = program.model_proto
+    return xoptim.optimize(model, options)
