@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 
 
-def parse(
-    text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[str, int] | None = None
-) -> onnx.ModelProto:
+def parse(text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[str, int] | None = None) -> onnx.ModelProto:
     """A model from ONNX text, without its header; functions may follow the graph."""
     imports = ", ".join(f'"{domain}" : {version}' for domain, version in {"": opset, **(domains or {})}.items())
     return onnx.parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{imports}]> {text}")
@@ -108,7 +107,7 @@ def _verify_order(graph: Graph) -> None:
     nodes = list(graph.nodes)
     assert len(nodes) == len(graph.nodes)
     assert nodes == list(reversed(graph.nodes))[::-1]
-    assert all(a.label < b.label for a, b in zip(nodes, nodes[1:], strict=False)), "labels are not increasing"
+    assert all(a.label < b.label for a, b in pairwise(nodes)), "labels are not increasing"
     for node in nodes:
         assert node.graph is graph
         for body in node.bodies.values():

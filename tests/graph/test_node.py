@@ -99,9 +99,7 @@ def test_same_attributes() -> None:
 
 
 def test_new_nodes_are_written() -> None:
-    node = Node(
-        "Op", ["x"], ["y"], {"i": 1, "v": np.ones(2, np.float32)}, domain="d", name="n", overload="o", doc_string="why"
-    )
+    node = Node("Op", ["x"], ["y"], {"i": 1, "v": np.ones(2, np.float32)}, domain="d", name="n", overload="o", doc_string="why")
     node.metadata = {"k": "v"}
     proto = node.to_proto()
     assert (proto.domain, proto.name, proto.overload, proto.doc_string) == ("d", "n", "o", "why")

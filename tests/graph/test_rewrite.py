@@ -63,7 +63,10 @@ REFUSED: dict[str, tuple[str, Change]] = {
     ),
     "a result goes that is read": ("'t' would disappear", lambda g: ([node_of(g, "Neg")], [Node("Neg", ["x"], ["other"])])),
     "an output goes": ("'y' would disappear", lambda g: ([node_of(g, "Relu")], [])),
-    "a result that goes is read": ("reads 't'", lambda g: ([node_of(g, "Neg"), node_of(g, "Abs")], [Node("Abs", ["t"], ["u"])])),
+    "a result that goes is read": (
+        "reads 't'",
+        lambda g: ([node_of(g, "Neg"), node_of(g, "Abs")], [Node("Abs", ["t"], ["u"])]),
+    ),
     "an undefined name is read": ("reads 'nowhere'", lambda g: ([node_of(g, "Abs")], [Node("Add", ["t", "nowhere"], ["u"])])),
     "new nodes in the wrong order": (
         "reads 'v', which nothing defines before it",
@@ -153,9 +156,7 @@ def test_what_reads_the_readers_moves_too() -> None:
 
 
 def test_fusing_what_depends_on_each_other_is_a_cycle() -> None:
-    model = load(
-        "agraph (float[n] x) => (float[n] y, float[n] z) { a = Neg(x) r = Relu(a) b = Abs(r) y = Exp(b) z = Log(a) }"
-    )
+    model = load("agraph (float[n] x) => (float[n] y, float[n] z) { a = Neg(x) r = Relu(a) b = Abs(r) y = Exp(b) z = Log(a) }")
     before = text_of(model)
     with pytest.raises(RewriteError, match="cycle"):
         replace(
@@ -201,9 +202,7 @@ def test_the_output_of_a_subgraph_decides_the_place() -> None:
         "agraph (bool c, float[n] x) => (float[n] y, float[n] z) { a = Neg(x) "
         "y = If (c) <then_branch = t () => (a) { }, else_branch = e () => (float[n] q) { q = Abs(x) }> z = Relu(a) }"
     )
-    replace(
-        model.graph, [node_of(model, "Neg"), node_of(model, "Relu")], [Node("Pair", ["x"], ["a", "z"], domain="test")]
-    )
+    replace(model.graph, [node_of(model, "Neg"), node_of(model, "Relu")], [Node("Pair", ["x"], ["a", "z"], domain="test")])
     assert order(model) == "Pair If"
     verify(model)
 

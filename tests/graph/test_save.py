@@ -26,7 +26,8 @@ def model() -> onnx.ModelProto:
     """``x + 1 + 2 + 3 + 4``, the numbers as initializers of several kinds."""
     proto = parse("""agraph (bool c, float[600] x) => (float[600] y) {
       t = Add(x, large) u = Add(t, small) k = Constant() v = Add(u, k)
-      y = If (c) <then_branch = b () => (float[600] q) { q = Add(v, inner) }, else_branch = e () => (float[600] q) { q = Neg(v) }>
+      y = If (c) <then_branch = b () => (float[600] q) { q = Add(v, inner) },
+                  else_branch = e () => (float[600] q) { q = Neg(v) }>
     }""")
     proto.graph.initializer.extend([weight("large", 1), weight("small", 2, 1)])
     proto.graph.node[2].attribute.append(helper.make_attribute("value", weight("k", 3)))
@@ -146,14 +147,14 @@ def test_a_model_can_be_written_over_itself(tmp_path: Path) -> None:
 
 def test_strings_stay_in_the_model(tmp_path: Path) -> None:
     proto = parse("agraph () => (string[200] y) { y = Identity(s) }")
-    proto.graph.initializer.append(helper.make_tensor("s", TensorProto.STRING, [200], ["a"] * 200))
+    proto.graph.initializer.append(TensorProto(name="s", data_type=TensorProto.STRING, dims=[200], string_data=[b"a"] * 200))
     save_proto(proto, tmp_path / "m.onnx", external=True)
     assert run(onnx.ModelProto(), {}, str(tmp_path / "m.onnx"))[0].tolist() == ["a"] * 200
 
 
 @pytest.mark.parametrize("typed", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT4, TensorProto.COMPLEX64])
 def test_every_form_of_storage_can_move(tmp_path: Path, typed: int) -> None:
-    tensor = helper.make_tensor("w", typed, [4096], [1, 0, 1, 1] * 1024)
+    tensor = helper.make_tensor("w", typed, [4096], [1.0, 0.0, 1.0, 1.0] * 1024)
     expected = numpy_helper.to_array(tensor)
     graph = helper.make_graph([], "g", [], [], [tensor])
     save_proto(helper.make_model(graph), tmp_path / "m.onnx", external=True)

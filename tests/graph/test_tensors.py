@@ -90,7 +90,7 @@ def test_empty_and_scalar() -> None:
     empty = Tensor.from_proto(proto(data_type=1, dims=[0, 3]))
     assert empty.numpy().shape == (0, 3)
     assert empty.key() == Tensor.from_array(np.zeros((0, 3), np.float32)).key()
-    scalar = Tensor.from_proto(numpy_helper.from_array(np.float32(2.5)))
+    scalar = Tensor.from_proto(numpy_helper.from_array(np.array(2.5, np.float32)))
     assert (scalar.shape, scalar.size, float(scalar.numpy())) == ((), 1, 2.5)
     assert repr(scalar) == "Tensor(FLOAT, ())"
 

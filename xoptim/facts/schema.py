@@ -25,7 +25,10 @@ NON_DETERMINISTIC = frozenset(
         *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
         *("Bernoulli", "Multinomial", "Dropout"),
     )
-)
+) | {("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")}
+
+KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
+"""Domains of operators about which anything can be said: one of another domain may be random or keep a state."""
 
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Standard operators with subgraphs."""
@@ -125,5 +128,5 @@ def is_commutative(op_type: str, domain: str) -> bool:
 
 
 def is_deterministic(op_type: str, domain: str) -> bool:
-    """Whether the same inputs always give the same outputs."""
-    return (domain, op_type) not in NON_DETERMINISTIC
+    """Whether the same inputs are known to always give the same outputs."""
+    return domain in KNOWN_DOMAINS and (domain, op_type) not in NON_DETERMINISTIC

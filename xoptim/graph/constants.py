@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.evaluate import NUMPY_KERNELS, evaluate_with_onnxruntime
+from xoptim.inference.kernel_table import LARGEST_RESULT
 
 
 class EvaluationView:
@@ -67,7 +69,8 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
     if name not in known:
         inputs = [constant_array(scope, i) if i else None for i in node.input]
         complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
-        found = evaluate(node, inputs) if complete else None
+        shape = scope.info_of(name).static_shape or ()
+        found = evaluate(node, inputs) if complete and math.prod(shape) <= LARGEST_RESULT else None
         # Failures are remembered too, else a region that cannot be computed would be walked again and again.
         values: Sequence[np.ndarray | None] = found if found is not None else (None,) * len(node.output)
         known.update(zip(node.output, values, strict=False))

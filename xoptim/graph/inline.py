@@ -42,9 +42,7 @@ def _write_defaults(model: onnx.ModelProto) -> None:
             _complete(nodes, defaults)
 
 
-def _complete(
-    nodes: Iterable[onnx.NodeProto], defaults: Mapping[tuple[str, str, str], Iterable[onnx.AttributeProto]]
-) -> None:
+def _complete(nodes: Iterable[onnx.NodeProto], defaults: Mapping[tuple[str, str, str], Iterable[onnx.AttributeProto]]) -> None:
     for node in nodes:
         written = {attribute.name for attribute in node.attribute}
         given = defaults.get((node.domain, node.op_type, node.overload), ())

@@ -40,7 +40,7 @@ def reduction(ctx: NodeContext) -> Results:
     if count == 0 and by_input:
         noop = integer(ctx, "noop_with_empty_axes", 0)
         if noop != 0:
-            return (Info(x.dtype, x.shape if noop is not None else None),)
+            return (Info(x.dtype, x.shape if noop == 1 else None),)
     shape = None if keep is None else _reduced(ctx, x.shape, axes, count, bool(keep))
     return (valued(x.dtype, shape, None if count is None else _reduced_values(ctx, x)),)
 

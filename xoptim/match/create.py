@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype, type_name
+from xoptim.facts.schema import schema
 from xoptim.graph.constants import store
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.match.moved import adapted
 
+Formal = tuple[str, frozenset[str]]
 _DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
 
 
@@ -63,7 +66,8 @@ class OpBuilder:
     """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when ``outputs`` is more than one).
 
     Operands are result names, ``None`` or ``""`` for an optional one that is left out, or numbers and arrays, which become
-    initializers: a bare number takes the type of the first operand whose type is known.
+    initializers. A bare number takes the type of the operands that must have the same type as it, else the type of the first
+    operand if that may stand there, else int64 or float.
     """
 
     __slots__ = ("_created", "_graph", "_insert")
@@ -78,7 +82,8 @@ class OpBuilder:
             raise AttributeError(op_type)
 
         def call(*operands: Any, outputs: int | Sequence[str] = 1, domain: str = "", name: str = "", **attributes: Any) -> Any:
-            inputs = [self._operand(operand, operands) for operand in operands]
+            formal = _formal_inputs(op_type, domain, self._graph.opsets.get(domain, 0), len(operands))
+            inputs = [self._operand(operands, place, formal) for place in range(len(operands))]
             node = make_node(
                 self._graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
             )
@@ -91,19 +96,33 @@ class OpBuilder:
 
         return call
 
-    def _operand(self, operand: Any, operands: Sequence[Any]) -> str:
+    def _operand(self, operands: Sequence[Any], place: int, formal: Sequence[Formal]) -> str:
+        operand = operands[place]
         if operand is None or isinstance(operand, str):
             return operand or ""
         if isinstance(operand, (bool, int, float)):
-            return store(self._graph, "literal", np.asarray(operand, dtype=self._literal_type(operand, operands)))
+            return store(self._graph, "literal", np.asarray(operand, dtype=self._literal_type(operands, place, formal)))
         return store(self._graph, "constant", np.asarray(operand))
 
-    def _literal_type(self, literal: float | bool, operands: Sequence[Any]) -> Any:
+    def _literal_type(self, operands: Sequence[Any], place: int, formal: Sequence[Formal]) -> Any:
+        literal = operands[place]
         if isinstance(literal, bool):
             return np.bool_
-        for operand in operands:
-            if isinstance(operand, str):
-                dtype = self._graph.info_of(operand).dtype
-                if dtype:
-                    return numpy_dtype(dtype)
+        symbol, allowed = formal[place]
+        known = [self._graph.info_of(operand).dtype if isinstance(operand, str) else 0 for operand in operands]
+        same = [dtype for dtype, (other, _) in zip(known, formal, strict=True) if dtype and other == symbol]
+        numbers = [d for d in known if is_float(d) or (is_integer(d) and isinstance(literal, int))]
+        for dtype in (*same, *numbers):
+            if not allowed or f"tensor({type_name(dtype)})" in allowed:
+                return numpy_dtype(dtype)
         return np.int64 if isinstance(literal, int) else np.float32
+
+
+@cache
+def _formal_inputs(op_type: str, domain: str, opset: int, count: int) -> tuple[Formal, ...]:
+    """Type parameter and allowed types of each operand; one parameter and no types for an operator without schema."""
+    found = schema(op_type, domain, opset)
+    if found is None or not found.inputs:
+        return (("", frozenset()),) * count
+    places = [found.inputs[min(place, len(found.inputs) - 1)] for place in range(count)]
+    return tuple((place.type_str, frozenset(place.types)) for place in places)

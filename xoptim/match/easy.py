@@ -117,7 +117,11 @@ class EasyPatternOptimization(PatternOptimization):
         nodes = [node for node in attempt.nodes if node is not None]
         program = attempt.program
         outputs = [attempt.names[symbol.index] or "" for symbol in program.trace.outputs]
-        kept = _needed_outside(g, nodes, set(outputs))
+        operands = {attempt.names[s.index] for s in program.trace.symbols if s.producer is None and s.literal is None}
+        if not operands.isdisjoint(outputs):
+            self._refuse(program, anchor, "an operand is one of the results")
+            return None
+        kept = _needed_outside(g, nodes, set(outputs), operands)
         if kept and self.interior == "refuse":
             self._refuse(program, kept[0], "a result in between is read elsewhere")
             return None
@@ -163,8 +167,10 @@ def _connect(g: PatternRewriter, given: Sequence[str], wanted: Sequence[str]) ->
     return [*created, *extra]
 
 
-def _needed_outside(g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str]) -> list[Node]:
-    """The matched nodes that must stay: something else reads a result of theirs, and so do the nodes these need."""
+def _needed_outside(
+    g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str], operands: set[str | None]
+) -> list[Node]:
+    """The matched nodes that must stay: something else or the replacement reads a result of theirs; and what these need."""
     graph = g.graph
     inside = set(nodes)
     kept: set[Node] = set()
@@ -174,7 +180,12 @@ def _needed_outside(g: GraphBuilderPatternOptimization, nodes: Sequence[Node], o
             if (
                 name
                 and name not in outputs
-                and (graph.is_output(name) or graph.is_captured(name) or any(n not in inside for n in graph.consumers(name)))
+                and (
+                    name in operands
+                    or graph.is_output(name)
+                    or graph.is_captured(name)
+                    or any(n not in inside for n in graph.consumers(name))
+                )
             ):
                 pending.append(node)
                 break

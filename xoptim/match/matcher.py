@@ -11,7 +11,7 @@ from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.facts.schema import attribute_default
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import UNIFORM_LIMIT
-from xoptim.match.moved import MOVED_DEFAULTS, moved_inputs, moved_operand, read_moved
+from xoptim.match.moved import MOVED_DEFAULTS, moved_inputs, read_moved
 from xoptim.match.program import Program, Step
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult
@@ -207,8 +207,7 @@ class Attempt:
 
     def _attribute(self, name: str, expected: Any, node: Node) -> bool:
         value = read_moved(self.g.graph, node, name)
-        # An operand that is computed at run time is no absent one.
-        if isinstance(value, AttributeReference) or (value is None and moved_operand(node, name)):
+        if isinstance(value, AttributeReference):
             return False
         if isinstance(expected, Capture):
             if value is None and not expected.optional:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import AttributeProto
 
+from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.graph import Graph
@@ -39,21 +41,17 @@ MOVED_DEFAULTS: dict[tuple[str, str], float] = {("Pad", "value"): 0.0, ("Dropout
 """What some of them mean when they are left out; the others mean something that no number says."""
 
 
+AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
+"""Stands for a value that is there but not known before the model runs."""
+
+
 def moved_inputs(op_type: str, opset: int) -> dict[str, int]:
     """Attributes of an operator that are inputs in this operator set, with the position of each."""
     return {a: place for (op, a), (place, since, _) in MOVED.items() if op == op_type and opset >= since}
 
 
-def moved_operand(node: Node, name: str) -> str:
-    """The result that holds the value of an attribute, empty when it is absent or still an attribute."""
-    rule = MOVED.get((node.op_type, name)) if not node.domain else None
-    if rule is None or node.opset < rule[1] or len(node.input) <= rule[0]:
-        return ""
-    return node.input[rule[0]]
-
-
 def read_moved(graph: Graph, node: Node, name: str) -> Any:
-    """Value of an attribute that may be an input by now: a list, a number, or ``None`` when absent or not constant."""
+    """Value of an attribute that may be an input by now: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
     rule = MOVED.get((node.op_type, name)) if not node.domain else None
     if rule is None or node.opset < rule[1]:
         return node.get_attribute(name)
@@ -61,10 +59,10 @@ def read_moved(graph: Graph, node: Node, name: str) -> Any:
     if len(node.input) <= place or not node.input[place]:
         return None
     array = constant_array(graph, node.input[place])
-    if array is None:
-        return None
+    if array is None or (array.size != 1 and (is_scalar or name == "k")):
+        return AT_RUN_TIME
     if is_scalar or name == "k":
-        return array.reshape(-1)[0].item() if array.size == 1 else None
+        return array.reshape(-1)[0].item()
     return [int(v) for v in array.ravel()]
 
 

@@ -1,7 +1,11 @@
-"""What follows from an operator's own rule."""
+"""What follows from the rule of an operator, for the patterns that drop or merge what moves no element."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.info import Shape
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.match.view import GraphBuilderPatternOptimization
@@ -15,3 +19,37 @@ def keeps_shape(g: GraphBuilderPatternOptimization, node: Node, source: str | No
     """
     source = node.input[0] if source is None else source
     return g.same_shape(source, node.output[0]) and infer_node(g.graph, node)[0].shape == g.try_infer_shape(source)
+
+
+def known_values(g: GraphBuilderPatternOptimization, name: str) -> tuple[Dim, ...] | None:
+    """Elements of an integer vector, numbers or symbols, when all are known."""
+    data = g.info(name).data
+    if data is not None:
+        return data
+    numbers = g.get_ints(name)
+    return None if numbers is None else tuple(numbers)
+
+
+def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]]) -> list[int] | None:
+    """The entries of a Reshape's target after they were moved to other places.
+
+    Args:
+        source: shape of the operand of Reshape.
+        entries: for each place the entry and the place it comes from, ``None`` for a new one.
+
+    Returns:
+        A target that gives the same sizes: a 0 copies the size in its place, so that it must find the same one there, or be
+        written out. ``None`` where that cannot be told.
+    """
+    target: list[int] = []
+    for place, (size, origin) in enumerate(entries):
+        if size == 0 and origin is not None and origin != place:
+            copied = source[origin] if source is not None and origin < len(source) else None
+            if copied is None or source is None:
+                return None
+            if isinstance(copied, int) and copied > 0:
+                size = copied
+            elif source[place : place + 1] != (copied,):
+                return None
+        target.append(size)
+    return target

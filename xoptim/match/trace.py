@@ -147,7 +147,9 @@ class PatternBuilder:
     def _operand(self, operand: Any) -> Symbol | None:
         if operand is None or isinstance(operand, Symbol):
             return operand
-        if isinstance(operand, (bool, int, float, list, tuple, np.ndarray, np.generic)):
+        if isinstance(operand, np.generic):
+            operand = operand.item()
+        if isinstance(operand, (bool, int, float, list, tuple, np.ndarray)):
             literal = operand if isinstance(operand, (bool, int, float)) else np.asarray(operand)
             return self.symbol(literal=literal)
         raise TypeError(f"{operand!r} cannot be an operand of a pattern")

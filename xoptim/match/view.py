@@ -254,7 +254,9 @@ class GraphBuilderPatternOptimization:
         **attributes: Any,
     ) -> Node:
         """Like `make_node`; what is an input by now (``axes`` of Squeeze, ...) may be given as an attribute."""
-        return make_node(self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=True)
+        return make_node(
+            self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
+        )
 
     def unique_name(self, prefix: str) -> str:
         """A result name that nothing in the model has."""
@@ -300,8 +302,9 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
         return int(item) == value
     if item.dtype.kind in "OUSc":
         return False
-    wanted = np.asarray(value).astype(item.dtype)
-    if not np.isfinite(np.float64(value)):
+    with np.errstate(over="ignore"):
+        wanted = np.asarray(value).astype(item.dtype)
+    if not np.isfinite(np.float64(wanted)):
         return bool(item == wanted)
     digits = {2: 2.0**-9, 4: 2.0**-22, 8: 2.0**-51}.get(item.dtype.itemsize, 2.0**-3)
     if item.dtype.name == "bfloat16":

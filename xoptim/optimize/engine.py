@@ -12,7 +12,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.rewrite import replace
 from xoptim.match.pattern import PHASES, PatternOptimization
-from xoptim.match.refusal import listening
+from xoptim.match.refusal import Refusal, listening
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.cleanup import remove_identities
@@ -123,7 +123,6 @@ class Engine:
         self.statistics.round(applied_at - matched, now - applied_at, now - start)
         self.events.send(
             "round",
-            self.graph.name,
             level=1,
             graph=self.graph.name,
             iteration=self.statistics.iteration,
@@ -156,41 +155,51 @@ class Engine:
     def _try_pattern(
         self, pattern: PatternOptimization, anchors: list[Node], matches: list[MatchResult], claimed: set[Node]
     ) -> None:
-        if pattern.name() in self._failed:
-            return
-        verbosity = self.options.verbosity(pattern)
-        with listening((lambda refusal: self._refused(refusal, verbosity)) if verbosity >= 10 or self.events.heard else None):
+        name = pattern.name()
+        with listening(self._refused if self.options.verbosity(pattern) >= 10 else None):
             for node in anchors:
-                if node in claimed or (pattern.name(), node) in self._dropped:
+                if name in self._failed:
+                    return
+                if node in claimed or (name, node) in self._dropped:
                     continue
                 match = self._match(pattern, node, matches)
                 if match is not None and self._claim(match, claimed):
-                    match.anchor = node
                     matches.append(match)
-                    self.events.send("matched", pattern.name(), node=node, graph=self.graph.name, level=10)
+                    self.events.send("matched", name, node=node, graph=self.graph.name, level=self._level(pattern))
                     if self._stepping:
                         return
 
     def _match(self, pattern: PatternOptimization, node: Node, matches: list[MatchResult]) -> MatchResult | None:
         try:
-            return pattern.match(self.view, node, matches)
-        except BudgetError:
+            match = pattern.match(self.view, node, matches)
+        except (BudgetError, BrokenPipeError):
             raise
         except Exception as error:
             self._fail(pattern, node, error)
             return None
+        if match is not None:
+            match.anchor = node
+        return match
 
     def _claim(self, match: MatchResult, claimed: set[Node]) -> bool:
         nodes = [node for node in match.nodes if node is not None]
         if any(node in claimed for node in nodes):
-            self.worklist.add([match.anchor] if match.anchor is not None else nodes[-1:])
+            self._offer_again(match)
             return False
         claimed.update(nodes)
         return True
 
-    def _refused(self, refusal: object, verbosity: int) -> None:
-        if verbosity >= 10:
-            logger.info("[xoptim] %s", refusal)
+    def _level(self, pattern: PatternOptimization) -> int:
+        """Verbosity from which on what a pattern does is logged."""
+        return 0 if self.options.verbosity(pattern) >= 10 else 10
+
+    def _offer_again(self, match: MatchResult) -> None:
+        """A match that is not applied leaves nodes that other patterns, or the same one later, may want."""
+        nodes = [node for node in (match.anchor, *match.nodes) if node is not None and node.graph is self.graph]
+        self.worklist.add(nodes)
+
+    def _refused(self, refusal: Refusal) -> None:
+        logger.info("[xoptim] %s", refusal)
         self.statistics.refused(refusal)
 
     # ---------------------------------------------------------------- rewriting
@@ -199,12 +208,16 @@ class Engine:
         """Apply one match, if what it relied on still holds."""
         pattern, anchor = match.pattern, match.anchor
         if any(node is not None and node.graph is not self.graph for node in match.nodes):
+            self._offer_again(match)
             return 0
         assert anchor is not None
         if not fresh:
             again = self._match(pattern, anchor, [])
             if again is None or pattern.name() in self._failed:
-                self.events.send("dropped", pattern.name(), node=anchor, text="it no longer matches", level=10)
+                self.events.send(
+                    "dropped", pattern.name(), node=anchor, text="it no longer matches", level=self._level(pattern)
+                )
+                self._offer_again(match)
                 return 0
             match = again
         start = perf_counter()
@@ -217,7 +230,7 @@ class Engine:
         except RewriteError as error:
             self._drop(pattern, anchor, error)
             return 0
-        except BudgetError:
+        except (BudgetError, BrokenPipeError):
             raise
         except Exception as error:
             self._fail(pattern, anchor, error)
@@ -234,7 +247,9 @@ class Engine:
                 node.metadata = {**(node.metadata or {}), "xoptim.pattern": name}
         self._count(name, added)
         self.statistics.applied(pattern, seconds, len(added), len(gone))
-        self.events.send("applied", name, node=anchor, graph=self.graph.name, added=added, removed=gone, level=10)
+        self.events.send(
+            "applied", name, node=anchor, graph=self.graph.name, added=added, removed=gone, level=self._level(pattern)
+        )
         if self.options.debug.dump is not None:
             dump_application(self.options.debug.dump, self.graph, name, gone, added)
 
@@ -259,7 +274,7 @@ class Engine:
     def _drop(self, pattern: PatternOptimization, anchor: Node, error: RewriteError) -> None:
         self._dropped.add((pattern.name(), anchor))
         logger.debug("%s at %r: %s", pattern.name(), anchor.name, error)
-        self.events.send("dropped", pattern.name(), node=anchor, text=str(error), level=10)
+        self.events.send("dropped", pattern.name(), node=anchor, text=str(error), level=self._level(pattern))
         if self.options.strict:
             raise XoptimError(f"pattern {pattern.name()} at {anchor.name or anchor.op_type!r}: {error}") from error
 

@@ -42,7 +42,7 @@ class Event:
 
     def __str__(self) -> str:
         if self.kind == "round":
-            return f"[xoptim] {self.graph}: {self.pattern} round {self.iteration}: {self.text}, {self.nodes} nodes"
+            return f"[xoptim] {self.graph} round {self.iteration}: {self.text}, {self.nodes} nodes"
         at = f" at {self.node.name or self.node.op_type!r}" if self.node is not None else ""
         sizes = f" -{len(self.removed)} +{len(self.added)} nodes" if self.added or self.removed else ""
         return f"[xoptim] {self.kind} {self.pattern}{at}{sizes}{': ' + self.text if self.text else ''}"
@@ -55,12 +55,7 @@ class EventStream:
         self.verbose = verbose
         self._subscribers: list[Callable[[Event], None]] = [] if on_event is None else [on_event]
         if verbose > 0:
-            _show_log()
-
-    @property
-    def heard(self) -> bool:
-        """Whether anybody wants details."""
-        return self.verbose > 1 or bool(self._subscribers)
+            show_log()
 
     def subscribe(self, subscriber: Callable[[Event], None]) -> None:
         """Send events to one more listener."""
@@ -87,8 +82,15 @@ class _StandardOutput(logging.StreamHandler[Any]):
         self.stream = sys.stdout
         super().emit(record)
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """Whoever reads the output has gone: end, as any program does then."""
+        if isinstance(sys.exc_info()[1], BrokenPipeError):
+            raise
+        super().handleError(record)
 
-def _show_log() -> None:
+
+def show_log() -> None:
+    """Let what is logged as information appear on standard output."""
     if not any(isinstance(h, _StandardOutput) for h in logger.handlers):
         handler = _StandardOutput()
         handler.addFilter(lambda record: record.levelno == logging.INFO)

@@ -12,7 +12,7 @@ from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Model
 from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
 from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import EventStream
+from xoptim.optimize.events import EventStream, show_log
 from xoptim.optimize.fold import Folder
 from xoptim.optimize.merge import merge_initializers, merge_nodes
 from xoptim.optimize.options import OptimizationOptions
@@ -37,6 +37,8 @@ class Optimizer:
         self.patterns = options.selected()
         verbose = max(options.verbose, options.debug.verbose)
         self.events = EventStream(verbose, options.on_event)
+        if any(options.verbosity(pattern) > 0 for pattern in self.patterns):
+            show_log()
         self.statistics = Statistics()
         self.worklist = Worklist()
 

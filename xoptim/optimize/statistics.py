@@ -49,10 +49,9 @@ class Statistics:
         self.rows.append({"pattern": "remove_unused", "iteration": self.iteration, "time_in": cleaning})
         self.rows.append({"pattern": "iteration", "iteration": self.iteration, "time_in": total})
 
-    def refused(self, refusal: object) -> None:
+    def refused(self, refusal: Refusal) -> None:
         """A match was refused."""
-        if isinstance(refusal, Refusal):
-            self._exits[refusal.pattern, refusal.exit_point] += 1
+        self._exits[refusal.pattern, refusal.exit_point] += 1
 
     def _exit(self, pattern: str) -> str:
         mine = [(count, point) for (name, point), count in self._exits.items() if name == pattern]

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from onnx import TensorProto, helper
+
+from tests.support import load, node_of, parse
+from xoptim.facts.dims import fresh, named
+from xoptim.facts.errors import RewriteError
+from xoptim.facts.info import UNKNOWN, Info
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import check_results, infer_node, refine, refresh
+
+N, M = named("N"), named("M")
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def shape(graph: Graph, name: str) -> list[str] | None:
+    found = graph.info_of(name).shape
+    return None if found is None else [str(d) for d in found]
+
+
+def test_facts_flow_through_the_graph_and_its_subgraphs() -> None:
+    model = load("""agraph (bool c, float[N,4] x) => (y) <int64[2] s = {2, -1}> {
+      a = Transpose(x)
+      b = If (c) <then_branch = t () => (p) { q = Shape(a) p = Cast <to = 1> (q) },
+                  else_branch = e () => (p) { p = ReduceMax <keepdims = 0, axes = [1]> (a) }>
+      d = Concat <axis = 1> (x, x)
+      y = Reshape(d, s)
+    }""", 11)  # fmt: skip
+    graph = model.graph
+    assert shape(graph, "a") == ["4", "N"]
+    assert shape(graph, "d") == ["N", "8"]
+    assert shape(graph, "y") == ["2", "4*N"]
+    body = node_of(graph, "If").bodies["then_branch"]
+    assert body.info_of("q").data == (4, N)
+    assert body.info_of("p").dtype == FLOAT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (UNKNOWN, Info(FLOAT, (N,)), Info(FLOAT, (N,))),
+        (Info(FLOAT, (N,)), UNKNOWN, Info(FLOAT, (N,))),
+        (Info(FLOAT), Info(0, (N,)), Info(FLOAT, (N,))),
+        (Info(0, (N, 3)), Info(FLOAT, (2, M)), Info(FLOAT, (2, 3))),
+        (Info(FLOAT, (N,)), Info(FLOAT, (M,)), Info(FLOAT, (N,))),
+        (Info(INT64, (2,)), Info(INT64, (2,), (N, 3)), Info(INT64, (2,), (N, 3))),
+        (Info(FLOAT, (N,)), Info(FLOAT, (N, 3)), Info(FLOAT, (N,))),
+        (Info(container="sequence"), Info(FLOAT), Info(container="sequence")),
+    ],
+)
+def test_refining(old: Info, new: Info, expected: Info) -> None:
+    found = refine(old, new)
+    assert found == expected
+    assert refine(found, new) is found, "nothing new the second time"
+
+
+def test_a_name_is_better_than_none() -> None:
+    unnamed = fresh()
+    assert refine(Info(FLOAT, (unnamed,)), Info(FLOAT, (N,))).shape == (N,)
+    known = Info(FLOAT, (N,))
+    assert refine(known, Info(FLOAT, (fresh(),))) is known
+
+
+def test_results_that_exist_may_not_change() -> None:
+    graph = load("agraph (float[N,3] x) => (float[N,3] y) { y = Neg(x) }").graph
+    for fine in (Info(FLOAT, (N, 3)), Info(FLOAT, (M, 3)), Info(FLOAT, (7, fresh())), Info(FLOAT), UNKNOWN):
+        check_results(graph, ["y"], [fine])
+    for bad, message in (
+        (Info(TensorProto.DOUBLE, (N, 3)), "'y' would change its type from 1 to 11"),
+        (Info(FLOAT, (N, 4)), r"'y' would change its shape from \[N, 3\] to \[N, 4\]"),
+        (Info(FLOAT, (N, 3, 1)), "its shape"),
+        (Info(FLOAT, ()), "its shape"),
+    ):
+        with pytest.raises(RewriteError, match=message):
+            check_results(graph, ["y"], [bad])
+    check_results(graph, ["new", ""], [Info(INT64), Info(INT64)])
+
+
+def test_what_the_model_declares_completes_what_follows(caplog: pytest.LogCaptureFixture) -> None:
+    proto = parse("agraph (float[N,3] x) => (z) { y = test.Op(x) z = Neg(y) }", domains={"test": 1})
+    proto.graph.value_info.append(helper.make_tensor_value_info("y", FLOAT, ["N", 7]))
+    graph = load_model(proto).graph
+    assert shape(graph, "y") == shape(graph, "z") == ["N", "7"]
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("declared", [(FLOAT, ["N", 4]), (INT64, ["N", 3]), (FLOAT, ["N"])])
+def test_where_they_disagree_the_operators_win(declared: tuple[int, list[int | str]], caplog: pytest.LogCaptureFixture) -> None:
+    proto = parse("agraph (float[N,3] x) => (z) { y = Neg(x) z = Abs(y) }")
+    proto.graph.value_info.append(helper.make_tensor_value_info("y", *declared))
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        graph = load_model(proto).graph
+    assert shape(graph, "z") == ["N", "3"]
+    assert "value_info of 'y' contradicts the operators" in caplog.text
+
+
+def test_new_nodes_and_their_readers() -> None:
+    graph = load("agraph (float[N,3] x) => (z) { y = test.Op(x) z = Neg(y) w = Abs(z) }", domains={"test": 1}).graph
+    assert shape(graph, "w") is None
+    node = Node("Transpose", ["x"], ["t"])
+    assert infer_node(graph, node)[0].shape == (3, N)
+    assert "t" not in graph.infos, "nothing is stored"
+    graph.insert(node, None)
+    graph.set_inputs(node_of(graph, "Neg"), ("t",))
+    refresh(graph, [node, node_of(graph, "Neg")])
+    assert shape(graph, "w") == ["3", "N"]
+
+
+def test_unknown_operators_and_omitted_results() -> None:
+    graph = load('agraph (float[N,1,4] x) => (y) { y, "" = MaxPool <kernel_shape = [2]> (x) }').graph
+    assert shape(graph, "y") == ["N", "1", "3"]
+    assert infer_node(graph, Node("Thing", ["x"], ["a", "b"], domain="test")) == [UNKNOWN, UNKNOWN]
+    assert infer_node(graph, Node("NoSuchOperator", ["x"], ["a"])) == [UNKNOWN]

@@ -1,0 +1,48 @@
+"""Which conversions between element types lose nothing, and which chains of them a single one replaces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from onnx import TensorProto as T
+
+from xoptim.facts.dtypes import bits, is_integer
+
+_EVERY: Final = frozenset(
+    (
+        *(T.UINT8, T.INT8, T.UINT16, T.INT16, T.UINT32, T.INT32, T.UINT64, T.INT64),
+        *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE),
+    )
+)
+
+LOSSLESS: Final[dict[int, frozenset[int]]] = {
+    T.BOOL: _EVERY,
+    T.UINT8: _EVERY - {T.INT8},
+    T.INT8: _EVERY - {T.UINT8, T.UINT16, T.UINT32, T.UINT64},
+    T.UINT16: frozenset((T.UINT32, T.INT32, T.UINT64, T.INT64, T.FLOAT, T.DOUBLE)),
+    T.INT16: frozenset((T.INT32, T.INT64, T.FLOAT, T.DOUBLE)),
+    T.UINT32: frozenset((T.UINT64, T.INT64, T.DOUBLE)),
+    T.INT32: frozenset((T.INT64, T.DOUBLE)),
+    T.FLOAT16: frozenset((T.FLOAT, T.DOUBLE)),
+    T.BFLOAT16: frozenset((T.FLOAT, T.DOUBLE)),
+    T.FLOAT: frozenset((T.DOUBLE,)),
+}
+"""Types in which every value of a type has itself. A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in
+double. The narrow types of 8 bits and less are left out: runtimes convert between few of them."""
+
+
+def is_one_conversion(source: int, middle: int, target: int) -> bool:
+    """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as converting at once, for all values.
+
+    Either the first step loses nothing, and the second one starts from the same number; or all three are integers, and what
+    the middle one keeps are bits of which the last one keeps no more (ONNX drops the high bits of integers).
+
+    Args:
+        source: element type before, a value of ``TensorProto.DataType``.
+        middle: element type in between.
+        target: element type after.
+    """
+    if source == middle or middle in LOSSLESS.get(source, ()):
+        return target in _EVERY or target == T.BOOL
+    types = (source, middle, target)
+    return all(is_integer(t) and t in _EVERY for t in types) and bits(middle) >= bits(target)
