@@ -19,10 +19,10 @@ from xoptim.graph.constants import constant_array, is_constant, store
 from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
 from xoptim.graph.inline import inline_functions
-from xoptim.graph.load import collection_paused, infer_model, load_model
+from xoptim.graph.load import collection_paused, free_names, infer_model, load_bodies, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import refresh
+from xoptim.graph.propagate import refine, refresh
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
@@ -117,8 +117,10 @@ class GraphBuilder:
         self._optimizer: Optimizer | None = None
         self._created: list[Node] = []
         if isinstance(model, (int, dict)):
-            opsets = {"": model} if isinstance(model, int) else dict(model)
+            given = {"": model} if isinstance(model, int) else model
+            opsets = {"" if domain == "ai.onnx" else domain: version for domain, version in given.items()}
             self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
+            self.model.shell.ir_version = self.model.ir_version
         else:
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
@@ -226,19 +228,25 @@ class GraphBuilder:
         self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
     ) -> None:
         """Declare existing results as outputs; type and shape complete what is known about them."""
+        declared = Info(dtype, None if shape is None else tuple(map(_dim, shape)))
         for each in [name] if isinstance(name, str) else name:
             if not self.graph.defines(each):
                 raise ModelError(f"output {each!r} is not produced by any node")
-            info = self.graph.info_of(each)
-            declared = info.shape if shape is None or info.shape is not None else tuple(map(_dim, shape))
-            self.graph.infos[each] = Info(
-                info.dtype or dtype, declared, info.data, info.container, info.element, info.type_proto
-            )
+            if self.graph.is_output(each):
+                raise ModelError(f"{each!r} is already an output")
+            self.graph.infos[each] = refine(self.graph.info_of(each), declared)
             self.graph.declare_output(each)
 
     def make_initializer(self, name: str, value: Any) -> str:
-        """Store a constant; returns its name, which differs from ``name`` when that is taken."""
-        return store(self.graph, name or "constant", np.asarray(value))
+        """Store a constant: an array, what numpy makes one of, or a ``TensorProto``.
+
+        Returns:
+            Its name, which differs from ``name`` when that is taken.
+
+        Raises:
+            ModelError: when ONNX has no type for the value.
+        """
+        return store(self.graph, name or "constant", _array(value))
 
     def make_node(
         self,
@@ -257,10 +265,15 @@ class GraphBuilder:
         return node.output[0] if len(node.output) == 1 else node.output
 
     def _append(self, node: Node) -> None:
-        for name in node.input:
+        bodies = [value for value in node.attribute.values() if isinstance(value, onnx.GraphProto)]
+        for name in (*node.input, *(name for body in bodies for name in sorted(free_names(body)))):
             if name and not self.graph.defines(name):
                 raise ModelError(f"{node.op_type} reads {name!r}, which nothing defines")
+        for name in filter(None, node.output):
+            self._check_new(name)
         self.graph.insert(node, self.graph.nodes.last)
+        if bodies:
+            load_bodies(self.graph, node)
         refresh(self.graph, [node])
 
     def _check_new(self, name: str) -> None:
@@ -326,6 +339,19 @@ def _dim(value: int | str | None) -> Dim:
     if value is None:
         return fresh()
     return named(value) if isinstance(value, str) else value
+
+
+def _array(value: Any) -> np.ndarray:
+    try:
+        array = onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+        if array.dtype.kind in "SU" or (array.dtype.kind == "O" and all(isinstance(v, (str, bytes)) for v in array.flat)):
+            return array
+        if array.dtype.kind != "O":
+            onnx.helper.np_dtype_to_tensor_dtype(array.dtype)  # fails for what ONNX does not have
+            return array
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"a constant cannot be made of {value!r}: {error}") from error
+    raise ModelError(f"a constant cannot be made of {value!r}")
 
 
 def _as_model(model: Any) -> Any:

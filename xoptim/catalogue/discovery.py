@@ -19,9 +19,13 @@ _BASES = (PatternOptimization, EasyPatternOptimization)
 
 @cache
 def installed_patterns() -> dict[str, type[PatternOptimization]]:
-    """All patterns by name, in alphabetical order. A pack that cannot be imported is skipped with a warning."""
+    """All patterns by name, in alphabetical order.
+
+    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one counts, else
+    the one of the pack that comes first in the alphabet.
+    """
     found: dict[str, type[PatternOptimization]] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.value != GROUP, e.name, e.value)):
         try:
             module = entry.load()
             for cls in patterns_of(module):

@@ -12,7 +12,8 @@ from xoptim.facts.errors import UnknownPatternError
 from xoptim.match.pattern import PHASES, PatternOptimization
 
 Pattern: TypeAlias = PatternOptimization
-Selection: TypeAlias = "str | Sequence[str | Pattern | type[Pattern]] | None"
+Item: TypeAlias = "str | Pattern | type[Pattern]"
+Selection: TypeAlias = "Item | Sequence[Item] | None"
 
 _SAFE = ("exact", "rounding")
 
@@ -36,34 +37,35 @@ def select(selection: Selection, drop: Iterable[str] = ()) -> list[Pattern]:
 
     Args:
         selection: ``None`` for none; a text of presets, tags and names, with or without the suffix ``Pattern``, joined by
-            ``+`` or ``,`` (add) and ``-`` (take away); or a sequence of such texts, of classes and of instances.
+            ``+`` or ``,`` (add) and ``-`` (take away); a class or an instance; or a sequence of all these.
         drop: names to leave out in any case.
 
     Raises:
         UnknownPatternError: when a word is none of these; the message suggests the nearest one.
+        TypeError: when something else is among them.
     """
     chosen: dict[str, Pattern] = {}
     if selection is None:
         return []
-    for item in [selection] if isinstance(selection, str) else selection:
-        if isinstance(item, Pattern):
+    for item in [selection] if isinstance(selection, (str, type, Pattern)) else selection:
+        if isinstance(item, str):
+            _apply_text(item, chosen)
+        elif isinstance(item, Pattern):
             chosen[item.name()] = item
-        elif isinstance(item, type):
+        elif isinstance(item, type) and issubclass(item, Pattern):
             chosen[item.name()] = item()
         else:
-            _apply_text(item, chosen)
-    known = set(chosen) | set(installed_patterns())
-    for word in drop:
-        name = word.strip().removesuffix("Pattern")
-        if name not in known:
-            raise UnknownPatternError(_unknown(word, known))
+            raise TypeError(f"a name, a class or an instance of a pattern is expected, not {item!r}")
+    names = [_short(word) for word in drop]
+    check_names(names, chosen)
+    for name in names:
         chosen.pop(name, None)
     return sorted(chosen.values(), key=lambda p: (PHASES.index(p.phase), p.priority, p.name()))
 
 
 def _apply_text(text: str, chosen: dict[str, Pattern]) -> None:
     sign = "+"
-    for token in re.split(r"([+,-])", text.replace(" ", "")):
+    for token in map(str.strip, re.split(r"([+,-])", text)):
         if token in ("+", ",", "-"):
             sign = "-" if token == "-" else "+"
         elif token:
@@ -83,30 +85,38 @@ def resolve(word: str) -> list[type[Pattern]]:
     patterns = installed_patterns()
     if word in PRESETS:
         return [cls for cls in patterns.values() if PRESETS[word](cls)]
-    name = word.removesuffix("Pattern")
+    name = _short(word)
     if name in patterns:
         return [patterns[name]]
     tagged = [cls for cls in patterns.values() if word in cls.tags]
     if not tagged:
-        raise UnknownPatternError(_unknown(word, patterns))
+        raise UnknownPatternError(_unknown(word, {*patterns, *PRESETS, *(t for cls in patterns.values() for t in cls.tags)}))
     return tagged
 
 
-def check_names(words: Iterable[str], extra: Iterable[str] = ()) -> None:
+def check_names(words: Iterable[str], extra: Iterable[str] = (), where: str = "") -> None:
     """Make sure that each word is the name of an installed pattern or one of ``extra``.
+
+    Args:
+        words: the names.
+        extra: names of patterns that are not installed.
+        where: what the words come from, for the message.
 
     Raises:
         UnknownPatternError: when one is not.
     """
     known = {*installed_patterns(), *extra}
     for word in words:
-        if word.removesuffix("Pattern") not in known:
-            raise UnknownPatternError(_unknown(word, known))
+        if _short(word) not in known:
+            raise UnknownPatternError((f"{where}: " if where else "") + _unknown(word, known))
+
+
+def _short(word: str) -> str:
+    return word.strip().removesuffix("Pattern")
 
 
 def _unknown(word: str, known: Iterable[str]) -> str:
-    names = sorted({*known, *PRESETS, *(tag for cls in installed_patterns().values() for tag in cls.tags)})
-    lower = {name.lower(): name for name in reversed(names)}
-    near = difflib.get_close_matches(word.removesuffix("Pattern").lower(), list(lower), n=1, cutoff=0.5)
+    lower = {name.lower(): name for name in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(_short(word).lower(), list(lower), n=1, cutoff=0.5)
     hint = f"; did you mean {lower[near[0]]!r}?" if near else "; `xopt list` shows all names"
     return f"unknown pattern {word!r}{hint}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -291,11 +291,15 @@ class Graph:
                 self._drop_use(node, name)
         self._notify(node)
 
+    def suspect(self, nodes: Iterable[Node]) -> None:
+        """Let the next `sweep` ask whether anything reads the results of these nodes."""
+        self._idle.extend(nodes)
+
     def sweep(self) -> int:
         """Remove nodes whose results nothing reads any more, and what only they needed.
 
         Returns:
-            Number of nodes removed. Only nodes that lost a reader since the last call are looked at.
+            Number of nodes removed. Only new nodes and those that lost a reader since the last call are looked at.
         """
         count = 0
         while self._idle:

@@ -42,6 +42,7 @@ def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert
     for node in new:
         graph.insert(node, place)
         place = node
+    graph.suspect(new)
     _store(graph, new, infos)
     for node in new:
         if _may_own_graphs(node):

@@ -88,10 +88,10 @@ class OpBuilder:
                 self._graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
             )
             self._created.append(node)
-            # The types of results in between decide those of literals that follow.
-            self._graph.infos.update(zip(node.output, infer_node(self._graph, node), strict=False))
             if self._insert is not None:
                 self._insert(node)
+            else:  # the types of results in between decide those of literals that follow
+                self._graph.infos.update(zip(node.output, infer_node(self._graph, node), strict=False))
             return node.output[0] if len(node.output) == 1 else node.output
 
         return call

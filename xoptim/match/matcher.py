@@ -85,6 +85,7 @@ class Attempt:
                 return None
             if not self._bind(step.node, node, position):
                 return None
+        self._listen = None  # no other way leads further than to a validation, which says itself what it refuses
         return self._accept()
 
     def _first(

@@ -69,7 +69,9 @@ def remove_unused(graph: Graph) -> int:
     return count
 
 
-def remove_unused_initializers(graph: Graph) -> None:
-    """Remove initializers that nothing reads; those that are inputs too stay."""
-    for name in [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]:
+def remove_unused_initializers(graph: Graph) -> int:
+    """Remove initializers that nothing reads, except those that are inputs too; returns how many went."""
+    unused = [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]
+    for name in unused:
         graph.remove_initializer(name)
+    return len(unused)

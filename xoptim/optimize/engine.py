@@ -145,6 +145,7 @@ class Engine:
             self._try_pattern(pattern, anchors, matches, set() if largest else claimed)
             self.statistics.matching(pattern, perf_counter() - start, len(matches) - before, len(anchors))
             if self._stepping and matches:
+                self.worklist.add(nodes)  # all the others have their turn in the rounds that follow
                 break
         if largest:
             order = {match: position for position, match in enumerate(matches)}

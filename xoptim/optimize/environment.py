@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,8 @@ class DebugSettings:
 
     Attributes:
         verbose: ``LOG_PATTERN_OPTIMIZE``: least verbosity of all patterns.
-        patterns: ``PATTERN`` (verbosity 10) and variables named after patterns: verbosity by name.
+        patterns: ``PATTERN``: patterns of which everything is logged (verbosity 10).
+        levels: variables named after the class of a pattern, installed or not: verbosity by name.
         drop: ``DROPPATTERN``: patterns to leave out.
         dump: ``DUMPPATTERNS``: folder for the matched nodes and their replacements.
         keep: ``PATTERNNOREMOVE``: a result whose disappearance is an error.
@@ -25,7 +26,8 @@ class DebugSettings:
     """
 
     verbose: int = 0
-    patterns: Mapping[str, int] = field(default_factory=dict)
+    patterns: tuple[str, ...] = ()
+    levels: Mapping[str, int] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
     dump: Path | None = None
     keep: str = ""
@@ -42,23 +44,29 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         XoptimError: when a number is expected and something else is found.
     """
     env = os.environ if variables is None else variables
-    patterns = dict.fromkeys(_names(env.get("PATTERN", "")), 10)
-    for name in installed_patterns():
-        for variable in (name, f"{name}Pattern"):
-            if env.get(variable):
-                patterns[name] = _number(variable, env[variable])
+    classes = {cls.__name__ for cls in installed_patterns().values()}
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
-        patterns=patterns,
-        drop=tuple(_names(env.get("DROPPATTERN", ""))),
+        patterns=_names(env.get("PATTERN", "")),
+        levels={
+            _short(variable): _number(variable, text)
+            for variable, text in env.items()
+            # One that is called like a pattern and holds no number has nothing to do with us.
+            if text and (variable in classes or (variable.endswith("Pattern") and text.isdecimal()))
+        },
+        drop=_names(env.get("DROPPATTERN", "")),
         dump=Path(env["DUMPPATTERNS"]) if env.get("DUMPPATTERNS") else None,
         keep=env.get("PATTERNNOREMOVE", ""),
         step=env.get("PATTERNSTEP", "") in ("1", "True", "true"),
     )
 
 
-def _names(text: str) -> Iterable[str]:
-    return [word.strip().removesuffix("Pattern") for word in text.split(",") if word.strip()]
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(_short(word.strip()) for word in text.split(",") if word.strip())
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("Pattern")
 
 
 def _number(variable: str, text: str) -> int:

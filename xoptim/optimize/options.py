@@ -56,10 +56,14 @@ class OptimizationOptions:
         Raises:
             UnknownPatternError: when a name is not known.
         """
-        patterns = select(self.patterns, (*self.drop, *self.debug.drop))
-        check_names(self.debug.patterns, (p.name() for p in patterns))
-        return [p for p in patterns if not p.providers or self.provider in p.providers]
+        debug = self.debug
+        chosen = {p.name(): p for p in select(self.patterns, self.drop)}
+        check_names(debug.drop, chosen, "DROPPATTERN")
+        check_names(debug.patterns, chosen, "PATTERN")
+        wanted = [p for name, p in chosen.items() if name not in debug.drop]
+        return [p for p in wanted if not p.providers or self.provider in p.providers]
 
     def verbosity(self, pattern: PatternOptimization) -> int:
         """How much to log about a pattern."""
-        return max(self.verbose, self.debug.verbose, self.debug.patterns.get(pattern.name(), 0))
+        name, debug = pattern.name(), self.debug
+        return max(self.verbose, debug.verbose, debug.levels.get(name, 0), 10 if name in debug.patterns else 0)

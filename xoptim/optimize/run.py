@@ -71,7 +71,7 @@ class Optimizer:
                 if not (changed and self._fold_and_merge(graph)) and not engine.confirm():
                     break
         if self.options.remove_unused:
-            remove_unused_initializers(graph)
+            self._step("remove_initializers", lambda: remove_unused_initializers(graph))
         self.worklist.clear()
 
     def _clean(self, graph: Graph) -> None:
@@ -88,8 +88,7 @@ class Optimizer:
             self.statistics.rounding_folds |= folder.rounds
         if self.options.merge:
             count += self._step("merge_initializers", lambda: merge_initializers(graph))
-            count += self._step("merge_nodes", lambda: merge_nodes(graph))
-            graph.sweep()
+            count += self._step("merge_nodes", lambda: merge_nodes(graph) + graph.sweep())
         return count
 
     def _step(self, name: str, action: Callable[[], int]) -> int:
