@@ -86,6 +86,7 @@ def optimize(
         if report is not None:
             report(builder.report())
         result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
+        builder.model.dispose()
     return result
 
 
@@ -95,7 +96,8 @@ class GraphBuilder:
     Args:
         model: a model as for `optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version of
             the standard operator set or a dictionary of versions by domain.
-        infer_shapes_options: whether to find shapes and types of a model that is given.
+        infer_shapes_options: whether to find shapes and types of a model that is given; without, those that it declares
+            are known.
         optimization_options: what `optimize` does.
         verbose: see `OptimizationOptions.verbose`.
         ir_version: version of the file format of a new model.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -68,6 +67,8 @@ def _apply_text(text: str, chosen: dict[str, Pattern]) -> None:
     for token in map(str.strip, re.split(r"([+,-])", text)):
         if token in ("+", ",", "-"):
             sign = "-" if token == "-" else "+"
+        elif sign == "-" and _short(token) in chosen:
+            del chosen[_short(token)]
         elif token:
             for cls in resolve(token):
                 if sign == "-":
@@ -117,6 +118,17 @@ def _short(word: str) -> str:
 
 def _unknown(word: str, known: Iterable[str]) -> str:
     lower = {name.lower(): name for name in sorted(known, reverse=True)}
-    near = difflib.get_close_matches(_short(word).lower(), list(lower), n=1, cutoff=0.5)
-    hint = f"; did you mean {lower[near[0]]!r}?" if near else "; `xopt list` shows all names"
-    return f"unknown pattern {word!r}{hint}"
+    wanted = _short(word).lower()
+    near = min(lower, key=lambda name: _distance(wanted, name), default="")
+    hint = f"did you mean {lower[near]!r}?" if 2 * _distance(wanted, near) <= len(wanted) else "`xopt list` shows all names"
+    return f"unknown pattern {word!r}; {hint}"
+
+
+def _distance(a: str, b: str) -> int:
+    """Fewest letters to add, drop or change to get from one word to the other (Levenshtein)."""
+    row = list(range(len(b) + 1))
+    for x in a:
+        corner, row[0] = row[0], row[0] + 1
+        for j, y in enumerate(b, 1):
+            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (x != y))
+    return row[-1]

@@ -323,6 +323,13 @@ class Graph:
             if self.owner is not None and not self.defines(name):
                 self._drop_use(self.owner, name)
 
+    def forget(self) -> None:
+        """Empty all tables of a graph that is not needed any more."""
+        for table in (self._producers, self._uses, self._captures, self._by_type, self._node_values):
+            table.clear()
+        self._idle.clear()
+        self.nodes = OrderedNodes()
+
     # ---------------------------------------------------------------- bookkeeping
 
     def link(self, node: Node) -> None:

@@ -64,7 +64,7 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
     Args:
         proto: the model.
         base_dir: folder against which locations of external data are resolved.
-        infer: whether to find shapes and types.
+        infer: whether to find shapes and types; without, what the model declares is known and nothing else.
 
     Raises:
         ModelError: when names are undefined or defined twice, or nodes form a cycle.
@@ -81,6 +81,10 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
         _pin_training(model.graph, proto)
         if infer:
             infer_model(model)
+        else:
+            for graph in model.graphs():
+                declared = declared_values(graph)
+                graph.infos.update((n, type_proto_to_info(v.type)) for n, v in declared.items() if graph.producer(n))
     return model
 
 

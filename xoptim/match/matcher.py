@@ -38,7 +38,7 @@ class Attempt:
         reason: first condition that failed on the way that led furthest; kept only when somebody listens.
     """
 
-    __slots__ = ("_accept", "_furthest", "_listen", "attributes", "g", "names", "nodes", "pattern", "program")
+    __slots__ = ("_accept", "_furthest", "_heard", "_listen", "attributes", "g", "names", "nodes", "pattern", "program")
 
     def __init__(self, program: Program, g: GraphBuilderPatternOptimization, pattern: str) -> None:
         self.program = program
@@ -48,6 +48,8 @@ class Attempt:
         self.nodes: list[Node | None] = [None] * len(program.trace.nodes)
         self.attributes: dict[str, Any] = {}
         self._listen = listener()
+        self._heard = self._listen is not None
+        """Reasons are put into words only then."""
         self._furthest: Refusal | None = None
 
     def run(self, anchor: Node, accept: Accept) -> MatchResult | None:
@@ -81,7 +83,8 @@ class Attempt:
                 return self._first(step, position, self.g.graph.consumers(name), self._bind)
             node = self.g.graph.producer(name)
             if node is None:
-                self._refuse(position, None, f"{name!r} is not produced by {step.node.op_type}", step.node)
+                if self._heard:
+                    self._refuse(position, None, f"{name!r} is not produced by {step.node.op_type}", step.node)
                 return None
             if not self._bind(step.node, node, position):
                 return None
@@ -92,29 +95,34 @@ class Attempt:
         self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any, int], bool]
     ) -> MatchResult | None:
         """The first of several choices with which the rest of the program succeeds."""
-        saved = self.names[:], self.nodes[:], dict(self.attributes)
+        names, nodes, attributes = self.names, self.nodes, self.attributes
         for choice in choices:
+            self.names, self.nodes, self.attributes = names[:], nodes[:], dict(attributes)
             if fits(step.node, choice, position):
                 found = self._steps(position)
                 if found is not None:
                     return found
-            self.names, self.nodes, self.attributes = saved[0][:], saved[1][:], dict(saved[2])
+        self.names, self.nodes, self.attributes = names, nodes, attributes
         return None
 
     def _bind(self, wanted: PatternNode, node: Node, position: int) -> bool:
         """Pair a pattern node with a graph node: operator, attributes, results."""
         if node.op_type != wanted.op_type or node.domain != wanted.domain:
-            return self._refuse(position, node, f"{wanted.op_type} expected, {node.op_type} found", wanted)
+            return self._heard and self._refuse(position, node, f"{wanted.op_type} expected, {node.op_type} found", wanted)
         if node in self.nodes:
-            return self._refuse(position, node, "the same node cannot play two parts", wanted)
+            return self._heard and self._refuse(position, node, "the same node cannot play two parts", wanted)
         if len(node.output) < len(wanted.outputs):
-            return self._refuse(position, node, f"{len(wanted.outputs)} results expected", wanted)
+            return self._heard and self._refuse(position, node, f"{len(wanted.outputs)} results expected", wanted)
         if not self._attributes(wanted, node, position):
             return False
         self.nodes[wanted.index] = node
-        return all(
-            self._unify(symbol, name, wanted, node, position) for symbol, name in zip(wanted.outputs, node.output, strict=False)
-        )
+        for symbol, name in zip(wanted.outputs, node.output, strict=False):
+            known = self.names[symbol.index]
+            if known is None:
+                self.names[symbol.index] = name
+            elif known != name:
+                return self._heard and self._refuse(position, node, f"{known!r} expected, {name!r} found", wanted)
+        return True
 
     def _operands(self, wanted: PatternNode, order: tuple[int, ...], position: int) -> bool:
         node = self.nodes[wanted.index]
@@ -125,12 +133,14 @@ class Attempt:
             moved = {p: a for a, p in moved_inputs(node.op_type, node.opset).items()} if not node.domain else {}
             for place in range(count, len(inputs)):
                 if inputs[place] and not self._may_be_unnamed(wanted, node, moved.get(place, ""), inputs[place]):
-                    return self._refuse(position, node, f"{count} operands expected, {len(inputs)} found", wanted)
+                    return self._heard and self._refuse(
+                        position, node, f"{count} operands expected, {len(inputs)} found", wanted
+                    )
         for place, symbol in zip(order, wanted.inputs, strict=True):
             name = inputs[place] if place < len(inputs) else ""
             if symbol is None:
                 if name:
-                    return self._refuse(position, node, f"operand {place} must be absent", wanted)
+                    return self._heard and self._refuse(position, node, f"operand {place} must be absent", wanted)
             elif not self._unify(symbol, name, wanted, node, position):
                 return False
         return True
@@ -146,21 +156,26 @@ class Attempt:
         """Pair a result of the pattern with one of the graph; a result stands for one name only."""
         known = self.names[symbol.index]
         if known is not None:
-            return known == name or self._refuse(position, node, f"{known!r} expected, {name!r} found", wanted)
+            return known == name or (
+                self._heard and self._refuse(position, node, f"{known!r} expected, {name!r} found", wanted)
+            )
         if symbol.literal is not None:
             if not name or not self._is_literal(name, symbol.literal):
-                return self._refuse(position, node, f"{name!r} is not the constant {symbol.literal!r}", wanted)
-        elif symbol.kind is not None:
+                return self._heard and self._refuse(position, node, f"{name!r} is not the constant {symbol.literal!r}", wanted)
+        elif symbol.kind is None:
+            if not name and symbol.producer is None:
+                return self._heard and self._refuse(position, node, "an operand is missing", wanted)
+            self.names[symbol.index] = name
+            return True
+        else:
             if symbol.kind is Scalar and self.g.get_constant_scalar(name) is None:
-                return self._refuse(position, node, f"{name!r} is not a constant with one element", wanted)
+                return self._heard and self._refuse(position, node, f"{name!r} is not a constant with one element", wanted)
             if symbol.kind is Constant and not self.g.is_constant(name):
-                return self._refuse(position, node, f"{name!r} is not constant", wanted)
+                return self._heard and self._refuse(position, node, f"{name!r} is not constant", wanted)
             if not name and symbol.kind is not Optional:
-                return self._refuse(position, node, "an operand is missing", wanted)
-        elif not name and symbol.producer is None:
-            return self._refuse(position, node, "an operand is missing", wanted)
+                return self._heard and self._refuse(position, node, "an operand is missing", wanted)
         if name and (symbol.literal is not None or symbol.kind is Scalar) and not self._keeps_shape(node, name):
-            return self._refuse(position, node, f"{name!r} may change the shape of the result", wanted)
+            return self._heard and self._refuse(position, node, f"{name!r} may change the shape of the result", wanted)
         self.names[symbol.index] = name
         return True
 
@@ -194,15 +209,17 @@ class Attempt:
     def _attributes(self, wanted: PatternNode, node: Node, position: int) -> bool:
         for name, expected in wanted.attributes.items():
             if expected is not ANY and not self._attribute(name, expected, node):
-                return self._refuse(position, node, f"attribute {name} does not fit", wanted)
+                return self._heard and self._refuse(position, node, f"attribute {name} does not fit", wanted)
         others = wanted.others
         if others is None:
             for name, value in node.attribute.items():
                 if name not in wanted.attributes and not self._is_default(node, name, value):
-                    return self._refuse(position, node, f"attribute {name}={value!r} is not its default", wanted)
+                    return self._heard and self._refuse(
+                        position, node, f"attribute {name}={value!r} is not its default", wanted
+                    )
         elif isinstance(others, Capture):
             if any(isinstance(v, AttributeReference) for v in node.attribute.values()) or node.bodies:
-                return self._refuse(position, node, "attributes cannot be captured", wanted)
+                return self._heard and self._refuse(position, node, "attributes cannot be captured", wanted)
             self.attributes[others.name] = {k: v for k, v in node.attribute.items() if k not in wanted.attributes}
         return True
 

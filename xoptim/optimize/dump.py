@@ -15,25 +15,32 @@ from xoptim.graph.node import Node
 _LARGE = 1 << 20
 
 
-def dump_application(folder: Path, graph: Graph, pattern: str, removed: Sequence[Node], added: Sequence[Node]) -> None:
+def dump_application(folder: Path, graph: Graph, pattern: str, matched: Sequence[Node], given: Sequence[Node]) -> None:
     """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is made when missing.
 
     Constants of more than a mebibyte are inputs of the small models.
 
+    Args:
+        folder: where.
+        graph: the graph after the rewrite.
+        pattern: name of the pattern.
+        matched: all nodes of the match, those that stay included, in order.
+        given: what the pattern gave for them, nodes that stay included.
+
     Raises:
         XoptimError: when the folder cannot be written.
     """
-    outputs = {name for node in added for name in node.output if name}
-    results = [name for node in removed for name in node.output if name in outputs]
-    before = _model(graph, removed, results)
-    after = _model(graph, added, results)
+    outputs = {name for node in given for name in node.output if name}
+    results = [name for node in matched for name in node.output if name in outputs]
+    before = _model(graph, matched, results)
+    after = _model(graph, given, results)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         number = sum(1 for _ in folder.glob("*.txt"))
         stem = f"{number:05d}_{pattern}"
         (folder / f"{stem}.before.onnx").write_bytes(before.SerializeToString())
         (folder / f"{stem}.after.onnx").write_bytes(after.SerializeToString())
-        lines = [pattern, "", "matched:", *map(repr, removed), "", "replacement:", *map(repr, added)]
+        lines = [pattern, "", "matched:", *map(repr, matched), "", "replacement:", *map(repr, given)]
         (folder / f"{stem}.txt").write_text("\n".join(lines) + "\n")
     except OSError as error:
         raise XoptimError(f"DUMPPATTERNS: cannot write into {str(folder)!r}: {error.strerror or error}") from error
@@ -42,7 +49,7 @@ def dump_application(folder: Path, graph: Graph, pattern: str, removed: Sequence
 def _model(graph: Graph, nodes: Sequence[Node], results: Sequence[str]) -> onnx.ModelProto:
     made = {name for node in nodes for name in node.output}
     proto = onnx.GraphProto(name="fragment")
-    for node in nodes:
+    for node in sorted(nodes, key=lambda node: node.label):
         proto.node.append(node.to_proto())
     for name in dict.fromkeys(name for node in nodes for name in node.input if name and name not in made):
         tensor = graph.tensor(name)

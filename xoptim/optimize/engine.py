@@ -25,7 +25,9 @@ from xoptim.optimize.worklist import Worklist
 
 logger = logging.getLogger("xoptim")
 REWRITES_PER_RESULT = 40
-"""A result whose producer is replaced more often than this is tossed to and fro between patterns."""
+"""A result whose producer is replaced more often than this, by no fewer nodes, is tossed to and fro between patterns."""
+GROWTH = 10
+"""A graph that has become so many times as large as it was (and a thousand nodes) will grow without end."""
 
 
 class Engine:
@@ -61,6 +63,8 @@ class Engine:
         self._active: list[PatternOptimization] = []
         self._index = PatternIndex(())
         self._unconfirmed = 0
+        self._rounds_left = options.max_iter if options.max_iter >= 0 else None
+        self._most_nodes = GROWTH * (len(graph.nodes) + 1000)
 
     def run(self, patterns: list[PatternOptimization]) -> int:
         """Run patterns until nothing changes: lower phases and priorities first, and again when a later one helps them.
@@ -71,7 +75,7 @@ class Engine:
             Number of rewrites.
 
         Raises:
-            BudgetError: when patterns undo each other.
+            BudgetError: when patterns undo each other, or would go on for ever.
         """
         opset = self.view.main_opset
         usable = [p for p in patterns if p.min_opset <= opset and (p.max_opset is None or opset <= p.max_opset)]
@@ -96,9 +100,10 @@ class Engine:
 
     def _rounds(self, sweep: PatternIndex | None) -> int:
         """Offer all nodes to the patterns of ``sweep``, then what changes to all active patterns, until nothing does."""
-        limit = self.options.max_iter if self.options.max_iter >= 0 else len(self.graph.nodes) + 100
+        left = self._rounds_left
+        limit = len(self.graph.nodes) + 100 if left is None else left
         total = rounds = 0
-        while rounds < limit:
+        while rounds < limit and len(self.graph.nodes) <= self._most_nodes:
             index = self._index if sweep is None else sweep
             everywhere = sweep is not None
             sweep = None
@@ -107,6 +112,11 @@ class Engine:
                 break
             total += self._round(index, nodes)
             rounds += 1
+        if left is not None:
+            self._rounds_left = left - rounds
+        elif rounds == limit or len(self.graph.nodes) > self._most_nodes:
+            busiest = self.statistics.counts.most_common(1)[0][0]
+            raise BudgetError(f"no end after {rounds} rounds and {len(self.graph.nodes)} nodes; try without {busiest} (--drop)")
         return total
 
     def _round(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
@@ -142,7 +152,7 @@ class Engine:
             pattern = index.patterns[number]
             start = perf_counter()
             before = len(matches)
-            self._try_pattern(pattern, anchors, matches, set() if largest else claimed)
+            self._try_pattern(pattern, anchors, matches, None if largest else claimed)
             self.statistics.matching(pattern, perf_counter() - start, len(matches) - before, len(anchors))
             if self._stepping and matches:
                 self.worklist.add(nodes)  # all the others have their turn in the rounds that follow
@@ -154,17 +164,18 @@ class Engine:
         return matches
 
     def _try_pattern(
-        self, pattern: PatternOptimization, anchors: list[Node], matches: list[MatchResult], claimed: set[Node]
+        self, pattern: PatternOptimization, anchors: list[Node], matches: list[MatchResult], claimed: set[Node] | None
     ) -> None:
+        """Add the matches of one pattern that are disjoint from what is ``claimed``, all of them for ``None``."""
         name = pattern.name()
         with listening(self._refused if self.options.verbosity(pattern) >= 10 else None):
             for node in anchors:
                 if name in self._failed:
                     return
-                if node in claimed or (name, node) in self._dropped:
+                if (claimed is not None and node in claimed) or (name, node) in self._dropped:
                     continue
                 match = self._match(pattern, node, matches)
-                if match is not None and self._claim(match, claimed):
+                if match is not None and (claimed is None or self._claim(match, claimed)):
                     matches.append(match)
                     self.events.send("matched", name, node=node, graph=self.graph.name, level=self._level(pattern))
                     if self._stepping:
@@ -222,50 +233,61 @@ class Engine:
                 return 0
             match = again
         start = perf_counter()
-        removed = [node for node in match.nodes if node is not None]
-        rewriter = PatternRewriter(self.graph, self.options.provider)
-        try:
-            new = match.apply(rewriter, *match.nodes)
-            self._watch(removed, new, pattern)
-            replace(self.graph, removed, new, match.insert_at)
-        except RewriteError as error:
-            self._drop(pattern, anchor, error)
-            return 0
-        except (BudgetError, BrokenPipeError):
-            raise
-        except Exception as error:
-            self._fail(pattern, anchor, error)
+        removed = sorted((node for node in match.nodes if node is not None), key=lambda node: node.label)
+        new = self._replace(match, anchor, removed)
+        if new is None:
             return 0
         added = [node for node in new if node not in removed]
         gone = [node for node in removed if node.graph is None]
         self._record(pattern, anchor, added, gone, perf_counter() - start)
+        if self.options.debug.dump is not None:
+            dump_application(self.options.debug.dump, self.graph, pattern.name(), removed, new)
         return 1
+
+    def _replace(self, match: MatchResult, anchor: Node, removed: list[Node]) -> list[Node] | None:
+        """Make the replacement and put it in; ``None`` when that fails, and everything is as it was."""
+        graph, pattern = self.graph, match.pattern
+        stored, imported = len(graph.initializers), len(graph.opsets)
+        try:
+            new = match.apply(PatternRewriter(graph, self.options.provider), *match.nodes)
+            self._watch(removed, new, pattern)
+            replace(graph, removed, new, match.insert_at)
+        except (BudgetError, BrokenPipeError):
+            raise
+        except Exception as error:
+            for name in list(graph.initializers)[stored:]:
+                if not graph.is_needed(name):
+                    graph.remove_initializer(name)
+            for domain in list(graph.opsets)[imported:]:
+                if not any(nodes for key, nodes in graph.types.items() if key[0] == domain):
+                    del graph.opsets[domain]
+            if isinstance(error, RewriteError):
+                self._drop(pattern, anchor, error)
+            else:
+                self._fail(pattern, anchor, error)
+            return None
+        return new
 
     def _record(self, pattern: PatternOptimization, anchor: Node, added: list[Node], gone: list[Node], seconds: float) -> None:
         name = pattern.name()
         if self.options.tag_nodes:
             for node in added:
                 node.metadata = {**(node.metadata or {}), "xoptim.pattern": name}
-        self._count(name, added)
+        self._count(name, added, len(added) < len(gone))
         self.statistics.applied(pattern, seconds, len(added), len(gone))
         self.events.send(
             "applied", name, node=anchor, graph=self.graph.name, added=added, removed=gone, level=self._level(pattern)
         )
-        if self.options.debug.dump is not None:
-            dump_application(self.options.debug.dump, self.graph, name, gone, added)
 
-    def _count(self, name: str, added: list[Node]) -> None:
-        """Notice patterns that undo each other: the same result is made anew again and again."""
-        for node in added:
-            for result in node.output:
+    def _count(self, name: str, added: list[Node], shrinks: bool) -> None:
+        """Notice patterns that undo each other: a result is made anew again and again while the graph gets no smaller."""
+        for result in [output for node in added for output in node.output if output]:
+            other, self._last[result] = self._last.get(result, name), name
+            if not shrinks:
                 count = self._rewritten[result] = self._rewritten.get(result, 0) + 1
                 if count > REWRITES_PER_RESULT:
-                    other = self._last.get(result, name)
-                    raise BudgetError(
-                        f"patterns {other} and {name} keep rewriting {result!r} in turn; drop one of them (--drop {name})"
-                    )
-                if count < REWRITES_PER_RESULT or self._last.get(result) is None:
-                    self._last[result] = name
+                    who = f"patterns {other} and {name} keep" if other != name else f"pattern {name} keeps"
+                    raise BudgetError(f"{who} rewriting {result!r} in turn; drop one of them (--drop {name})")
 
     def _watch(self, removed: list[Node], new: list[Node], pattern: PatternOptimization) -> None:
         kept = self.options.debug.keep

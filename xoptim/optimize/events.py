@@ -93,7 +93,8 @@ def show_log() -> None:
     """Let what is logged as information appear on standard output."""
     if not any(isinstance(h, _StandardOutput) for h in logger.handlers):
         handler = _StandardOutput()
-        handler.addFilter(lambda record: record.levelno == logging.INFO)
+        # Warnings have no other way to be seen unless the program has set up its own.
+        handler.addFilter(lambda record: record.levelno == logging.INFO or not logging.root.handlers)
         logger.addHandler(handler)
     if logger.getEffectiveLevel() > logging.INFO:
         logger.setLevel(logging.INFO)
