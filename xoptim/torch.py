@@ -39,7 +39,7 @@ def to_onnx(
         kwargs: inputs by name.
         input_names: names of the graph inputs, in order.
         dynamic_shapes: dimensions that vary, as `torch.export.export` takes them.
-        options: of the optimizer; ``OptimizationOptions(patterns=None)`` leaves the export as it is.
+        options: of the optimizer; ``OptimizationOptions(patterns=None)`` runs no pattern, it only folds, merges and cleans.
         opset: version of the standard operators; torch's choice by default.
         export_options: passed on to `torch.onnx.export` (``output_names``, ``custom_translation_table``, ...).
 

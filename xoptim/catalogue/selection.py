@@ -17,18 +17,19 @@ Selection: TypeAlias = "Item | Sequence[Item] | None"
 _SAFE = ("exact", "rounding")
 
 
-def _is_default(cls: type[Pattern]) -> bool:
-    return cls.exactness in _SAFE and not {"onnxruntime", "extra"} & set(cls.tags) and cls.status != "deprecated"
+def _is_offered(cls: type[Pattern]) -> bool:
+    return "extra" not in cls.tags and cls.status != "deprecated"
 
 
 PRESETS: dict[str, Callable[[type[Pattern]], bool]] = {
-    "default": _is_default,
-    "onnxruntime": lambda cls: "onnxruntime" in cls.tags and cls.exactness in _SAFE,
-    "finite": lambda cls: cls.exactness == "finite",
-    "approximate": lambda cls: cls.exactness == "approximate",
+    "default": lambda cls: _is_offered(cls) and cls.exactness in _SAFE and "onnxruntime" not in cls.tags,
+    "onnxruntime": lambda cls: _is_offered(cls) and cls.exactness in _SAFE and "onnxruntime" in cls.tags,
+    "finite": lambda cls: _is_offered(cls) and cls.exactness == "finite",
+    "approximate": lambda cls: _is_offered(cls) and cls.exactness == "approximate",
     "all": lambda cls: True,
 }
-"""Named selections. ``default`` makes standard operators only; ``onnxruntime`` adds what only that runtime has."""
+"""Named selections. ``default`` makes standard operators only; ``onnxruntime`` adds what only that runtime has. All but
+``all`` leave out what is deprecated or tagged ``extra``."""
 
 
 def select(selection: Selection, drop: Iterable[str] = ()) -> list[Pattern]:

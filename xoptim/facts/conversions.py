@@ -6,7 +6,7 @@ from typing import Final
 
 from onnx import TensorProto as T
 
-from xoptim.facts.dtypes import bits, is_integer
+from xoptim.facts.dtypes import bits, is_float, is_integer
 
 _EVERY: Final = frozenset(
     (
@@ -14,6 +14,7 @@ _EVERY: Final = frozenset(
         *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE),
     )
 )
+"""The common types but for Booleans."""
 
 LOSSLESS: Final[dict[int, frozenset[int]]] = {
     T.BOOL: _EVERY,
@@ -26,6 +27,9 @@ LOSSLESS: Final[dict[int, frozenset[int]]] = {
     T.FLOAT16: frozenset((T.FLOAT, T.DOUBLE)),
     T.BFLOAT16: frozenset((T.FLOAT, T.DOUBLE)),
     T.FLOAT: frozenset((T.DOUBLE,)),
+    T.UINT64: frozenset(),
+    T.INT64: frozenset(),
+    T.DOUBLE: frozenset(),
 }
 """Types in which every value of a type has itself. A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in
 double. The narrow types of 8 bits and less are left out: runtimes convert between few of them."""
@@ -42,7 +46,11 @@ def is_one_conversion(source: int, middle: int, target: int) -> bool:
         middle: element type in between.
         target: element type after.
     """
-    if source == middle or middle in LOSSLESS.get(source, ()):
-        return target in _EVERY or target == T.BOOL
+    if source not in LOSSLESS or target not in _EVERY | {T.BOOL}:
+        return False
     types = (source, middle, target)
+    if source == middle or middle in LOSSLESS[source]:
+        # An integer as a float that is too large for the next integer type has no defined value there.
+        guesses = is_integer(source) and is_float(middle) and is_integer(target)
+        return not guesses or target == source or target in LOSSLESS[source]
     return all(is_integer(t) and t in _EVERY for t in types) and bits(middle) >= bits(target)

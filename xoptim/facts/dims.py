@@ -17,15 +17,7 @@ from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 from xoptim.facts.dim_atoms import Atom, Bounds, Table
 from xoptim.facts.dim_bounds import operation_bounds, prove_low
-from xoptim.facts.polynomials import (
-    Terms,
-    add_terms,
-    divide_terms,
-    format_terms,
-    multiply_terms,
-    scale_terms,
-    term_order,
-)
+from xoptim.facts.polynomials import Terms, add_terms, divide_terms, format_terms, multiply_terms, scale_terms, term_order
 
 Dim: TypeAlias = "int | SymbolicDim"
 _anonymous_serial = itertools.count()
@@ -425,7 +417,7 @@ def bounds(dim: Dim) -> Bounds:
 
 
 def lower_bound(dim: Dim) -> int | None:
-    """A number that the dimension is never below, ``None`` when none is known."""
+    """A number that the dimension is never below, if one is known."""
     return bounds(dim)[0]
 
 
@@ -449,9 +441,7 @@ def is_nonzero(dim: Dim) -> bool:
 def substitute(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     """The expression with symbols, given by name (``str``) or as an object (`SymbolicDim`), replaced all at once.
 
-    Raises:
-        ValueError: a key is an expression, not a symbol.
-        ZeroDivisionError: a divisor becomes 0.
+    Raises ``ValueError`` for a key that is an expression, ``ZeroDivisionError`` when a divisor becomes 0.
     """
     if type(dim) is not SymbolicDim:
         return dim
@@ -492,17 +482,12 @@ _RULES: Final[dict[str, Callable[..., Dim]]] = {
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """The number that the expression is, given one for each symbol (an anonymous one goes by its text, ``?12``).
 
-    Raises:
-        KeyError: symbols have no value.
-        ZeroDivisionError: a divisor is 0.
-        ValueError: two dimensions do not broadcast.
+    Raises ``KeyError`` for symbols without a value, ``ZeroDivisionError``, and ``ValueError`` where nothing broadcasts.
     """
     if type(dim) is not SymbolicDim:
         return dim
-    missing = dim.symbols - values.keys()
-    if missing:
+    if missing := dim.symbols - values.keys():
         raise KeyError(*sorted(missing))
-    result = substitute(dim, values)
-    if type(result) is not int:
+    if type(result := substitute(dim, values)) is not int:
         raise ValueError(f"{dim} has no value for {dict(values)}")
     return result

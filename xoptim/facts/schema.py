@@ -30,6 +30,9 @@ NON_DETERMINISTIC = frozenset(
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
 """Domains of operators about which anything can be said: one of another domain may be random or keep a state."""
 
+DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
+"""Versions to import of operator sets that a rewrite brings in; 1 for all others."""
+
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Standard operators with subgraphs."""
 
@@ -68,6 +71,14 @@ def attribute_names(op_type: str, domain: str, opset: int) -> frozenset[str] | N
     """Attributes that the schema knows, ``None`` for an unknown operator."""
     found = schema(op_type, domain, opset)
     return None if found is None else frozenset(found.attributes)
+
+
+@cache
+def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
+    """Attributes that hold one floating-point number."""
+    found = schema(op_type, domain, opset)
+    kind = onnx.defs.OpSchema.AttrType.FLOAT
+    return frozenset() if found is None else frozenset(n for n, a in found.attributes.items() if a.type == kind)
 
 
 def _spatial(rank: int | None, kernel: list[int] | None) -> int | None:

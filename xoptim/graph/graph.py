@@ -10,7 +10,7 @@ import onnx
 
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import UNKNOWN, Info
-from xoptim.facts.schema import is_deterministic
+from xoptim.facts.schema import DOMAIN_VERSIONS, is_deterministic
 from xoptim.graph.node import Node
 from xoptim.graph.order import OrderedNodes
 from xoptim.graph.tensors import Tensor
@@ -221,6 +221,8 @@ class Graph:
         for name in node.output:
             if name and self.defines(name):
                 raise RewriteError(f"result {name!r} is already defined")
+        if node.domain not in self.opsets:
+            self.opsets[node.domain] = DOMAIN_VERSIONS.get(node.domain, 1)
         self.nodes.insert_after(after, node)
         self.link(node)
         self.connect(node)

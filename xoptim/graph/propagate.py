@@ -42,13 +42,26 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
 
 
 def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
-    """What the model itself says about results: its value infos and its typed outputs."""
+    """What the model itself says about results: its value infos and its typed outputs.
+
+    Names of dimensions of outputs are often whatever the user of an exporter wrote, so no equality is taken from them.
+    """
     source = graph.source
     if source is None:
         return {}
     declared = {v.name: v for v in source.value_info}
-    declared.update((v.name, v) for v in source.output if v.type.WhichOneof("value") is not None)
+    declared.update((v.name, _without_dimension_names(v)) for v in source.output if v.type.WhichOneof("value") is not None)
     return declared
+
+
+def _without_dimension_names(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    if not any(d.dim_param for d in value.type.tensor_type.shape.dim):
+        return value
+    nameless = onnx.ValueInfoProto()
+    nameless.CopyFrom(value)
+    for dim in nameless.type.tensor_type.shape.dim:
+        dim.ClearField("dim_param")
+    return nameless
 
 
 def infer_node(graph: Graph, node: Node) -> list[Info]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype, type_name
-from xoptim.facts.schema import schema
+from xoptim.facts.schema import float_attributes, schema
 from xoptim.graph.constants import store
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -17,10 +17,9 @@ from xoptim.graph.propagate import infer_node
 from xoptim.match.moved import adapted
 
 Formal = tuple[str, frozenset[str]]
-_DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
 
 
-def make_node(  # noqa: PLR0913
+def make_node(
     graph: Graph,
     op_type: str,
     inputs: Sequence[str] | str,
@@ -28,20 +27,18 @@ def make_node(  # noqa: PLR0913
     *,
     domain: str = "",
     name: str = "",
-    doc_string: str = "",
     attributes: Mapping[str, Any],
     adapt: bool = False,
 ) -> Node:
     """Make a node for a graph without adding it.
 
     Args:
-        graph: where it will go; names are made unique in its model, and a missing operator set is imported.
+        graph: where it will go; names are made unique in its model.
         op_type: operator.
         inputs: names of what it reads.
         outputs: names of its results, or how many new names to make.
         domain: of the operator.
         name: of the node; made when empty.
-        doc_string: remark.
         attributes: those that are ``None`` are left out.
         adapt: move attributes to inputs where the operator set in force wants that.
     """
@@ -51,15 +48,17 @@ def make_node(  # noqa: PLR0913
         results = [model.names.fresh(f"{op_type.lower()}_out") for _ in range(outputs)]
     else:
         results = [outputs] if isinstance(outputs, str) else list(outputs)
-    written = {key: value for key, value in attributes.items() if value is not None}
+    floats = float_attributes(op_type, domain, graph.opsets.get(domain, 0))
+    written = {
+        key: float(value) if key in floats and isinstance(value, int) else value
+        for key, value in attributes.items()
+        if value is not None
+    }
     if adapt:
         given, written = adapted(graph, op_type, given, written)
     while given and not given[-1]:
         given.pop()
-    if domain and domain not in graph.opsets:
-        graph.opsets[domain] = _DOMAIN_VERSIONS.get(domain, 1)
-    unique = model.fresh_node_name(name or op_type)
-    return Node(op_type, given, results, written, domain=domain, name=unique, doc_string=doc_string)
+    return Node(op_type, given, results, written, domain=domain, name=model.fresh_node_name(name or op_type))
 
 
 class OpBuilder:

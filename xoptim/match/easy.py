@@ -11,7 +11,7 @@ from xoptim.facts.errors import RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.program import Program, compile_trace
+from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult
 from xoptim.match.trace import trace
@@ -105,8 +105,12 @@ class EasyPatternOptimization(PatternOptimization):
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Try all variants at a node."""
-        for program in compiled(self):
+        programs = compiled(self)
+        near = _producers(g, node) if len(programs) > 1 else None
+        for program in programs:
             if node.op_type == program.anchor.op_type and node.domain == program.anchor.domain:
+                if near is not None and program.near is not None and program.near not in near and listener() is None:
+                    continue
                 attempt = Attempt(program, g, self.name())
                 result = attempt.run(node, partial(self._accept, g, attempt, node))
                 if result is not None:
@@ -148,6 +152,12 @@ class EasyPatternOptimization(PatternOptimization):
         if len(given) != len(match.outputs):
             raise RewriteError(f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} expected")
         return [*kept, *_connect(g, given, match.outputs)]
+
+
+def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[tuple[str, str]]:
+    """Operators that produce the inputs of a node; `CONSTANT` stands for whatever else may be constant."""
+    producers = [g.graph.producer(name) for name in node.input]
+    return {CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
 
 
 def _connect(g: PatternRewriter, given: Sequence[str], wanted: Sequence[str]) -> list[Node]:

@@ -240,9 +240,9 @@ class GraphBuilderPatternOptimization:
             doc_string: remark on the node.
             **attributes: attributes; those that are ``None`` are left out.
         """
-        return make_node(
-            self.graph, op_type, inputs, outputs, domain=domain, name=name, doc_string=doc_string, attributes=attributes
-        )
+        node = make_node(self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
+        node.doc_string = doc_string
+        return node
 
     def make_node_check_opset(
         self,

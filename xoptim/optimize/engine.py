@@ -86,8 +86,9 @@ class Engine:
         for _, level in groupby(fresh, key=lambda p: (PHASES.index(p.phase), p.priority)):
             added = list(level)
             self._active += added
-            self._index = PatternIndex(self._active)
-            total += self._rounds(PatternIndex(added))
+            explained = [p for p in self._active if self.options.verbosity(p) >= 10]
+            self._index = PatternIndex(self._active, explained)
+            total += self._rounds(PatternIndex(added, explained))
         self._unconfirmed += total
         return total
 
@@ -101,7 +102,8 @@ class Engine:
     def _rounds(self, sweep: PatternIndex | None) -> int:
         """Offer all nodes to the patterns of ``sweep``, then what changes to all active patterns, until nothing does."""
         left = self._rounds_left
-        limit = len(self.graph.nodes) + 100 if left is None else left
+        many = len(self.graph.nodes) * (REWRITES_PER_RESULT if self._stepping else 1) + 100
+        limit = many if left is None else left
         total = rounds = 0
         while rounds < limit and len(self.graph.nodes) <= self._most_nodes:
             index = self._index if sweep is None else sweep
@@ -115,7 +117,8 @@ class Engine:
         if left is not None:
             self._rounds_left = left - rounds
         elif rounds == limit or len(self.graph.nodes) > self._most_nodes:
-            busiest = self.statistics.counts.most_common(1)[0][0]
+            counts = self.statistics.counts
+            busiest = max(counts, key=lambda name: counts[name], default="some patterns")
             raise BudgetError(f"no end after {rounds} rounds and {len(self.graph.nodes)} nodes; try without {busiest} (--drop)")
         return total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -13,20 +13,23 @@ Key = tuple[str, str]
 
 
 class PatternIndex:
-    """The patterns of a phase by anchor; a pattern that cannot match at a node costs nothing there."""
+    """The patterns of a phase by anchor; a pattern that cannot match at a node costs nothing there.
 
-    def __init__(self, patterns: Sequence[PatternOptimization]) -> None:
+    Args:
+        patterns: the patterns, in the order in which they are tried.
+        explained: those that are tried at all their anchors, because somebody wants to know why they do not match.
+    """
+
+    def __init__(self, patterns: Sequence[PatternOptimization], explained: Collection[PatternOptimization] = ()) -> None:
         self.patterns = list(patterns)
         self.reach = [pattern.reach() for pattern in self.patterns]
         self._everywhere: list[int] = []
         self._by_anchor: dict[Key, list[int]] = {}
         self._by_producer: dict[Key, dict[Key, list[int]]] = {}
         for number, pattern in enumerate(self.patterns):
-            self._add(number, pattern)
+            self._add(number, pattern.anchor_keys(), () if pattern in explained else pattern.near_keys())
 
-    def _add(self, number: int, pattern: PatternOptimization) -> None:
-        anchors = pattern.anchor_keys()
-        near = pattern.near_keys()
+    def _add(self, number: int, anchors: Collection[Key], near: Collection[Key]) -> None:
         if not anchors:
             self._everywhere.append(number)
         for key in sorted(anchors):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx import TensorProto
+
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -15,30 +17,38 @@ _SAMPLE = 64
 
 def merge_initializers(graph: Graph) -> int:
     """Keep one of several initializers with the same type, shape and bits; external ones are told apart by their place."""
+    count = 0
     groups: dict[object, list[str]] = {}
     for name, tensor in graph.initializers.items():
         if name not in graph.overridable:
-            groups.setdefault(_rough_key(tensor), []).append(name)
-    count = 0
-    for names in groups.values():
-        first: dict[object, str] = {}
-        for name in names if len(names) > 1 else ():
-            kept = first.setdefault(graph.initializers[name].key(), name)
-            if kept != name and not graph.is_output(name) and name not in graph.pinned:
-                graph.rename(name, kept)
-                graph.remove_initializer(name)
-                count += 1
+            groups.setdefault((tensor.dtype, tensor.shape), []).append(name)
+    for alike in [names for names in groups.values() if len(names) > 1]:
+        samples: dict[object, list[str]] = {}
+        for name in alike:
+            samples.setdefault(_sample(graph.initializers[name]), []).append(name)
+        count += sum(_merge_equal(graph, names) for names in samples.values() if len(names) > 1)
     return count
 
 
-def _rough_key(tensor: Tensor) -> object:
-    """What can be compared without reading much: a digest of the whole is made only where this is equal."""
-    proto = tensor.proto
-    if proto is None or tensor.is_external or not proto.HasField("raw_data") or tensor.nbytes <= 2 * _SAMPLE:
-        return tensor.dtype, tensor.shape
-    raw = proto.raw_data
+def _sample(tensor: Tensor) -> object:
+    """Some of the bytes: a digest of the whole is made only where these are equal."""
+    if tensor.is_external or tensor.dtype == TensorProto.STRING or tensor.nbytes <= 2 * _SAMPLE:
+        return None
+    raw = tensor.to_raw()
     middle = len(raw) // 2
-    return tensor.dtype, tensor.shape, raw[:_SAMPLE], raw[middle : middle + _SAMPLE], raw[-_SAMPLE:]
+    return raw[:_SAMPLE], raw[middle : middle + _SAMPLE], raw[-_SAMPLE:]
+
+
+def _merge_equal(graph: Graph, names: list[str]) -> int:
+    count = 0
+    first: dict[object, str] = {}
+    for name in names:
+        kept = first.setdefault(graph.initializers[name].key(), name)
+        if kept != name and not graph.is_output(name) and name not in graph.pinned:
+            graph.rename(name, kept)
+            graph.remove_initializer(name)
+            count += 1
+    return count
 
 
 def merge_nodes(graph: Graph) -> int:

@@ -51,34 +51,45 @@ class Optimizer:
         self.model.listeners.append(self.worklist)
         try:
             with collection_paused():
-                for graph in self._inner_first():
-                    self._optimize(graph)
+                for root in (self.model.graph, *(function.body for function in self.model.functions)):
+                    self._optimize_tree(root)
         finally:
             self.model.listeners.remove(self.worklist)
         return self.statistics.rows
 
-    def _inner_first(self) -> list[Graph]:
-        return list(self.model.graphs())[::-1]
+    def _optimize_tree(self, root: Graph) -> None:
+        """Optimize a graph and its subgraphs, inner ones first, until what changes in one of them helps no other any more."""
+        for again in range(PASSES):
+            bodies = list(root.all_graphs())[:0:-1]
+            changed = sum(map(self._optimize, bodies))
+            if not again or changed:
+                self._optimize(root)
+            if not bodies or (again and not changed) or self.options.max_iter >= 0:
+                break
 
-    def _optimize(self, graph: Graph) -> None:
+    def _optimize(self, graph: Graph) -> int:
         portable = [p for p in self.patterns if p.phase != "target"]
-        self._clean(graph)
-        self._fold_and_merge(graph)
+        total = self._clean(graph) + self._fold_and_merge(graph)
         engine = Engine(graph, self.options, self.events, self.statistics, self.worklist)
         for patterns in (portable, self.patterns) if len(portable) < len(self.patterns) else (portable,):
             for _ in range(PASSES):
                 changed = engine.run(patterns)
-                if not (changed and self._fold_and_merge(graph)) and not engine.confirm():
+                helped = (self._fold_and_merge(graph) if changed else 0) or engine.confirm()
+                total += changed + helped
+                if not helped:
                     break
         if self.options.remove_unused:
             self._step("remove_initializers", lambda: remove_unused_initializers(graph))
         self.worklist.clear()
+        return total
 
-    def _clean(self, graph: Graph) -> None:
+    def _clean(self, graph: Graph) -> int:
+        count = 0
         if self.options.remove_unused:
-            self._step("remove_unused", lambda: remove_unused(graph))
+            count += self._step("remove_unused", lambda: remove_unused(graph))
         if self.options.remove_identity:
-            self._step("remove_identity", lambda: remove_identities(graph, graph.of_type("Identity")))
+            count += self._step("remove_identity", lambda: remove_identities(graph, graph.of_type("Identity")))
+        return count
 
     def _fold_and_merge(self, graph: Graph) -> int:
         count = 0

@@ -1,0 +1,190 @@
+"""Which patterns run: presets, tags, names, their algebra, and the order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from xoptim import OptimizationOptions, PatternOptimization, UnknownPatternError, installed_patterns, resolve, select
+from xoptim.catalogue import selection
+from xoptim.catalogue.selection import check_names
+from xoptim.match.pattern import PHASES
+
+TOYS: dict[str, dict[str, Any]] = {
+    "Zeta": {},
+    "Alpha": {"priority": 1},
+    "Beta": {"exactness": "rounding", "tags": ("movement", "cheap")},
+    "Gamma": {"phase": "specialize", "tags": ("movement",), "status": "preview"},
+    "Delta": {"phase": "specialize", "priority": -1, "providers": ("cuda",)},
+    "Fused": {"phase": "target", "tags": ("onnxruntime",), "produces": ("com.microsoft",)},
+    "Loose": {"phase": "target", "tags": ("onnxruntime",), "exactness": "approximate"},
+    "Finite": {"exactness": "finite"},
+    "Rough": {"exactness": "approximate"},
+    "Extra": {"tags": ("extra",)},
+    "ExtraFinite": {"tags": ("extra", "onnxruntime"), "exactness": "finite"},
+    "Old": {"status": "deprecated"},
+    "OldFused": {"status": "deprecated", "tags": ("onnxruntime",)},
+}
+DEFAULT = ["Beta", "Zeta", "Alpha", "Delta", "Gamma"]
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[PatternOptimization]]:
+    """A small catalogue in place of what is installed."""
+    classes = {name: type(f"{name}Pattern", (PatternOptimization,), dict(extra)) for name, extra in TOYS.items()}
+    monkeypatch.setattr(selection, "installed_patterns", lambda: dict(sorted(classes.items())))
+    return classes
+
+
+def names(chosen: Any, drop: tuple[str, ...] = ()) -> list[str]:
+    return [pattern.name() for pattern in select(chosen, drop)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("default", DEFAULT),
+        ("onnxruntime", ["Fused"]),
+        ("default+onnxruntime", [*DEFAULT, "Fused"]),
+        ("onnxruntime,default", [*DEFAULT, "Fused"]),
+        ("finite", ["Finite"]),
+        ("approximate", ["Rough", "Loose"]),
+        ("movement", ["Beta", "Gamma"]),
+        ("cheap+Zeta", ["Beta", "Zeta"]),
+        ("extra", ["Extra", "ExtraFinite"]),
+        ("Zeta", ["Zeta"]),
+        ("ZetaPattern", ["Zeta"]),
+        ("Zeta,ZetaPattern+Zeta", ["Zeta"]),
+        ("default-Zeta", ["Beta", "Alpha", "Delta", "Gamma"]),
+        ("default-ZetaPattern-movement", ["Alpha", "Delta"]),
+        ("default-movement+Gamma", ["Zeta", "Alpha", "Delta", "Gamma"]),
+        ("default,-Zeta", ["Beta", "Alpha", "Delta", "Gamma"]),
+        ("default-default", []),
+        ("-Zeta", []),
+        ("Zeta-Rough", ["Zeta"]),
+        ("  default -\n Zeta\t, Old ", ["Beta", "Old", "Alpha", "Delta", "Gamma"]),
+        ("Zeta,,Alpha,", ["Zeta", "Alpha"]),
+        ("", []),
+        (" \t", []),
+        (",+-", []),
+    ],
+)
+def test_texts(text: str, expected: list[str], toys: object) -> None:
+    assert names(text) == expected
+
+
+def test_everything(toys: dict[str, type[PatternOptimization]]) -> None:
+    assert sorted(names("all")) == sorted(toys)
+    assert "default" not in toys
+    assert names(None) == []
+    assert names([]) == []
+    assert names(()) == []
+
+
+def test_sequences(toys: dict[str, type[PatternOptimization]]) -> None:
+    class MinePattern(PatternOptimization):
+        """A class of the caller."""
+
+    class Bare(PatternOptimization):
+        """A name without the suffix."""
+
+    zeta = toys["Zeta"]()
+    assert names(["Zeta", "default-Beta", "-Alpha"]) == ["Zeta", "Delta", "Gamma"]
+    assert names(["movement", MinePattern, Bare()]) == ["Bare", "Beta", "Mine", "Gamma"]
+    assert select([zeta]) == [zeta], "an instance is used as it is"
+    assert select(["default", zeta])[1] is zeta, "in place of one by name"
+    assert select([zeta, "default"])[1] is zeta
+    assert names([MinePattern, "-Zeta"]) == ["Mine"]
+    for alone in (MinePattern, MinePattern()):
+        (found,) = select(alone)
+        assert isinstance(found, MinePattern)
+    assert names([MinePattern, Bare, "-Mine,-BarePattern"]) == []
+
+
+@pytest.mark.parametrize("wrong", [[3], [None], [int], 3, ["default", object]])
+def test_what_is_no_pattern(wrong: Any, toys: object) -> None:
+    with pytest.raises(TypeError):
+        select(wrong)
+
+
+def test_drop(toys: dict[str, type[PatternOptimization]]) -> None:
+    class MinePattern(PatternOptimization):
+        """A class of the caller."""
+
+    assert names("default", ("Zeta", " BetaPattern ")) == ["Alpha", "Delta", "Gamma"]
+    assert names("default", ("Rough",)) == DEFAULT, "it was not chosen in the first place"
+    assert names(["Zeta", MinePattern], ("MinePattern",)) == ["Zeta"]
+    assert names(None, ("Zeta",)) == []
+    with pytest.raises(UnknownPatternError, match="'Zetta'; did you mean 'Zeta'"):
+        names("default", ("Zetta",))
+    with pytest.raises(UnknownPatternError, match="unknown pattern 'movement'"):
+        names("default", ("movement",))
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("Zetta", "did you mean 'Zeta'"),
+        ("zeta", "did you mean 'Zeta'"),
+        ("OldFusd", "did you mean 'OldFused'"),
+        ("GamaPattern", "did you mean 'Gamma'"),
+        ("defualt", "did you mean 'default'"),
+        ("onnxruntim", "did you mean 'onnxruntime'"),
+        ("mouvement", "did you mean 'movement'"),
+        ("Zeta Alpha", "did you mean"),
+        ("xyzzy", "`xopt list` shows all names"),
+    ],
+)
+def test_unknown_words(word: str, hint: str, toys: object) -> None:
+    for text in (word, f"default-{word}", f"default,{word}"):
+        with pytest.raises(UnknownPatternError, match=f"^unknown pattern '{word}'; {hint}"):
+            select(text)
+    with pytest.raises(UnknownPatternError, match=hint):
+        resolve(word)
+
+
+def test_check_names(toys: object) -> None:
+    check_names(["Zeta", "BetaPattern", "Mine"], ["Mine"])
+    with pytest.raises(UnknownPatternError, match=r"^PATTERN: unknown pattern 'Zet'; did you mean 'Zeta'"):
+        check_names(["Zeta", "Zet"], where="PATTERN")
+    with pytest.raises(UnknownPatternError, match="unknown pattern 'default'"):
+        check_names(["default"])
+
+
+def test_resolve(toys: dict[str, type[PatternOptimization]]) -> None:
+    assert resolve("GammaPattern") == [toys["Gamma"]]
+    assert resolve("movement") == [toys["Beta"], toys["Gamma"]]
+    assert resolve("onnxruntime") == [toys["Fused"]], "a preset comes before a tag of that name"
+
+
+def test_options(toys: dict[str, type[PatternOptimization]]) -> None:
+    def selected(**changes: Any) -> list[str]:
+        return [pattern.name() for pattern in OptimizationOptions(**changes).selected()]
+
+    assert selected() == ["Beta", "Zeta", "Alpha", "Gamma"], "Delta is for another provider"
+    assert selected(provider="cuda") == DEFAULT
+    assert selected(drop=("Zeta",)) == ["Beta", "Alpha", "Gamma"]
+    assert selected(patterns=None) == []
+    with pytest.raises(UnknownPatternError, match="did you mean 'default'"):
+        selected(patterns="defaults")
+
+
+# ---------------------------------------------------------------- what is installed
+
+
+def test_order_of_the_catalogue() -> None:
+    found = select("all")
+    assert [p.name() for p in found] == [p.name() for p in select(list(reversed([p.name() for p in found])))]
+    keys = [(PHASES.index(p.phase), p.priority, p.name()) for p in found]
+    assert keys == sorted(keys)
+    assert len(found) == len(installed_patterns())
+
+
+def test_presets_of_the_catalogue() -> None:
+    standard = select("default")
+    assert {p.exactness for p in standard} <= {"exact", "rounding"}
+    assert not any(p.produces or "onnxruntime" in p.tags or p.status == "deprecated" for p in standard)
+    assert {p.name() for p in standard} <= {p.name() for p in select("default+onnxruntime")}
+    assert all(p.name() == cls.name() for p in select("all") for cls in resolve(p.name()))
+    assert all(select(cls.__name__)[0].name() == name for name, cls in installed_patterns().items())
