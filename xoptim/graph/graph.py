@@ -246,6 +246,11 @@ class Graph:
         for listener in self.model.listeners:
             listener.removed(node)
 
+    def can_rename(self, old: str, new: str) -> bool:
+        """Whether all readers may read ``new``: ``old`` is not pinned, and no subgraph that reads it has a ``new`` itself."""
+        readers = [graph for node in self.captures(old) for graph in (node.graph, *node.bodies.values()) if graph is not None]
+        return old not in self.pinned and not any(graph.scope(new) is not self.scope(new) for graph in readers)
+
     def rename(self, old: str, new: str) -> None:
         """Make every reader of ``old`` read ``new`` instead. Outputs of the graph keep their names.
 

@@ -148,7 +148,7 @@ class Tensor:
         else:
             if bits(self.dtype) < 8 or not proto.HasField("raw_data"):
                 self.to_raw()  # notices missing data, which would be read as zeros
-            array = ir.serde.TensorProtoTensor(proto).numpy()
+            array = _parse(proto)
         return array.reshape(self.shape)
 
     def uniform(self) -> np.ndarray | None:
@@ -212,12 +212,11 @@ class Tensor:
                 return stream.read(self.nbytes)
         if proto is not None and proto.HasField("raw_data"):
             return proto.raw_data
-        if self._array is not None and bits(self.dtype) >= 8:
-            return _little_endian(self._array)
-        if self._array is not None:
-            return ir.Tensor(self._array, dtype=ir.DataType(self.dtype)).tobytes()
-        assert proto is not None
-        return ir.serde.TensorProtoTensor(proto).tobytes()
+        array = self._array
+        if array is None:
+            assert proto is not None
+            array = _parse(proto)
+        return _little_endian(array) if bits(self.dtype) >= 8 else onnx.numpy_helper.from_array(array).raw_data
 
     def to_proto(self, name: str) -> TensorProto:
         """A protobuf with this name. It may be the one the tensor came from: do not modify it."""
@@ -238,6 +237,13 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({TensorProto.DataType.Name(self.dtype)}, {self.shape})"
+
+
+def _parse(proto: TensorProto) -> np.ndarray:
+    try:
+        return onnx.numpy_helper.to_array(proto)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"tensor {proto.name!r} is damaged: {error}") from error
 
 
 def _little_endian(array: np.ndarray) -> bytes:

@@ -19,13 +19,13 @@ def alias(graph: Graph, old: str, new: str) -> bool:
     Returns:
         Whether nothing refers to ``old`` any more. False, with nothing changed, when both names must stay.
     """
-    if old in graph.pinned:
+    if not graph.can_rename(old, new):
         return False
     if not graph.is_output(old):
         graph.rename(old, new)
         return True
     producer = graph.producer(new)
-    if producer is None or graph.is_output(new) or new in graph.pinned:
+    if producer is None or graph.is_output(new) or not graph.can_rename(new, old):
         return False
     graph.rename(old, new)
     old_producer = graph.producer(old)

@@ -21,6 +21,8 @@ from xoptim.optimize.events import EventStream
 
 _KEPT = frozenset((("", "DequantizeLinear"), ("com.microsoft", "DequantizeLinear")))
 """Folding these would replace narrow weights by wide ones, and hide quantization from the runtime."""
+_CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
+"""Operators whose kernels end the process on some invalid operands, instead of saying so."""
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for the sake of folding."""
 EXTERNAL_BUDGET = 1 << 29
@@ -128,7 +130,7 @@ class Folder:
             if sum(r.nbytes for r in results) > self._allowance(node):
                 return self._refuse(node, "the result would be much larger than what it replaces")
             self._replace(node, results)
-        elif node.domain in ("", "com.microsoft", "ai.onnx.ml"):
+        elif node.domain in ("", "com.microsoft", "ai.onnx.ml") and node.op_type not in _CRASHING:
             self._region[node] = None
             self._pending.update(name for name in node.output if name)
         return None

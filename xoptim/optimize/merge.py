@@ -44,7 +44,7 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
     first: dict[object, str] = {}
     for name in names:
         kept = first.setdefault(graph.initializers[name].key(), name)
-        if kept != name and not graph.is_output(name) and name not in graph.pinned:
+        if kept != name and not graph.is_output(name) and graph.can_rename(name, kept):
             graph.rename(name, kept)
             graph.remove_initializer(name)
             count += 1
@@ -105,11 +105,11 @@ def _absorb(graph: Graph, node: Node, twin: Node) -> bool:
 
 
 def _can_take_over(graph: Graph, old: str, new: str) -> bool:
-    return old not in graph.pinned and new not in graph.pinned and not graph.is_output(new) and graph.producer(new) is not None
+    return graph.can_rename(new, old) and not graph.is_output(new) and graph.producer(new) is not None
 
 
 def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
-    if any(old in graph.pinned for old, _ in pairs):
+    if not all(graph.can_rename(old, new) for old, new in pairs):
         return False
     for old, new in pairs:
         alias(graph, old, new)
