@@ -13,6 +13,7 @@ from tests.support import parse, run
 from xoptim.builder import GraphBuilder, optimize
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
+from xoptim.optimize.options import OptimizationOptions
 
 FEEDS = {"x": np.array([1, -2], np.float32)}
 
@@ -94,7 +95,7 @@ def test_external_data_of_a_path(tmp_path: Path) -> None:
 
 
 def test_a_graph_and_a_function_alone() -> None:
-    builder = GraphBuilder(model().graph)
+    builder = GraphBuilder(model().graph, optimization_options=OptimizationOptions(patterns=None))
     assert (builder.input_names, builder.output_names, builder.main_opset) == (["x"], ["y"], 21)
     check(builder.to_onnx(optimize=True))
     proto = parse(
