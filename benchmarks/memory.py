@@ -36,8 +36,8 @@ def build(folder: Path, gigabytes: int) -> Path:
         nodes.append(helper.make_node("Transpose", [f"i{index}"], [f"t{index}"]))
         nodes.append(helper.make_node("Transpose", [f"t{index}"], [f"y{index}"]))
         current = f"y{index}"
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", _SIDE]) for name in ("x", current)]
-    graph = helper.make_graph(nodes, "large", value[:1], value[1:], weights)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", _SIDE]) for name in ("x", current)]
+    graph = helper.make_graph(nodes, "large", ends[:1], ends[1:], weights)
     path = folder / "large.onnx"
     path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString())
     with (folder / "weights.bin").open("wb") as stream:
@@ -47,7 +47,7 @@ def build(folder: Path, gigabytes: int) -> Path:
 
 def child(path: Path | None) -> None:
     """Print the peak memory of this process in MB, after optimizing ``path`` if given, with the seconds and nodes."""
-    import xoptim  # noqa: PLC0415
+    import xoptim
 
     xoptim.installed_patterns()
     start = perf_counter()

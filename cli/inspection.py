@@ -9,27 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from xoptim import GraphBuilder, PatternOptimization, installed_patterns, resolve
+from xoptim import GraphBuilder, PatternOptimization, installed_patterns, resolve, select
+
+from .summary import open_console
 
 
 @click.command("list")
-@click.option("--patterns", default="all", show_default=True, help="Selection: a preset, a tag or a name.")
+@click.option("--patterns", default="all", show_default=True, help='Selection such as "default-Cast".')
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(patterns: str, as_json: bool) -> None:
     """List the patterns."""
-    found = resolve(patterns)
+    found = sorted({type(pattern) for pattern in select(patterns)}, key=lambda cls: cls.name())
     if as_json:
         click.echo(json.dumps([_describe(cls) for cls in found], indent=2))
         return
     table = Table("pattern", "phase", "exactness", "opset", "tags", "rewrite", box=None, pad_edge=False)
     for cls in found:
         table.add_row(cls.name(), cls.phase, cls.exactness, _opsets(cls), " ".join(cls.tags), cls.arrow())
-    # A table that is piped keeps its lines whole.
-    console = Console() if Console().is_terminal else Console(width=240)
-    console.print(table, markup=False)
+    open_console().print(table)
     click.echo(f"{len(found)} of {len(installed_patterns())} patterns")
 
 
@@ -80,11 +79,11 @@ def stats_command(model: Path, as_json: bool) -> None:
     table.add_column("nodes", justify="right")
     for name, count in sorted(found.pop("operators").items(), key=lambda item: (-item[1], item[0])):
         table.add_row(name, str(count))
-    console = Console()
-    console.print(table, markup=False)
+    console = open_console()
+    console.print(table)
     for key, value in found.items():
-        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        console.print(f"{key:12s}{text}", markup=False, highlight=False, soft_wrap=True)
+        text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        console.print(f"{key:14s}{text}", highlight=False)
 
 
 def _stats(builder: GraphBuilder) -> dict[str, Any]:
@@ -106,5 +105,7 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
 def _type(builder: GraphBuilder, name: str) -> str:
     if not builder.has_type(name):
         return "?"
-    shape = ", ".join(map(str, builder.get_shape(name))) if builder.has_shape(name) else "?"
-    return f"{builder.type_name(name)}[{shape}]"
+    if not builder.has_shape(name):
+        return f"{builder.type_name(name)}[...]"
+    shape = ("?" if not isinstance(dim, int) and dim.is_anonymous else str(dim) for dim in builder.get_shape(name))
+    return f"{builder.type_name(name)}[{', '.join(shape)}]"

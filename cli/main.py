@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -19,7 +20,19 @@ from .optimization import optimize_command
 from .verification import verify_command
 
 BAD_USAGE = 2
-INTERRUPTED = 130
+INTERRUPTED = 130  # as the shell has it: 128 and the number of the signal
+UNREAD = 141
+
+
+class _Warnings(logging.Handler):
+    """Shows warnings of the engine as lines on standard error (wherever that is at the time: it may be redirected)."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one."""
+        click.echo(f"xopt: warning: {' '.join(record.getMessage().split())}", err=True)
+
+
+_WARNINGS = _Warnings(logging.WARNING)
 
 
 class DefaultGroup(click.Group):
@@ -31,6 +44,15 @@ class DefaultGroup(click.Group):
         if args and args[0] not in self.commands and args[0] not in plain:
             args = ["optimize", *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; end as any program does when nobody reads what it prints (click would say 1)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return UNREAD
 
 
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -56,6 +78,15 @@ for _command in (optimize_command, list_command, show_command, verify_command, s
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code: 0 done, 1 models differ, 2 bad usage or unreadable input."""
+    logger = logging.getLogger("xoptim")
+    logger.addHandler(_WARNINGS)
+    try:
+        return _run(arguments)
+    finally:
+        logger.removeHandler(_WARNINGS)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         result: Any = xopt.main(args=arguments, prog_name="xopt", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -70,10 +101,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _say(error.format_message(), BAD_USAGE)
     except XoptimError as error:
         return _say(str(error), BAD_USAGE)
-    except BrokenPipeError:
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         return _say("out of memory; nothing was written", BAD_USAGE)
     except Exception as error:  # the last line of defence: no traceback, unless it is asked for
@@ -90,4 +117,7 @@ def _say(message: str, code: int) -> int:
 
 def main() -> None:
     """Entry point of the script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name or an arrow that the terminal has no character for is no error
     sys.exit(run())

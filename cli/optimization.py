@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -12,11 +14,11 @@ import click
 import onnx
 
 from xoptim import Exactness, GraphBuilder, ModelError, OptimizationOptions, save_proto
-from xoptim.validate import ValidationOptions, ValidationReport, validate
+from xoptim.validate import ValidationOptions, ValidationReport
 
 from .progress import Progress
 from .summary import Summary, print_summary
-from .validation import check_choices, validation_options
+from .validation import check_choices, compare, validation_options
 
 DIFFERENT = 1
 
@@ -37,12 +39,14 @@ DIFFERENT = 1
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv why patterns were refused.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
 def optimize_command(model: Path, **choices: Any) -> int:
     """Optimize MODEL, prove it equal, write it."""
     target = _target(model, choices["output"], choices["in_place"])
     quiet = choices["quiet"] or choices["as_json"]
-    with Progress(enabled=not quiet and not choices["verbose"]) as progress:
+    # Standard output is for the JSON alone; what -v logs goes to standard error then.
+    log = redirect_stdout(sys.stderr) if choices["as_json"] else nullcontext()
+    with log, Progress(enabled=not quiet and not choices["verbose"]) as progress:
         options = _options(choices, progress)
         checks = validation_options(choices)
         summary, proto, builder = _optimize(model, target, options, choices["inline"], progress)
@@ -81,7 +85,7 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
         strict=choices["strict"],
         verbose=11 if verbose > 1 else verbose,
-        on_event=progress.event,
+        on_event=progress.event if progress.shown else None,  # refusals are not even made when nobody listens
     )
 
 
@@ -93,6 +97,7 @@ def _optimize(
     start = perf_counter()
     builder = GraphBuilder(model, optimization_options=options, inline=inline)
     loaded = perf_counter()
+    _protect_weights(builder, target)
     before = builder.count_types()
     progress.say("optimizing")
     builder.optimize()
@@ -104,13 +109,20 @@ def _optimize(
         target=target,
         before=before,
         after=builder.count_types(),
-        bytes_before=model.stat().st_size,
+        bytes_before=model.stat().st_size + _external_bytes(builder.graph.source),
         applied=report.applied,
         exactness=report.exactness,
         load_seconds=loaded - start,
         optimize_seconds=optimized - loaded,
     )
     return summary, proto, builder
+
+
+def _protect_weights(builder: GraphBuilder, target: Path) -> None:
+    """Refuse a target that holds weights of the input."""
+    tensors = (tensor for graph in builder.model.graphs() for tensor in graph.initializers.values())
+    if target.exists() and any(t.is_external and t.external_location()[0] == target.resolve() for t in tensors):
+        raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
 def _validate(
@@ -121,7 +133,7 @@ def _validate(
     reports = []
     for provider in checks.providers:
         each = replace(checks, providers=(provider,), exactness=exactness, optimized_dir=folder)
-        reports.append(validate(model, proto, each))
+        reports.append(compare(model, proto, each))
     return reports
 
 
@@ -130,14 +142,20 @@ def _write(
 ) -> list[Path]:
     refused = any(r.status == "different" or (choices["strict"] and not r.ok) for r in summary.reports)
     if refused or choices["dry_run"]:
-        summary.bytes_after = proto.ByteSize() if not refused else None
+        summary.bytes_after = None if refused else proto.ByteSize() + _external_bytes(proto.graph)
         return []
     progress.say("writing")
     written = save_proto(proto, target, builder.model.base_dir, external=choices["external_data"] or None)
     if target not in written:
         raise ModelError(f"{str(target)!r} was not written")
-    summary.bytes_after = target.stat().st_size
+    summary.bytes_after = target.stat().st_size + _external_bytes(proto.graph)
     return written
+
+
+def _external_bytes(graph: onnx.GraphProto | None) -> int:
+    """Bytes of the weights of a graph that are in files of their own."""
+    tensors = graph.initializer if graph is not None else ()
+    return sum(int(entry.value) for tensor in tensors for entry in tensor.external_data if entry.key == "length")
 
 
 def _verdict(summary: Summary, strict: bool) -> int:

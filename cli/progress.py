@@ -23,6 +23,11 @@ class Progress:
         self._status: Status | None = console.status("starting") if enabled and console.is_terminal else None
         self._rewrites = 0
 
+    @property
+    def shown(self) -> bool:
+        """Whether anything is shown."""
+        return self._status is not None
+
     def say(self, step: str) -> None:
         """A new step begins."""
         if self._status is not None:

@@ -64,9 +64,21 @@ class Summary:
         }
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command (rich would say 1, as for models that differ)."""
+        raise BrokenPipeError
+
+
+def open_console() -> Console:
+    """Standard output. Texts appear as they are: names may look like markup. What is piped keeps its lines whole."""
+    width = None if Console().is_terminal else 240
+    return _Console(markup=False, emoji=False, soft_wrap=True, width=width)
+
+
 def print_summary(summary: Summary) -> None:
     """Print the tables and the verdict."""
-    console = Console()
+    console = open_console()
     console.print(_operators(summary))
     if summary.applied:
         console.print(_patterns(summary))
@@ -74,7 +86,9 @@ def print_summary(summary: Summary) -> None:
     console.print(f"size        {_bytes(summary.bytes_before)}{size}")
     console.print(f"time        loading {summary.load_seconds:.2f} s, optimizing {summary.optimize_seconds:.2f} s")
     for report in summary.reports:
-        console.print(f"validation  {', '.join(report.providers)}: {report.summary()}", markup=False)
+        console.print(f"validation  {', '.join(report.providers)}: {report.summary()}")
+        for note in report.notes:
+            console.print(f"            {note}")
         largest = report.largest
         if largest is not None and largest.tolerance is not None:
             rtol, atol = largest.tolerance
@@ -82,7 +96,7 @@ def print_summary(summary: Summary) -> None:
     if not summary.reports:
         console.print("validation  not asked for")
     written = ", ".join(map(str, summary.written)) or "nothing"
-    console.print(f"written     {written}", markup=False, soft_wrap=True)
+    console.print(f"written     {written}")
 
 
 def _operators(summary: Summary) -> Table:

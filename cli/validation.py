@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import click
 import numpy as np
 
-from xoptim.validate import ValidationOptions
+from xoptim.validate import ModelLike, ValidationOptions, ValidationReport, resolve_providers, validate
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +33,9 @@ def check_choices(command: Command) -> Command:
 
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
-    """What the options of a command line ask for."""
+    """What the options of a command line ask for; what cannot be had is noticed before any work."""
+    if choices.get("verify", True):
+        resolve_providers(choices["provider"])
     return ValidationOptions(
         rtol=choices["rtol"],
         atol=choices["atol"],
@@ -42,6 +44,15 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         feeds=_feeds(choices["feeds"]),
         test_data=choices["test_data"],
     )
+
+
+def compare(original: Path, other: ModelLike, options: ValidationOptions) -> ValidationReport:
+    """The verdict on two models; values that were given and cannot be used are an error of whoever gave them."""
+    report = validate(original, other, options)
+    unused = report.status == "not validated" and report.reason.startswith("onnxruntime cannot run the original")
+    if unused and (options.feeds or options.dims or options.test_data):
+        raise click.UsageError(f"not validated with the values given: {report.reason}")
+    return report
 
 
 def _dimension(text: str) -> tuple[str, int]:
@@ -55,7 +66,10 @@ def _feeds(path: Path | None) -> dict[str, np.ndarray]:
     if path is None:
         return {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, BadZipFile, AttributeError, EOFError) as error:
+    except (OSError, ValueError, BadZipFile, EOFError) as error:
         raise click.UsageError(f"cannot read feeds from {str(path)!r}: {error}; write them with numpy.savez") from error

@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 
-from xoptim.validate import validate
-
-from .validation import check_choices, validation_options
+from .validation import check_choices, compare, validation_options
 
 
 @click.command("verify")
@@ -25,7 +23,7 @@ def verify_command(original: Path, other: Path, **choices: Any) -> int:
     """Run ORIGINAL and OTHER on the same values and compare; exit code 1 when they differ or cannot be compared."""
     options = validation_options(choices)
     reports = [
-        validate(original, other, replace(options, providers=(p,), exactness="exact" if choices["exact"] else "rounding"))
+        compare(original, other, replace(options, providers=(p,), exactness="exact" if choices["exact"] else "rounding"))
         for p in options.providers
     ]
     if choices["as_json"]:

@@ -49,8 +49,8 @@ Written by `make docs` from the patterns themselves. {{ patterns | length }} pat
 | pattern | rewrite | phase | exactness | opset | tags |
 |---|---|---|---|---|---|
 {% for cls in patterns %}
-| [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | {{ cls.phase }} | {{ cls.exactness }} | \
-{{ opsets(cls) }} | {{ cls.tags | join(", ") }} |
+| [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | {{ cls.phase }} | \
+{{ cls.exactness }} | {{ opsets(cls) }} | {{ cls.tags | join(", ") }} |
 {% endfor %}
 """
 )
@@ -98,7 +98,7 @@ def pages() -> dict[str, str]:
 def main() -> int:
     """Write the pages, or with ``--check`` tell whether they are up to date."""
     wanted = pages()
-    present = {path.name: path.read_text() for path in FOLDER.glob("*.md")} if FOLDER.is_dir() else {}
+    present = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")} if FOLDER.is_dir() else {}
     stale = sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
     if "--check" in sys.argv:
         sys.stderr.writelines(f"out of date: docs/patterns/{name}\n" for name in stale)
@@ -107,7 +107,7 @@ def main() -> int:
     for name in stale:
         path = FOLDER / name
         if name in wanted:
-            path.write_text(wanted[name])
+            path.write_text(wanted[name], encoding="utf-8")
         else:
             path.unlink()
     return 0

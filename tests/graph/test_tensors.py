@@ -120,7 +120,7 @@ def test_damaged_data(fields: dict[str, Any]) -> None:
 
 def test_stripped_weights_are_not_all_equal() -> None:
     stripped = proto(data_type=1, dims=[4])
-        with pytest.raises(ModelError, match="'w' is damaged"):
+    with pytest.raises(ModelError, match="'w' is damaged"):
         Tensor.from_proto(stripped).key()
 
 

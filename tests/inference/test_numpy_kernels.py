@@ -446,7 +446,7 @@ def test_movement_keeps_any_dtype(dtype: Any) -> None:
 
 
 LEAST = np.array([-(2**63)], np.int64)
-REFERENCE = AttributeReference("name", 1)
+REFERENCE = AttributeReference("name", onnx.AttributeProto.FLOAT)
 REFUSED = [
     Case("Div", [i64(4, 2), i64(0, 1)]),
     Case("Div", [LEAST, i64(-1)]),

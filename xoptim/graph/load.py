@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import graphlib
 import heapq
 import logging
 from collections.abc import Iterable, Iterator
@@ -130,20 +131,12 @@ def _load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 
 def _check_recursion(model: Model) -> None:
+    keys = {f.key for f in model.functions}
     calls = {f.key: {(n.domain, n.op_type, n.overload) for g in f.body.all_graphs() for n in g.nodes} for f in model.functions}
-    done: set[tuple[str, str, str]] = set()
-
-    def visit(key: tuple[str, str, str], path: tuple[tuple[str, str, str], ...]) -> None:
-        if key in path:
-            raise ModelError(f"local function {key[1]!r} calls itself")
-        if key in done:
-            return
-        for callee in sorted(calls[key] & calls.keys()):
-            visit(callee, (*path, key))
-        done.add(key)
-
-    for key in calls:
-        visit(key, ())
+    try:
+        graphlib.TopologicalSorter({key: callees & keys for key, callees in calls.items()}).prepare()
+    except graphlib.CycleError as error:
+        raise ModelError(f"local function {error.args[1][0][1]!r} calls itself") from error
 
 
 def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
@@ -205,8 +198,8 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     for node in owners:
         load_bodies(graph, node)
     if not is_sorted or _captures_later(graph):
-        logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
         _sort(graph)
+        logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
 
 
 def _connect(graph: Graph) -> bool:

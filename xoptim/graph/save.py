@@ -43,6 +43,8 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
         raise ModelError(f"cannot write {str(target)!r}: it is a folder")
     tensors = list(_tensors(proto))
     beside = base_dir is not None and target.parent.resolve() == base_dir.resolve()
+    if beside and target.name in {e.value for t in tensors for e in t.external_data if e.key == "location"}:
+        raise ModelError(f"cannot write {str(target)!r}: it holds weights of the model")
     elsewhere = [] if beside else [t for t in tensors if t.data_location == TensorProto.EXTERNAL]
     inline = sum(Tensor.from_proto(t).nbytes for t in tensors if t.data_location != TensorProto.EXTERNAL)
     moving = list(elsewhere)

@@ -147,7 +147,7 @@ class Attempt:
 
     def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
         """Whether an operand that the pattern does not list is an attribute that it speaks of, or that has its default."""
-        if not attribute or wanted.others is not None or attribute in wanted.attributes:
+        if not attribute or wanted.others is ANY or attribute in wanted.attributes:
             return bool(attribute)
         default = MOVED_DEFAULTS.get((node.op_type, attribute))
         return default is not None and self.g.close(name, default)

@@ -18,7 +18,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.cleanup import remove_identities
 from xoptim.optimize.dump import dump_application
 from xoptim.optimize.events import EventStream
-from xoptim.optimize.index import PatternIndex
+from xoptim.optimize.index import PatternIndex, index_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.statistics import Statistics
 from xoptim.optimize.worklist import Worklist
@@ -61,7 +61,7 @@ class Engine:
         self._last: dict[str, str] = {}
         self._stepping = options.debug.step
         self._active: list[PatternOptimization] = []
-        self._index = PatternIndex(())
+        self._index = index_of((), ())
         self._unconfirmed = 0
         self._rounds_left = options.max_iter if options.max_iter >= 0 else None
         self._most_nodes = GROWTH * (len(graph.nodes) + 1000)
@@ -86,9 +86,9 @@ class Engine:
         for _, level in groupby(fresh, key=lambda p: (PHASES.index(p.phase), p.priority)):
             added = list(level)
             self._active += added
-            explained = [p for p in self._active if self.options.verbosity(p) >= 10]
-            self._index = PatternIndex(self._active, explained)
-            total += self._rounds(PatternIndex(added, explained))
+            explained = tuple(p for p in self._active if self.options.verbosity(p) >= 10)
+            self._index = index_of(tuple(self._active), explained)
+            total += self._rounds(index_of(tuple(added), explained))
         self._unconfirmed += total
         return total
 

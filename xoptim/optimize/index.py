@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -72,3 +73,9 @@ class PatternIndex:
             for number in self._everywhere:
                 found.setdefault(number, []).append(node)
         return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=64)
+def index_of(patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]) -> PatternIndex:
+    """An index that is shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs."""
+    return PatternIndex(patterns, explained)

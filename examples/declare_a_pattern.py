@@ -1,0 +1,71 @@
+"""A pattern as two small graphs: what to look for, and what replaces it.
+
+python examples/declare_a_pattern.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import xoptim
+from xoptim.doc import pretty_onnx
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+from xoptim.testing import check_example, check_near_misses, parse
+
+
+class NegMaxPattern(EasyPatternOptimization):
+    """Max(x, Neg(x)) → Abs(x).
+
+    What: names the absolute value, in whichever order the operands of Max are.
+    Why: one pass over the tensor instead of two.
+    Refuses when:
+    1. x holds integers: the negative of the smallest one is itself.
+    """
+
+    exactness = "finite"  # of 0 and -0, Max may take either
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        """The larger one of a number and its negative."""
+        return g.op.Max(x, g.op.Neg(x))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """What the form of the subgraph does not say."""
+        if g.has_type(m.x) and g.get_type(m.x) in (1, 10, 11):  # float, float16, double
+            return True
+        return self.none(m.nodes[0], msg="not known to hold floating-point numbers")  # (1)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
+        """The absolute value."""
+        return g.op.Abs(x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The documentation, and the test."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Max(t, x) }",
+                "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
+            ),
+        )
+
+
+def main() -> None:
+    """Prove the pattern, then use it."""
+    for example in NegMaxPattern.examples():
+        check_example(NegMaxPattern, example)
+        print(f"not fooled: {check_near_misses(NegMaxPattern, example)}")
+    model = parse("agraph (float[n] x) => (float[n] y) { e = Exp(x) t = Neg(e) m = Max(e, t) y = Sqrt(m) }")
+    print(pretty_onnx(xoptim.optimize(model, patterns=[NegMaxPattern])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Optimize a model in Python, and look at what was done.
+
+python examples/optimize_a_model.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+import xoptim
+
+MODEL = Path(__file__).parent / "models" / "tiny_bert.onnx"
+
+
+def show(report: xoptim.OptimizationReport) -> None:
+    """Print what an optimization did."""
+    print(f"{report.nodes_before} nodes became {report.nodes_after}; the numbers are {report.exactness}")
+    for name, count in report.applied.items():
+        print(f"{count:5d} {name}")
+
+
+def main() -> None:
+    """Optimize; the model that is given stays as it is."""
+    model = onnx.load(MODEL)
+    smaller = xoptim.optimize(model, report=show)
+    print(f"{model.ByteSize()} bytes became {smaller.ByteSize()}")
+
+
+if __name__ == "__main__":
+    main()

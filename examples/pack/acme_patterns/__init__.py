@@ -1,0 +1,1 @@
+"""Patterns of Acme. Every module of the package is searched."""

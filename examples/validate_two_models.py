@@ -1,0 +1,29 @@
+"""Do two models compute the same? How much do they differ, and where?
+
+python examples/validate_two_models.py
+"""
+
+from __future__ import annotations
+
+from xoptim.testing import parse
+from xoptim.validate import ValidationOptions, validate
+
+EXACT = "agraph (float[batch,8] x) => (float[batch,8] y) { y = Gelu(x) }"
+FAST = 'agraph (float[batch,8] x) => (float[batch,8] y) { y = Gelu <approximate = "tanh"> (x) }'
+
+
+def main() -> None:
+    """Two forms of an activation, with the tolerance of its type and with a wider one."""
+    exact, fast = parse(EXACT, opset=20), parse(FAST, opset=20)
+    for options in (
+        ValidationOptions(),
+        ValidationOptions(atol=1e-2, dims={"batch": 100}),
+    ):
+        report = validate(exact, fast, options)
+        print(report.summary())
+        for run in report.runs:
+            print(f"  {dict(run.dims)}: {run.comparisons[0].mismatches} of {run.comparisons[0].count} elements differ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""A pattern whose subgraph has no fixed form, so that it is matched by hand.
+
+python examples/write_a_pattern_by_hand.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import xoptim
+from xoptim import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.doc import pretty_onnx
+from xoptim.testing import check_example, check_near_misses, parse
+
+
+class RoundingChainPattern(PatternOptimization):
+    """Round(... Ceil(Floor(x))) → Floor(x).
+
+    What: of a chain of any length of Ceil, Floor and Round, keeps the first.
+    Why: what it gives is whole already.
+    Refuses when:
+    1. nothing is rounded before.
+    """
+
+    anchors = ("Ceil", "Floor", "Round")
+
+    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Walk back to the first of them."""
+        first, before = node, g.node_before(node.input[0])
+        while before is not None and before.op_type in self.anchors and not before.domain:
+            first, before = before, g.node_before(before.input[0])
+        if first is node:
+            return self.none(node, msg="nothing is rounded before")  # (1)
+        return MatchResult(self, [first, node], self.apply, insert_at=node)
+
+    def apply(self, g: PatternRewriter, first: Node, last: Node) -> list[Node]:
+        """The first stays; what nobody reads any more goes by itself."""
+        return [first, g.make_node("Identity", [first.output[0]], [last.output[0]])]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The documentation, and the test."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) { s = Floor(x) t = Ceil(s) u = Round(t) y = Neg(u) }",
+                "agraph (float[a] x) => (float[a] y) { s = Floor(x) y = Neg(s) }",
+            ),
+        )
+
+
+def main() -> None:
+    """Prove the pattern, then use it."""
+    for example in RoundingChainPattern.examples():
+        check_example(RoundingChainPattern, example)
+        print(f"not fooled: {check_near_misses(RoundingChainPattern, example)}")
+    model = parse("agraph (float[n] x) => (float[n] y, float[n] z) { t = Ceil(x) z = Floor(t) u = Round(z) y = Exp(u) }")
+    print(pretty_onnx(xoptim.optimize(model, patterns=[RoundingChainPattern])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,297 @@
+"""Options that say on which values models are compared, what happens when they differ, and ``xopt verify``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
+
+TWO = "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) r = Relu(x) y = MatMul(r, w) }"
+UNKNOWN_OPERATOR = "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Identity(t) }"
+no_cuda = pytest.mark.skipif(
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="there is a CUDA execution provider"
+)
+
+
+# -------------------------------------------------------------------- a pattern that is wrong
+
+
+@pytest.mark.usefixtures("bad_patterns")
+@pytest.mark.parametrize("target", ["model.opt.onnx", "model.onnx"])
+def test_a_wrong_pattern_writes_nothing(xopt: Xopt, target: str) -> None:
+    given = write(RELU).read_bytes()
+    before = files()
+    outcome = xopt("model.onnx", "--patterns", "WrongRelu", *(["--in-place"] if target == "model.onnx" else []))
+    assert outcome.code == 1
+    assert files() == before
+    assert Path("model.onnx").read_bytes() == given
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("xopt: error: different: output 'y' with batch=")
+    assert re.search(r"(?<!\w)\d+(\.\d+)?(e-?\d+)?(?!\w)", line.partition("'y' with batch=")[2].partition(":")[2])
+    assert line.endswith("; nothing was written; patterns applied: WrongRelu")
+    assert "written     nothing" in outcome.out
+    assert "validation  cpu: different: output 'y'" in outcome.out
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_wrong_pattern_in_json(xopt: Xopt) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--json")
+    assert outcome.code == 1
+    summary = outcome.json
+    (report,) = summary["validation"]
+    assert (report["status"], report["largest"]["output"], report["largest"]["fault"]) == ("different", "y", "value")
+    assert report["largest"]["max_abs"] > 0.1
+    assert (summary["written"], summary["bytes_after"]) == ([], None)
+    assert outcome.err.count("\n") == 1
+    assert files() == {"model.onnx"}
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_nobody_checks_a_wrong_pattern(xopt: Xopt) -> None:
+    write(RELU)
+    assert xopt("model.onnx", "--patterns", "WrongRelu", "--no-verify").code == 0
+    assert types_in("model.opt.onnx") == ["Exp"]
+    assert xopt("verify", "model.onnx", "model.opt.onnx").code == 1
+
+
+@pytest.mark.usefixtures("bad_patterns")
+@pytest.mark.parametrize(
+    ("options", "code"), [((), 1), (("--atol", "0.01"), 0), (("--atol", "1e-6"), 1), (("--rtol", "1e-6", "--atol", "1e-6"), 1)]
+)
+def test_tolerances(xopt: Xopt, options: tuple[str, ...], code: int) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--patterns", "ShiftedRelu", *options)
+    assert outcome.code == code
+    if code:
+        assert "0.00098" in outcome.err or "0.000976" in outcome.err
+    else:
+        assert ", atol 0.01 " in outcome.out
+
+
+# -------------------------------------------------------------------- sizes and values
+
+
+def two_inputs() -> Path:
+    model = onnx.load(write(TWO))
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    return write(model)
+
+
+def test_sizes(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    (report,) = xopt("model.onnx", "--dim", "a=5", "--dim", "b=7", "--json").json["validation"]
+    assert [run["dims"] for run in report["runs"]] == [{"a": 5, "b": 7}, {"a": 5, "b": 7}]
+    (report,) = xopt("verify", "model.onnx", "model.opt.onnx", "--dim", "b=7", "--json").json
+    assert {run["dims"]["b"] for run in report["runs"]} == {7}
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "=3", "a=x", "a=-1", "a=1.5", "a 3"])
+def test_sizes_that_are_none(xopt: Xopt, text: str) -> None:
+    write(TRANSPOSES)
+    assert f"--dim '{text}': write it as NAME=VALUE, such as batch=2" in xopt("model.onnx", "--dim", text).error
+    assert files() == {"model.onnx"}
+
+
+def test_sizes_of_what_the_model_does_not_have(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert "sizes for batch, but the open dimensions of the model are: a, b" in xopt("model.onnx", "--dim", "batch=2").error
+    assert files() == {"model.onnx"}
+
+
+def test_values(xopt: Xopt) -> None:
+    two_inputs()
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32), i=np.zeros(3, np.int64))
+    (report,) = xopt("model.onnx", "--feeds", "feeds.npz", "--json").json["validation"]
+    assert report["status"] == "equal"
+    assert [(run["source"], run["dims"]) for run in report["runs"]] == [("given", {"batch": 3})]
+
+
+def test_values_of_some_inputs(xopt: Xopt) -> None:
+    """The others get random values of a size that fits."""
+    two_inputs()
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
+    (report,) = xopt("model.onnx", "--feeds", "feeds.npz", "--json").json["validation"]
+    assert report["status"] == "equal"
+    assert {(run["source"], run["dims"]["batch"]) for run in report["runs"]} == {("random", 3)}
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"z": np.ones((3, 4), np.float32)}, "feeds for z, but the inputs of the model are: x, i"),
+        ({"x": np.ones((3, 5), np.float32), "i": np.zeros(3, np.int64)}, "dimensions for input: x"),
+        ({"x": np.ones((3, 4), np.float64), "i": np.zeros(3, np.int64)}, "data type"),
+    ],
+)
+def test_values_that_do_not_fit(xopt: Xopt, feeds: dict[str, np.ndarray], message: str) -> None:
+    two_inputs()
+    np.savez("feeds.npz", allow_pickle=False, **feeds)
+    error = xopt("model.onnx", "--feeds", "feeds.npz").error
+    assert error.startswith("not validated with the values given: ")
+    assert message in error
+    assert files() == {"model.onnx", "feeds.npz"}
+
+
+@pytest.mark.parametrize("content", [b"", b"x, y\n1, 2\n", b"PK\x03\x04 and nothing else", None])
+def test_values_that_cannot_be_read(xopt: Xopt, content: bytes | None) -> None:
+    write(RELU)
+    if content is not None:
+        Path("feeds.npz").write_bytes(content)
+    error = xopt("model.onnx", "--feeds", "feeds.npz").error
+    assert error.startswith("cannot read feeds from 'feeds.npz': ")
+    assert error.endswith("; write them with numpy.savez")
+
+
+def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
+    write(RELU)
+    np.save("feeds.npy", np.ones(3))
+    np.savez("objects.npz", x=np.array([{}, 1], dtype=object))
+    for name in ("feeds.npy", "objects.npz"):
+        assert xopt("model.onnx", "--feeds", name).error.startswith(f"cannot read feeds from '{name}': ")
+
+
+def write_test_data(folder: str, *arrays: np.ndarray) -> None:
+    for number, array in enumerate(arrays):
+        path = Path(folder, "test_data_set_0")
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"input_{number}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+
+
+def test_data_of_onnx(xopt: Xopt) -> None:
+    write(RELU)
+    write_test_data("data", np.ones((2, 4), np.float32))
+    (report,) = xopt("model.onnx", "--test-data", "data", "--json").json["validation"]
+    assert [run["source"] for run in report["runs"]] == ["test data"]
+
+
+def test_data_that_cannot_be_used(xopt: Xopt) -> None:
+    write(RELU)
+    write_test_data("two", np.ones((2, 4), np.float32), np.ones(2, np.float32))
+    write_test_data("broken", np.ones((2, 4), np.float32))
+    Path("broken/test_data_set_0/input_0.pb").write_bytes(b"\xff\xff\xff")
+    write_test_data("shape", np.ones((2, 5), np.float32))
+    for folder, message in (
+        ("absent", "no test data (input_0.pb, ...) in absent"),
+        ("two", "holds 2 inputs, the model has 1"),
+        ("broken", "input_0.pb cannot be read"),
+        ("shape", "dimensions for input: x"),
+    ):
+        assert message in xopt("model.onnx", "--test-data", folder).error
+    assert "model.opt.onnx" not in files()
+
+
+# -------------------------------------------------------------------- providers, and what cannot be run
+
+
+@no_cuda
+@pytest.mark.parametrize("words", [("model.onnx",), ("verify", "model.onnx", "model.onnx")])
+def test_a_provider_that_is_not_here(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the model was read")
+
+    write(RELU)
+    monkeypatch.setattr("xoptim.cli.optimization.GraphBuilder", fail)
+    assert "no execution provider 'cuda' here; it has" in xopt(*words, "--provider", "cuda").error
+    assert files() == {"model.onnx"}
+
+
+@no_cuda
+def test_optimize_for_a_provider_that_is_elsewhere(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx", "--provider", "cuda", "--no-verify").code == 0
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_the_same_provider_by_two_names(xopt: Xopt) -> None:
+    write(RELU)
+    reports = xopt("model.onnx", "--provider", "cpu", "--provider", "CPUExecutionProvider", "--json").json["validation"]
+    assert [report["status"] for report in reports] == ["equal", "equal"]
+
+
+def test_a_model_that_onnxruntime_cannot_run(xopt: Xopt) -> None:
+    write(UNKNOWN_OPERATOR, domains={"acme": 1})
+    outcome = xopt("model.onnx")
+    assert (outcome.code, outcome.err) == (0, "")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("validation")]
+    assert line.startswith("validation  cpu: not validated: onnxruntime cannot load the original: ")
+    assert "Frobnicate" in line
+    assert types_in("model.opt.onnx") == ["Frobnicate"]
+    assert xopt("model.onnx", "--dim", "n=3", "-q").code == 0
+
+
+def test_a_strict_run_demands_proof(xopt: Xopt) -> None:
+    write(UNKNOWN_OPERATOR, domains={"acme": 1})
+    outcome = xopt("model.onnx", "--strict", "-q")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("xopt: error: not validated: onnxruntime cannot load the original: ")
+    assert outcome.err.endswith("; nothing was written because of --strict\n")
+    assert files() == {"model.onnx"}
+    assert xopt("model.onnx", "--strict", "--no-verify", "-q").code == 0
+    write(RELU, "relu.onnx")
+    assert xopt("relu.onnx", "--strict", "-q") == (0, "", "")
+
+
+# -------------------------------------------------------------------- verify
+
+
+def test_verify_equal_models(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx", "--exact")
+    assert outcome == (0, "cpu: equal: 1 output in 2 runs, no difference\n", "")
+    (report,) = xopt("verify", "model.onnx", "other.onnx", "--exact", "--json").json
+    assert (report["status"], report["exactness"]) == ("equal", "exact")
+
+
+def test_verify_different_models(xopt: Xopt) -> None:
+    write(RELU)
+    write("agraph (float[batch,4] x) => (float[batch,4] y) { y = Abs(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("cpu: different: output 'y' with batch=")
+    assert xopt("verify", "model.onnx", "other.onnx", "--atol", "100").code == 0
+    (report,) = xopt("verify", "model.onnx", "other.onnx", "--json").json
+    assert report["status"] == "different"
+
+
+def test_verify_rounding(xopt: Xopt) -> None:
+    head = "agraph (float[n,8] x) => (float[n,1] y) <int64[1] a = {1}> "
+    write(head + "{ y = ReduceSum(x, a) }")
+    write(head + "{ d = Cast <to = 11> (x) s = ReduceSum(d, a) y = Cast <to = 1> (s) }", "other.onnx")
+    assert xopt("verify", "model.onnx", "other.onnx").code == 0
+    assert xopt("verify", "model.onnx", "other.onnx", "--exact").code == 1
+
+
+def test_verify_other_signatures(xopt: Xopt) -> None:
+    write(RELU)
+    write("agraph (float[batch,4] x) => (float[batch,4] z) { z = Relu(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx")
+    assert outcome == (1, "cpu: different: output 'y': is missing\n", "")
+
+
+def test_verify_what_is_no_model(xopt: Xopt) -> None:
+    """Nothing can be said about what cannot be run; that is no success."""
+    write(RELU)
+    Path("text.onnx").write_text("this is a text")
+    first = xopt("verify", "text.onnx", "model.onnx")
+    assert first.code == 1
+    assert first.out.startswith("cpu: not validated: onnxruntime cannot load the original: ")
+    second = xopt("verify", "model.onnx", "text.onnx")
+    assert second.code == 1
+    assert second.out.startswith("cpu: different: onnxruntime cannot load the optimized model: ")
+
+
+def test_verify_tells_what_limits_the_evidence(xopt: Xopt) -> None:
+    write("agraph (float[0,4] x) => (float[0,4] y) { y = Relu(x) }")
+    outcome = xopt("verify", "model.onnx", "model.onnx")
+    assert outcome.code == 0
+    assert "  no output held an element" in outcome.out.splitlines()
+    assert "no output held an element" in xopt("model.onnx").out

@@ -1,0 +1,138 @@
+"""``xopt list``, ``xopt show`` and ``xopt stats``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
+from xoptim import installed_patterns, resolve
+from xoptim.facts.dtypes import Exactness
+
+EXACTNESS: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
+
+
+def test_list(xopt: Xopt) -> None:
+    outcome = xopt("list")
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert lines[0].split() == ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
+    names = [line.split()[0] for line in lines[1:-1]]
+    assert names == list(installed_patterns())
+    assert lines[-1] == f"{len(names)} of {len(names)} patterns"
+    (row,) = [line for line in lines if line.startswith("TransposeTranspose ")]
+    assert row.split()[:4] == ["TransposeTranspose", "canonicalize", "exact", "1+"]
+    assert "Transpose(Transpose(x)) → Transpose(x)" in row
+
+
+def test_list_as_json(xopt: Xopt) -> None:
+    patterns = xopt("list", "--json").json
+    assert [p["name"] for p in patterns] == list(installed_patterns())
+    for pattern in patterns:
+        assert pattern.keys() == {
+            "name", "phase", "priority", "exactness", "min_opset", "max_opset", "tags", "produces", "providers", "status",
+            "rewrite",
+        }  # fmt: skip
+        assert pattern["exactness"] in EXACTNESS
+        assert "→" in pattern["rewrite"]
+
+
+@pytest.mark.parametrize("text", ["Cast", "CastPattern", "Cast+Dropout", "Cast,Dropout", "default-Cast", "all-default"])
+def test_list_of_a_selection(xopt: Xopt, text: str) -> None:
+    default, every = {cls.name() for cls in resolve("default")}, set(installed_patterns())
+    expected = {
+        "Cast": {"Cast"}, "CastPattern": {"Cast"}, "Cast+Dropout": {"Cast", "Dropout"}, "Cast,Dropout": {"Cast", "Dropout"},
+        "default-Cast": default - {"Cast"}, "all-default": every - default,
+    }[text]  # fmt: skip
+    assert [p["name"] for p in json.loads(xopt("list", "--patterns", text, "--json").out)] == sorted(expected)
+    assert xopt("list", "--patterns", text).out.splitlines()[-1] == f"{len(expected)} of {len(every)} patterns"
+
+
+def test_list_of_nothing_known(xopt: Xopt) -> None:
+    assert "unknown pattern 'Castt'; did you mean 'Cast'?" in xopt("list", "--patterns", "Castt").error
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_list_shows_packs(xopt: Xopt) -> None:
+    assert {p["name"] for p in xopt("list", "--patterns", "extra", "--json").json} >= {"WrongRelu", "Failing"}
+
+
+@pytest.mark.parametrize("name", ["TransposeTranspose", "TransposeTransposePattern"])
+def test_show(xopt: Xopt, name: str) -> None:
+    outcome = xopt("show", name)
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0] == "TransposeTransposePattern"
+    assert lines[1].startswith("Transpose(Transpose(x)) → ")
+    assert "phase canonicalize, exactness exact, opset 1+" in lines
+    first = lines.index("example 1, opset 18")
+    assert lines[first + 1].startswith("  before  agraph (")
+    assert lines[first + 2].startswith("  after   agraph (")
+
+
+def test_show_a_preset(xopt: Xopt) -> None:
+    outcome = xopt("show", "default")
+    assert outcome.code == 0
+    assert {cls.__name__ for cls in resolve("default")} <= set(outcome.out.splitlines())
+
+
+def test_stats(xopt: Xopt) -> None:
+    write("agraph (float[a,4] x, seq(float) s) => (float[a,4] y) <float[2,4] w = {1,2,3,4,5,6,7,8}> "
+          "{ y = acme.Mix(x, w) }", domains={"acme": 2})  # fmt: skip
+    outcome = xopt("stats", "model.onnx")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["operator", "nodes"],
+        ["acme::Mix", "1"],
+        ["nodes", "1"],
+        ["inputs", "x", "float[a,", "4],", "s", "?"],
+        ["outputs", "y", "float[?,", "4]"],
+        ["initializers", "1"],
+        ["parameters", "8"],
+        ["bytes", "32"],
+        ["functions", "0"],
+        ["opsets", "ai.onnx", "18,", "acme", "2"],
+        ["ir_version", "10"],
+    ]
+    assert files() == {"model.onnx"}
+
+
+def test_stats_as_json(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("stats", "model.onnx", "--json").json == {
+        "operators": {"Relu": 1, "Transpose": 2},
+        "nodes": 3,
+        "inputs": {"x": "float[a, b]"},
+        "outputs": {"y": "float[a, b]"},
+        "initializers": 0,
+        "parameters": 0,
+        "bytes": 0,
+        "functions": 0,
+        "opsets": {"": 18},
+        "ir_version": 10,
+    }
+
+
+def test_stats_of_subgraphs_and_functions(xopt: Xopt) -> None:
+    write(
+        "agraph (bool c, float[a] x) => (float[a] y) { y = If (c) <then_branch = t () => (float[a] u) { u = Neg(x) }, "
+        'else_branch = e () => (float[a] v) { v = local.f(x) }> } <domain: "local", opset_import: ["" : 18]> '
+        "f (p) => (q) { q = Abs(p) }",
+        domains={"local": 1},
+    )
+    stats = xopt("stats", "model.onnx", "--json").json
+    assert stats["operators"] == {"Abs": 1, "If": 1, "Neg": 1, "local::f": 1}
+    assert (stats["nodes"], stats["functions"]) == (4, 1)
+
+
+def test_stats_of_what_is_no_model(xopt: Xopt) -> None:
+    write(RELU)
+    write("agraph (float x) => (float z) { y = Relu(x) }", "bad.onnx")
+    assert "graph output 'z' is not produced" in xopt("stats", "bad.onnx").error
+
+
+def test_stats_of_unknown_ranks(xopt: Xopt) -> None:
+    write("agraph (x, float[] z) => (float[2,n] y) { y = acme.Mix(x, z) }", domains={"acme": 2})
+    stats = xopt("stats", "model.onnx", "--json").json
+    assert (stats["inputs"], stats["outputs"]) == ({"x": "?", "z": "float[...]"}, {"y": "float[2, ?]"})

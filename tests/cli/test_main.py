@@ -1,0 +1,140 @@
+"""Which command a line means, and how commands end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from xoptim.cli import main as cli
+
+import xoptim
+from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
+
+
+def shell(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A real process."""
+    return subprocess.run(
+        [sys.executable, "-m", "xoptim", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_model_is_the_default_command(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx").code == 0
+    assert types_in("model.opt.onnx") == ["Relu"]
+    assert xopt("optimize", "model.onnx", "-o", "named.onnx").code == 0
+    assert Path("named.onnx").read_bytes() == Path("model.opt.onnx").read_bytes()
+
+
+def test_options_may_come_first(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("-q", "--no-verify", "-o", "first.onnx", "model.onnx").code == 0
+    assert types_in("first.onnx") == ["Relu"]
+
+
+def test_a_model_that_is_called_like_a_command(xopt: Xopt) -> None:
+    write(TRANSPOSES, "list")
+    assert "patterns" in xopt("list").out.splitlines()[-1]
+    assert xopt("./list", "-q").code == 0
+    assert types_in("list.opt.onnx") == ["Relu"]
+
+
+@pytest.mark.parametrize("words", [("--help",), ("-h",), ("optimize", "--help"), ("verify", "-h")])
+def test_help(xopt: Xopt, words: tuple[str, ...]) -> None:
+    outcome = xopt(*words)
+    assert outcome.code == 0
+    assert "Usage: xopt" in outcome.out
+    assert outcome.err == ""
+
+
+def test_no_words_at_all(xopt: Xopt) -> None:
+    outcome = xopt()
+    assert outcome.code == 2
+    assert "xopt model.onnx" in outcome.out
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("optimize",), "Missing argument 'MODEL'"),
+        (("model.onnx", "another.onnx"), "unexpected extra argument"),
+        (("model.onnx", "--frobnicate"), "--frobnicate"),
+        (("model.onnx", "--max-rounds", "-1"), "-1"),
+        (("model.onnx", "--atol", "-0.5"), "-0.5"),
+        (("model.onnx", "--rtol", "much"), "'much'"),
+        (("show",), "Missing argument 'PATTERN'"),
+        (("show", "TransposeTranspoze"), "did you mean 'TransposeTranspose'"),
+        (("verify", "model.onnx"), "Missing argument 'OTHER'"),
+        (("verify", "model.onnx", "absent.onnx"), "'absent.onnx' does not exist"),
+        (("verify", "model.onnx", "."), "'.' is a directory"),
+        (("stats", "absent.onnx"), "cannot read 'absent.onnx': No such file or directory"),
+    ],
+)
+def test_bad_usage_is_one_line(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(RELU)
+    assert message in xopt(*words).error
+    assert files() == {"model.onnx"}
+
+
+def test_a_fault_of_our_own_is_one_line_too(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("two\nlines")
+
+    write(RELU)
+    monkeypatch.setattr("xoptim.cli.optimization.print_summary", fail)
+    outcome = xopt("model.onnx", "--dry-run")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("xopt: error: internal error (RuntimeError: two lines)")
+    assert outcome.err.count("\n") == 1
+    assert "Traceback" in xopt("model.onnx", "--dry-run", "-v").err
+
+
+def test_out_of_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    write(RELU)
+    monkeypatch.setattr("xoptim.cli.optimization.GraphBuilder", fail)
+    assert xopt("model.onnx").error == "out of memory; nothing was written"
+
+
+def test_the_script_returns_the_code_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "run", lambda: 7)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 7
+
+
+def test_python_module() -> None:
+    assert shell("--version").stdout.split() == ["xopt,", "version", xoptim.__version__]
+
+
+def test_a_process_with_a_narrow_character_set() -> None:
+    """The arrow between the sizes and the name of the file are shown as well as they can be."""
+    write(TRANSPOSES, "modèle.onnx")
+    done = shell("modèle.onnx", *ONLY, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "written     mod?le.opt.onnx" in done.stdout
+    assert types_in("modèle.opt.onnx") == ["Relu"]
+
+
+def test_nobody_reads_the_output() -> None:
+    """As `xopt list | head` does: the process ends as if the signal had killed it, and says nothing."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "xoptim", "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (cli.UNREAD, "")

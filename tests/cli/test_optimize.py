@@ -1,0 +1,338 @@
+"""``xopt MODEL``: what is written where, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
+from tests.support import parse
+from xoptim import GraphBuilder
+
+CONSTANTS = "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { t = Neg(a) u = Exp(t) v = Mul(x, u) y = Add(v, t) }"
+CALLS = """
+agraph (float[a,b] x) => (float[a,b] y) { y = local.twice(x) }
+<domain: "local", opset_import: ["" : 18]> twice (x) => (y) { t = Transpose(x) y = Transpose(t) }"""
+
+
+def heavy() -> onnx.ModelProto:
+    """A model with 16 kB of weights."""
+    model = parse("agraph (float[n,64] x) => (float[n,64] y) { t = MatMul(x, w) y = Relu(t) }")
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    return model
+
+
+# -------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("model.onnx", "model.opt.onnx"), ("net.v2.onnx", "net.v2.opt.onnx"), ("bare", "bare.opt.onnx")],
+)
+def test_default_name_of_the_result(xopt: Xopt, name: str, expected: str) -> None:
+    given = write(TRANSPOSES, name).read_bytes()
+    assert xopt(name).code == 0
+    assert files() == {name, expected}
+    assert Path(name).read_bytes() == given
+    assert types_in(expected) == ["Relu"]
+
+
+def test_the_result_is_beside_the_model(xopt: Xopt) -> None:
+    Path("folder").mkdir()
+    write(TRANSPOSES, "folder/model.onnx")
+    assert xopt("folder/model.onnx").code == 0
+    assert files() == {"folder"}
+    assert {path.name for path in Path("folder").iterdir()} == {"model.onnx", "model.opt.onnx"}
+
+
+@pytest.mark.parametrize("option", ["-o", "--output"])
+def test_another_name(xopt: Xopt, option: str) -> None:
+    write(TRANSPOSES)
+    Path("old.onnx").write_bytes(b"old")
+    assert xopt("model.onnx", option, "old.onnx").code == 0
+    assert files() == {"model.onnx", "old.onnx"}
+    assert types_in("old.onnx") == ["Relu"]
+
+
+def test_in_place(xopt: Xopt) -> None:
+    write(TRANSPOSES).chmod(0o640)
+    assert xopt("model.onnx", "--in-place").code == 0
+    assert files() == {"model.onnx"}
+    assert types_in("model.onnx") == ["Relu"]
+    assert Path("model.onnx").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("target", ["model.onnx", "./model.onnx", "link.onnx", "hard.onnx"])
+def test_the_input_is_not_overwritten_by_accident(xopt: Xopt, target: str) -> None:
+    given = write(TRANSPOSES).read_bytes()
+    Path("link.onnx").symlink_to("model.onnx")
+    Path("hard.onnx").hardlink_to("model.onnx")
+    assert "is the input; use --in-place to overwrite it" in xopt("model.onnx", "-o", target).error
+    assert Path("model.onnx").read_bytes() == given
+
+
+def test_in_place_and_output_exclude_each_other(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert "exclude each other" in xopt("model.onnx", "--in-place", "-o", "other.onnx").error
+    assert types_in("model.onnx") == ["Transpose", "Transpose", "Relu"]
+
+
+def test_dry_run(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "--dry-run")
+    assert outcome.code == 0
+    assert "written     nothing" in outcome.out
+    assert "validation  cpu: equal" in outcome.out
+    assert re.search(r"size .*→", outcome.out)
+    assert files() == {"model.onnx"}
+
+
+def test_two_runs_write_the_same(xopt: Xopt) -> None:
+    write(heavy())
+    for name in ("a.onnx", "b.onnx"):
+        assert xopt("model.onnx", "-o", name, "-q").code == 0
+    assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
+
+
+def test_weights_in_a_file_of_their_own(xopt: Xopt) -> None:
+    write(heavy())
+    outcome = xopt("model.onnx", "--external-data", "--json")
+    assert outcome.code == 0
+    assert files() == {"model.onnx", "model.opt.onnx", "model.opt.onnx.data"}
+    assert sorted(outcome.json["written"]) == ["model.opt.onnx", "model.opt.onnx.data"]
+    assert outcome.json["bytes_after"] == sum(Path(name).stat().st_size for name in outcome.json["written"])
+    assert xopt("verify", "model.onnx", "model.opt.onnx", "--exact").code == 0
+    # The weights stay where they are, and count as much.
+    Path("model.opt.onnx").rename("split.onnx")
+    again = xopt("split.onnx", "-o", "again.onnx", "--json")
+    assert again.json["written"] == ["again.onnx"]
+    assert again.json["bytes_before"] == outcome.json["bytes_after"]
+    assert again.json["bytes_after"] > 1 << 14
+
+
+def test_weights_of_the_input_are_not_overwritten(xopt: Xopt) -> None:
+    onnx.save(heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    given = Path("weights.bin").read_bytes()
+    assert "'weights.bin' holds weights of the input" in xopt("model.onnx", "-o", "weights.bin").error
+    assert Path("weights.bin").read_bytes() == given
+
+
+def test_weights_follow_to_another_folder(xopt: Xopt) -> None:
+    Path("there").mkdir()
+    onnx.save(heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert xopt("model.onnx", "-o", "there/model.onnx").code == 0
+    assert {path.name for path in Path("there").iterdir()} == {"model.onnx", "model.onnx.data"}
+    assert xopt("verify", "model.onnx", "there/model.onnx", "--exact").code == 0
+
+
+# -------------------------------------------------------------------- what is done
+
+
+def test_a_selection(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx", "--patterns", "default-TransposeTranspose", "--dry-run", "--json").json["patterns"].get(
+        "TransposeTranspose"
+    ) is None  # fmt: skip
+    chosen = xopt("model.onnx", "--patterns", "TransposeTransposePattern", "--json").json
+    assert chosen["patterns"] == {"TransposeTranspose": 1}
+    assert chosen["operators_after"] == {"Relu": 1}
+    dropped = xopt("model.onnx", *ONLY, "--drop", "TransposeTranspose", "--drop", "CastPattern", "--json").json
+    assert dropped["patterns"] == {}
+    assert dropped["operators_after"] == {"Relu": 1, "Transpose": 2}
+
+
+@pytest.mark.parametrize("option", ["--patterns", "--drop"])
+def test_an_unknown_pattern_is_noticed_before_any_work(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the model was read")
+
+    write(TRANSPOSES)
+    monkeypatch.setattr("xoptim.cli.optimization.GraphBuilder", fail)
+    assert "unknown pattern 'TransposTranspose'; did you mean 'TransposeTranspose'?" in xopt(
+        "model.onnx", option, "TransposTranspose"
+    ).error  # fmt: skip
+    assert "unknown pattern 'qqqqqqqqqqqqqqq'; `xopt list` shows all names" in xopt("model.onnx", option, "q" * 15).error
+    assert files() == {"model.onnx"}
+
+
+def test_no_rounds(xopt: Xopt) -> None:
+    """Patterns rest; folding and cleaning do not."""
+    write(TRANSPOSES)
+    assert xopt("model.onnx", "--max-rounds", "0", "--json").json["operators_after"] == {"Relu": 1, "Transpose": 2}
+    write(CONSTANTS)
+    summary = xopt("model.onnx", "--max-rounds", "0", "--json").json
+    assert summary["patterns"] == {}
+    assert summary["operators_after"] == {"Add": 1, "Mul": 1}
+    assert summary["exactness"] == "rounding"
+
+
+def test_inline(xopt: Xopt) -> None:
+    write(CALLS, domains={"local": 1})
+    assert xopt("model.onnx", "-o", "kept.onnx", "-q").code == 0
+    assert types_in("kept.onnx") == ["twice"]
+    assert xopt("model.onnx", "--inline", "-q").code == 0
+    assert not onnx.load("model.opt.onnx").functions
+    assert "twice" not in types_in("model.opt.onnx")
+    assert xopt("verify", "model.onnx", "model.opt.onnx", "--exact").code == 0
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_pattern_that_fails_is_skipped(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "--patterns", "Failing+TransposeTranspose")
+    assert outcome.code == 0
+    (warning,) = outcome.warnings
+    assert "pattern Failing failed at 'Relu': ZeroDivisionError: there is nothing here" in warning
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_pattern_that_fails_is_an_error_of_a_strict_run(xopt: Xopt) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--patterns", "Failing", "--strict")
+    assert "pattern Failing failed at 'Relu': ZeroDivisionError" in outcome.error
+    assert files() == {"model.onnx"}
+
+
+# -------------------------------------------------------------------- what is said
+
+KEYS: dict[str, Any] = {
+    "model": str, "written": list, "nodes_before": int, "nodes_after": int, "operators_before": dict, "operators_after": dict,
+    "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str, "load_seconds": float,
+    "optimize_seconds": float, "validation": list,
+}  # fmt: skip
+REPORT_KEYS = {
+    "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",
+}  # fmt: skip
+RUN_KEYS = {"source", "dims", "seed", "original_seconds", "optimized_seconds", "outputs", "noise"}
+
+
+def test_json(xopt: Xopt) -> None:
+    given = write(TRANSPOSES).stat().st_size
+    outcome = xopt("model.onnx", *ONLY, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    summary = outcome.json
+    assert {key: type(value) for key, value in summary.items()} == KEYS
+    assert summary["model"] == "model.onnx"
+    assert summary["written"] == ["model.opt.onnx"]
+    assert (summary["nodes_before"], summary["nodes_after"]) == (3, 1)
+    assert summary["operators_before"] == {"Relu": 1, "Transpose": 2}
+    assert summary["operators_after"] == {"Relu": 1}
+    assert summary["patterns"] == {"TransposeTranspose": 1}
+    assert summary["exactness"] == "exact"
+    assert (summary["bytes_before"], summary["bytes_after"]) == (given, Path("model.opt.onnx").stat().st_size)
+    (report,) = summary["validation"]
+    assert report.keys() == REPORT_KEYS
+    assert (report["status"], report["providers"]) == ("equal", ["cpu"])
+    assert len(report["runs"]) == 2
+    assert all(run.keys() == RUN_KEYS and run["dims"].keys() == {"a", "b"} for run in report["runs"])
+    assert report["runs"][0]["dims"] != report["runs"][1]["dims"]
+
+
+@pytest.mark.parametrize("more", [("-v",), ("-vv",), ("-q",), ("--no-verify", "--dry-run")])
+def test_json_is_alone_on_standard_output(xopt: Xopt, more: tuple[str, ...]) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "--json", *more)
+    assert outcome.json.keys() == KEYS.keys()
+    assert ("[xoptim]" in outcome.err) == more[0].startswith("-v")
+
+
+def test_json_of_odd_numbers(xopt: Xopt) -> None:
+    """Infinities and NaN are not JSON, so they are text."""
+    write("agraph (float[n] x) => (float[n] y, float[n] z) <float z0 = {0}> { d = Div(x, z0) y = Sub(d, d) z = Relu(x) }")
+    outcome = xopt("model.onnx", "--json")
+    assert outcome.code == 0
+
+    def fail(text: str) -> None:
+        raise AssertionError(text)
+
+    json.loads(outcome.out, parse_constant=fail)
+
+
+def test_summary(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", *ONLY)
+    assert outcome.err == ""
+    rows = {line.split("  ")[0].strip(): line.split() for line in outcome.out.splitlines() if line.strip()}
+    assert rows["operator"] == ["operator", "before", "after"]
+    assert rows["Transpose"] == ["Transpose", "2"]
+    assert rows["Relu"] == ["Relu", "1", "1"]
+    assert rows["all nodes"] == ["all", "nodes", "3", "1"]
+    assert rows["TransposeTranspose"] == ["TransposeTranspose", "1"]
+    assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
+    assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s", " ".join(rows["time"]))
+    assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 2 runs, no difference"
+    assert " ".join(rows["tolerance"]) == "tolerance rtol 0, atol 0 (patterns used are exact)"
+    assert rows["written"] == ["written", "model.opt.onnx"]
+
+
+def test_summary_without_validation(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", *ONLY, "--no-verify")
+    assert outcome.code == 0
+    assert "validation  not asked for" in outcome.out
+    assert "tolerance" not in outcome.out
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_names_that_look_like_markup(xopt: Xopt) -> None:
+    model = parse("agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Exp(t) }")
+    model.graph.node[0].op_type = "[/bold]:smile:"
+    write(model, "[red]:cat:.onnx")
+    outcome = xopt("[red]:cat:.onnx", "-o", "[red]:dog:.onnx")
+    assert outcome.code == 0
+    assert "[/bold]:smile:" in outcome.out
+    assert "written     [red]:dog:.onnx" in outcome.out
+    assert "[/bold]:smile:" in xopt("stats", "[red]:dog:.onnx").out
+
+
+def test_quiet(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx", "-q") == (0, "", "")
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_a_line_a_round(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "-v", "-q")
+    lines = outcome.out.splitlines()
+    assert len(lines) >= 2
+    assert all(re.fullmatch(r"\[xoptim\] agraph\b.* round \d+: \d+ match.*, \d+ applied, \d+ nodes", line) for line in lines)
+    assert not any("refused" in line for line in lines)
+
+
+def test_reasons(xopt: Xopt) -> None:
+    write("agraph (float[a,b,c] x) => (y) { t = Relu(x) y = Transpose <perm = [1, 0, 2]> (t) }")
+    outcome = xopt("model.onnx", "-vv", "--patterns", "IdentityTranspose")
+    (line,) = [line for line in outcome.out.splitlines() if "IdentityTranspose refused at" in line]
+    place = re.search(r": .+ \((.+\.py):(\d+)\)$", line)
+    assert place is not None
+    text = Path(place[1]).read_text(encoding="utf-8").splitlines()
+    assert Path(place[1]).name == "identity_transpose.py"
+    assert text[int(place[2]) - 1].strip()
+
+
+def test_the_environment_asks_for_reasons(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("agraph (float[a,b,c] x) => (y) { t = Relu(x) y = Transpose <perm = [1, 0, 2]> (t) }")
+    monkeypatch.setenv("PATTERN", "IdentityTranspose")
+    outcome = xopt("model.onnx", "-q")
+    assert "IdentityTranspose refused at" in outcome.out
+    monkeypatch.setenv("PATTERN", "IdentityTranspoze")
+    assert "did you mean 'IdentityTranspose'?" in xopt("model.onnx", "-q").error
+
+
+def test_a_model_that_changes_nothing(xopt: Xopt) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx")
+    assert outcome.code == 0
+    assert "applied" not in outcome.out
+    assert types_in("model.opt.onnx") == ["Relu"]
+    assert GraphBuilder("model.opt.onnx").get_shape("y") == GraphBuilder("model.onnx").get_shape("y")

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support import load, node_of
+from xoptim.match import EasyPatternOptimization, GraphBuilderPatternOptimization, MatchResult, PatternOptimization
+from xoptim.match.pattern import operator_key
+
+
+class ThingPattern(PatternOptimization):
+    """Thing(x) → x
+
+    More words.
+    """
+
+    anchors = ("Thing", "com.microsoft::Gelu")
+    near = ("Add",)
+    radius = 5
+
+
+class Bare(PatternOptimization):
+    pass
+
+
+def test_metadata() -> None:
+    pattern = ThingPattern()
+    assert (pattern.name(), pattern.arrow(), repr(pattern)) == ("Thing", "Thing(x) → x", "ThingPattern()")
+    assert pattern.anchor_keys() == {("", "Thing"), ("com.microsoft", "Gelu")}
+    assert pattern.near_keys() == {("", "Add")}
+    assert pattern.reach() == 5
+    bare = Bare()
+    assert (bare.name(), bare.anchor_keys(), bare.near_keys()) == ("Bare", frozenset(), frozenset())
+    assert (bare.phase, bare.priority, bare.exactness, bare.status, bare.examples()) == (
+        "canonicalize",
+        0,
+        "exact",
+        "stable",
+        (),
+    )
+    assert operator_key("a::b::Op") == ("a::b", "Op")
+
+
+def test_both_methods_must_be_there() -> None:
+    graph = load("agraph (float[n] x) => (float[n] y) { y = Neg(x) }").graph
+    with pytest.raises(NotImplementedError, match="Bare has no match"):
+        Bare().match(GraphBuilderPatternOptimization(graph), node_of(graph, "Neg"), [])
+    with pytest.raises(NotImplementedError, match="Bare has no apply"):
+        Bare().apply(None)  # type: ignore[arg-type]
+
+
+def test_results() -> None:
+    graph = load("agraph (float[n] x) => (float[n] y) { y = Neg(x) }").graph
+    result = MatchResult(Bare(), [None, node_of(graph, "Neg")], Bare().apply, comment="why")
+    assert repr(result) == "MatchResult(Bare, [, Neg])"
+    assert (result.insert_at, result.bindings, result.comment) == (None, None, "why")
+
+
+def test_a_declarative_pattern_is_compiled_once() -> None:
+    count = 0
+
+    class Counting(EasyPatternOptimization):
+        def match_pattern(self, g, x):  # type: ignore[no-untyped-def]
+            nonlocal count
+            count += 1
+            return g.op.Neg(x)
+
+    for _ in range(3):
+        assert Counting().anchor_keys() == {("", "Neg")}
+        assert Counting().reach() == 1
+    assert count == 1

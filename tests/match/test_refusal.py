@@ -1,0 +1,146 @@
+# mypy: disable-error-code="no-any-return"
+"""Why something did not match: the reason, the node, the line, and the way that led furthest."""
+
+from __future__ import annotations
+
+import inspect
+from threading import Thread
+
+import pytest
+
+from tests.match.matching import find, refusals
+from tests.support import load, node_of
+from xoptim.match import (
+    EasyPatternOptimization,
+    GraphBuilderPatternOptimization,
+    Match,
+    MatchResult,
+    Node,
+    PatternBuilder,
+    PatternOptimization,
+    Symbol,
+)
+from xoptim.match.refusal import Refusal, listener, listening
+
+HERE = __file__
+
+
+class Gelu(EasyPatternOptimization):
+    """Several conditions on different lines."""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        t = g.op.Mul(x, 0.5)
+        u = g.op.Erf(t)
+        v = g.op.Softmax(u, axis=1)
+        return g.op.Sub(v, 1.0)
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        if m.x == "z":
+            return self.none(m.nodes[0], msg="z is not wanted")
+        return True
+
+
+FIRST_LINE = inspect.getsourcelines(Gelu.match_pattern)[1]
+TEXT = (
+    "agraph (float[N,3] x, float[N,3] z) => (y) <float half = {{0.5}}, float one = {{1}}, float two = {{2}}> "
+    "{{ t = Mul({a}, {b}) u = {c}(t) v = Softmax <axis = {d}> (u) y = Sub(v, {e}) }}"
+)
+GOOD = {"a": "x", "b": "half", "c": "Erf", "d": "1", "e": "one"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "op_type", "reason", "line"),
+    [
+        ({"b": "two"}, "Mul", "'two' is not the constant 0.5", 1),
+        ({"c": "Exp"}, "Exp", "Erf expected, Exp found", 2),
+        ({"d": "0"}, "Softmax", "attribute axis does not fit", 3),
+        ({"e": "two"}, "Sub", "'two' is not the constant 1.0", 4),
+    ],
+)
+def test_the_condition_that_failed(wrong: dict[str, str], op_type: str, reason: str, line: int) -> None:
+    assert find(Gelu(), TEXT.format(**GOOD)) == {"x": "x"}
+    heard = refusals(Gelu(), TEXT.format(**{**GOOD, **wrong}))
+    (refusal,) = heard
+    assert refusal.node is not None
+    assert (refusal.pattern, refusal.node.op_type, refusal.reason) == ("Gelu", op_type, reason)
+    assert (refusal.file, refusal.line) == (HERE, FIRST_LINE + line)
+    assert refusal.exit_point == f"{HERE}:{FIRST_LINE + line}"
+
+
+def test_only_the_way_that_led_furthest_is_told() -> None:
+    class Sum(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Max(g.op.Neg(g.op.Abs(g.op.Exp(x))), 1.0)
+
+    text = "agraph (float[N] x) => (y) <float one = {1}> { e = Log(x) a = Abs(e) n = Neg(a) y = Max(one, n) }"
+    (refusal,) = refusals(Sum(), text)
+    assert refusal.reason == "Exp expected, Log found"
+
+
+def test_validations_and_results_in_between() -> None:
+    (refusal,) = refusals(Gelu(), TEXT.format(**{**GOOD, "a": "z"}))
+    line = inspect.getsourcelines(Gelu.validate_mapping)[1] + 2
+    assert (refusal.reason, refusal.line, refusal.file) == ("z is not wanted", line, HERE)
+    text = TEXT.format(**GOOD).replace("=> (y)", "=> (y, t)")
+    (refusal,) = refusals(Gelu(), text)
+    assert refusal.reason == "a result in between is read elsewhere"
+    assert refusal.node is not None
+    assert refusal.node.op_type == "Mul"
+    assert refusal.file == HERE
+
+
+class ByHand(PatternOptimization):
+    anchors = ("Neg",)
+
+    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        if node.name == "plain":
+            return self.none()
+        frame = inspect.currentframe()
+        assert frame is not None
+        if node.name == "seed":
+            return self.none(node, frame.f_lineno)
+        if node.name == "lazy":
+            return self.none(node, msg=lambda: f"{node.op_type} is lazy")
+        return self.none(node, 17, "a line of its own")
+
+
+def test_patterns_by_hand() -> None:
+    first = inspect.getsourcelines(ByHand.match)[1]
+    expected = {
+        "plain": ("", first + 2, None),
+        "seed": ("", first + 6, "seed"),
+        "lazy": ("Neg is lazy", first + 8, "lazy"),
+        "other": ("a line of its own", 17, "other"),
+    }
+    for name, (reason, line, node) in expected.items():
+        (refusal,) = refusals(ByHand(), f"{{ [{name}] y = Neg(x) }}")
+        assert (refusal.pattern, refusal.reason, refusal.line, refusal.file) == ("ByHand", reason, line, HERE)
+        assert (refusal.node.name if refusal.node is not None else None) == node
+
+
+def test_text() -> None:
+    node = node_of(load("agraph (float[n] x) => (float[n] y) { y = Neg(x) }"), "Neg")
+    assert str(Refusal("P", None, "why", "f.py", 3)) == "P refused: why (f.py:3)"
+    assert str(Refusal("P", node, "", "f.py", 3)) == "P refused at y = Neg(x) (f.py:3)"
+    node.name = "n"
+    assert str(Refusal("P", node, "why", "f.py", 3)) == "P refused at 'n': why (f.py:3)"
+    assert Refusal("P", None, "").exit_point == ""
+
+
+def test_nothing_is_made_when_nobody_listens() -> None:
+    def fail() -> str:
+        raise AssertionError("nobody asked")
+
+    assert listener() is None
+    Gelu().none(None, None, fail)
+    heard: list[Refusal] = []
+    with listening(heard.append):
+        assert listener() is not None
+        with listening(None):
+            Gelu().none(None, None, fail)
+        Gelu().none(None, 1, "heard")
+        other = Thread(target=lambda: Gelu().none(None, None, fail))
+        other.start()
+        other.join()
+    assert listener() is None
+    assert [refusal.reason for refusal in heard] == ["heard"]

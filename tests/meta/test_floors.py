@@ -1,0 +1,116 @@
+"""Imports go down only: a room knows what lies below it, and nothing above."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.meta.sources import Source, sources
+
+FLOORS = {
+    "facts": 0, "inference": 1, "graph": 2, "match": 3, "catalogue": 4, "optimize": 5, "validate": 6,
+    "__init__": 7, "builder": 7, "doc": 7, "torch": 7, "testing": 8, "__main__": 9,
+}  # fmt: skip
+"""Architecture, section 3; ``testing`` stands beside the seventh floor and may see all of it."""
+OPTIONAL = ("torch", "onnxscript", "dask", "pandas", "jinja2")
+"""Third-party packages that are imported where they are needed."""
+
+
+def imports(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and full name of every module that a file imports, inside functions too; relative ones start with a dot."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            if module == "xoptim":  # from xoptim import facts
+                yield from ((node.lineno, f"xoptim.{a.name}" if a.name in FLOORS else module) for a in node.names)
+            else:
+                yield node.lineno, module
+
+
+def room(module: str) -> str:
+    """Room that a module of the engine belongs to."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {source.room.partition(".")[2] for source in sources("xoptim")} == set(FLOORS)
+
+
+def test_rooms_see_only_what_is_below() -> None:
+    climbing = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources("xoptim")
+        for line, module in imports(source)
+        if module.split(".")[0] == "xoptim" and _climbs(room(source.room), room(module))
+    ]
+    assert not climbing
+
+
+def _climbs(here: str, there: str) -> bool:
+    if here == there or (here, there) == ("__main__", "cli"):  # python -m xoptim is the command
+        return False
+    floor = FLOORS.get(there)  # the catalogue and the command line are nobody's business
+    return floor is None or floor > FLOORS[here] or there == "testing"
+
+
+def test_rooms_name_each_other_absolutely() -> None:
+    assert not [f"{s.path}:{line}" for s in sources("xoptim") for line, module in imports(s) if module.startswith(".")]
+
+
+def test_nothing_needs_the_testing_room() -> None:
+    users = [s.path for s in sources("xoptim", "patterns", "cli") for _, m in imports(s) if room(m) == "testing"]
+    assert all(path.startswith("xoptim/testing/") for path in users)
+
+
+def test_patterns_use_the_lower_floors_and_each_other() -> None:
+    wrong = []
+    for source in sources("patterns"):
+        for line, module in imports(source):
+            if module.split(".")[0] == "xoptim" and FLOORS.get(room(module), 9) > 3:
+                wrong.append(f"{source.path}:{line} imports {module}")
+            if module.startswith("..") or module.split(".")[0] == "patterns":
+                wrong.append(f"{source.path}:{line} imports {module}: siblings are imported by one dot")
+    assert not wrong
+
+
+def test_command_line_uses_the_door_and_the_validation() -> None:
+    allowed = {"__init__", "builder", "doc", "torch", "validate", "cli"}
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources("cli")
+        for line, module in imports(source)
+        if (module.split(".")[0] == "xoptim" and room(module) not in allowed) or module.split(".")[0] == "cli"
+    ]
+    assert not wrong
+
+
+def test_imports_inside_functions_are_of_optional_packages() -> None:
+    inner = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources("xoptim", "patterns", "cli")
+        for function in ast.walk(source.tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for line, module in imports(Source(source.path, "", ast.Module(function.body, [])))
+        if module.split(".")[0] not in OPTIONAL
+    ]
+    assert not inner
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "climbs"),
+    [("match", "graph", False), ("graph", "match", True), ("facts", "facts", False), ("builder", "testing", True),
+     ("testing", "builder", False), ("match", "patterns", True), ("optimize", "__init__", True)],
+)  # fmt: skip
+def test_what_climbing_means(here: str, there: str, climbs: bool) -> None:
+    assert _climbs(here, there) is climbs
+
+
+def test_imports_are_found_everywhere() -> None:
+    text = "from xoptim import match, Node\ndef f():\n    from .a import b\n    import xoptim.graph.node\n"
+    found = sorted(imports(Source("", text, ast.parse(text))))
+    assert found == [(1, "xoptim"), (1, "xoptim.match"), (3, ".a"), (4, "xoptim.graph.node")]

@@ -1,0 +1,163 @@
+"""The numbers of the house: lengths of files and functions, parameters, prints, environment reads, forms of patterns."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from statistics import median
+
+import pytest
+
+from tests.meta.sources import Source, sources
+from xoptim import EasyPatternOptimization, GraphBuilder, installed_patterns
+from xoptim.optimize.engine import Engine
+from xoptim.optimize.run import Optimizer
+
+FILE_LINES = 500
+FUNCTION_LINES = 60
+PARAMETERS = 8
+PUBLIC_METHODS = 40
+PATTERN_CODE_LINES = 25
+PATTERN_FILE_LINES = 60
+EASY_SHARE = 0.7
+ENOUGH = 10
+"""Patterns from which on their averages mean something."""
+ENVIRONMENT = "xoptim/optimize/environment.py"
+MAY_PRINT = ("cli", "examples", "benchmarks")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(source: Source) -> Iterator[Function]:
+    """All functions and methods of a file."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def parameters(function: Function) -> int:
+    """Number of named parameters, ``self`` and ``cls`` not counted."""
+    arguments = function.args
+    named = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return len(named) - (named[:1] in (["self"], ["cls"]))
+
+
+def length(node: ast.AST) -> int:
+    """Number of lines, decorators not included."""
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+def code_lines(node: ast.ClassDef, text: str) -> int:
+    """Lines of a class that hold code: no docstrings, no comments, no blank lines, and no examples."""
+    lines = text.splitlines()
+    skipped: set[int] = set()
+    for inner in ast.walk(node):
+        is_string = isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Constant) and isinstance(inner.value.value, str)
+        is_examples = isinstance(inner, ast.FunctionDef) and inner.name == "examples"
+        if is_string or is_examples:
+            first = min((d.lineno for d in getattr(inner, "decorator_list", ())), default=inner.lineno)  # type: ignore[attr-defined]
+            skipped.update(range(first, (inner.end_lineno or 0) + 1))  # type: ignore[attr-defined]
+    assert node.end_lineno is not None
+    kept = [lines[n - 1].strip() for n in range(node.lineno, node.end_lineno + 1) if n not in skipped]
+    return sum(bool(line) and not line.startswith("#") for line in kept)
+
+
+def test_files_are_short() -> None:
+    assert not [f"{s.path}: {s.lines} lines" for s in sources() if s.lines > FILE_LINES]
+
+
+def test_functions_are_short() -> None:
+    long = [(s.path, f.name, length(f)) for s in sources() for f in functions(s) if length(f) > FUNCTION_LINES]
+    assert not long
+
+
+def test_functions_take_few_parameters() -> None:
+    many = [(s.path, f.name, parameters(f)) for s in sources() for f in functions(s) if parameters(f) > PARAMETERS]
+    assert not many
+
+
+def test_only_the_command_line_prints() -> None:
+    calls = [
+        f"{source.path}:{node.lineno}"
+        for source in sources()
+        if source.path.split("/")[0] not in MAY_PRINT
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "pprint")
+    ]
+    assert not calls
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    readers = {
+        source.path
+        for source in sources("xoptim", "patterns", "cli")
+        for node in ast.walk(source.tree)
+        if (isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv"))
+        or (isinstance(node, ast.ImportFrom) and node.module == "os" and any("env" in a.name for a in node.names))
+    }
+    assert readers <= {ENVIRONMENT}
+
+
+@pytest.mark.parametrize("main", [Optimizer.run, Optimizer._optimize, Engine.run, Engine._rounds, Engine._round])
+def test_the_loop_can_be_read_at_a_glance(main: object) -> None:
+    assert len(inspect.getsource(main).splitlines()) <= FUNCTION_LINES  # type: ignore[arg-type]
+
+
+def test_the_builder_is_no_palace() -> None:
+    public = [name for name, value in inspect.getmembers(GraphBuilder) if not name.startswith("_") and callable(value)]
+    assert len(public) <= PUBLIC_METHODS
+
+
+def _pattern_classes() -> dict[str, int]:
+    """Code lines of the pattern classes of the built-in catalogue."""
+    names = {cls.__name__ for cls in installed_patterns().values()}
+    return {
+        node.name: code_lines(node, source.text)
+        for source in sources("patterns")
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef) and node.name in names
+    }
+
+
+def test_patterns_are_short() -> None:
+    classes = _pattern_classes()
+    if len(classes) >= ENOUGH:
+        assert median(classes.values()) <= PATTERN_CODE_LINES
+
+
+def test_pattern_files_are_short() -> None:
+    files = [source.lines for source in sources("patterns") if not source.path.rpartition("/")[2].startswith("_")]
+    if len(files) >= ENOUGH:
+        assert median(files) <= PATTERN_FILE_LINES
+
+
+def test_most_patterns_are_declarative() -> None:
+    patterns = list(installed_patterns().values())
+    if len(patterns) >= ENOUGH:
+        assert sum(issubclass(cls, EasyPatternOptimization) for cls in patterns) >= EASY_SHARE * len(patterns)
+
+
+def test_how_lines_and_parameters_are_counted() -> None:
+    text = '''class A:
+    """What it is."""
+
+    kind = 1
+
+    def f(self, a, *rest, b, **more):
+        """What it does."""
+        # why
+        return a
+
+    @classmethod
+    def examples(cls):
+        return ()
+'''
+    tree = ast.parse(text)
+    node = tree.body[0]
+    assert isinstance(node, ast.ClassDef)
+    assert code_lines(node, text) == 4
+    assert [parameters(f) for f in functions(Source("", text, tree))] == [2, 0]
+    assert length(node) == 13

@@ -1,0 +1,135 @@
+"""Every built-in pattern is documented, named and filed as its neighbours are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import get_args
+
+import onnx
+import pytest
+
+from tests.meta.sources import ROOT, sources
+from xoptim import PatternOptimization, installed_patterns, select
+from xoptim.facts.dtypes import Exactness
+from xoptim.facts.schema import schema
+from xoptim.match.pattern import PHASES, operator_key
+
+BUILT_IN = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
+each_pattern = pytest.mark.parametrize("pattern", BUILT_IN, ids=[cls.name() for cls in BUILT_IN])
+
+
+def snake_case(name: str) -> str:
+    """``MatMulAdd`` as ``mat_mul_add``; letters and digits that belong together stay so."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def documentation(pattern: type[PatternOptimization]) -> str:
+    """The docstring of the class itself."""
+    return inspect.cleandoc(vars(pattern).get("__doc__") or "")
+
+
+@each_pattern
+def test_docstring(pattern: type[PatternOptimization]) -> None:
+    text = documentation(pattern)
+    first, _, rest = text.partition("\n")
+    assert "→" in first, "the first line says what becomes what"
+    headings = re.findall(r"^(What|Why|Refuses when):", rest, re.MULTILINE)
+    assert headings == ["What", "Why", "Refuses when"]
+    what, why, refusals = re.split(r"^(?:What|Why|Refuses when):", rest, flags=re.MULTILINE)[1:]
+    assert what.strip()
+    assert why.strip()
+    numbers = [int(n) for n in re.findall(r"^(\d+)\. \S", refusals, re.MULTILINE)]
+    assert numbers
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+@each_pattern
+def test_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> None:
+    """Each refusal is referred to as (1), (2), ... in the code of the pattern, or of the one that it inherits.
+
+    Excused are remarks, which stand in brackets, and what the matcher refuses for all patterns.
+    """
+    refusals = re.findall(r"^(\d+)\. (\S.*)", documentation(pattern), re.MULTILINE)
+    files = {Path(inspect.getsourcefile(c) or "") for c in pattern.__mro__ if c.__module__.startswith("xoptim.patterns.")}
+    code = "".join(re.sub(r"Refuses when:.*?\"{3}", "", f.read_text(encoding="utf-8"), flags=re.DOTALL) for f in files)
+    own = [number for number, text in refusals if not text.startswith("(") and "matcher" not in text]
+    assert [number for number in own if f"({number})" not in code] == []
+
+
+@each_pattern
+def test_examples(pattern: type[PatternOptimization]) -> None:
+    examples = pattern.examples()
+    assert examples
+    assert len({example.before for example in examples}) == len(examples)
+    assert all(example.before != example.after for example in examples)
+
+
+@each_pattern
+def test_metadata(pattern: type[PatternOptimization]) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    assert pattern.phase in PHASES
+    assert pattern.exactness in get_args(Exactness)
+    assert pattern.status in ("stable", "preview", "deprecated")
+    assert 1 <= pattern.min_opset <= (pattern.max_opset or newest) <= newest
+    assert isinstance(pattern.priority, int)
+    assert all(isinstance(words, tuple) for words in (pattern.tags, pattern.providers, pattern.produces))
+    assert all(provider == provider.lower() for provider in pattern.providers)
+    keys = [*pattern().anchor_keys(), *map(operator_key, (*pattern.anchors, *pattern.near))]
+    unknown = [key for key in keys if not key[0] and schema(key[1], "", newest) is None]
+    assert unknown == [], "an anchor is no operator"
+
+
+@each_pattern
+def test_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
+    """Domains of the examples' results that are not among those of the models before are those that it ``produces``."""
+    made = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.after.replace(" ", "")}
+    given = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.before.replace(" ", "")}
+    assert made - given <= set(pattern.produces)
+
+
+@each_pattern
+def test_name_and_file(pattern: type[PatternOptimization]) -> None:
+    assert pattern.__name__.endswith("Pattern")
+    path = Path(inspect.getsourcefile(pattern) or "")
+    assert path.is_relative_to(ROOT / "patterns")
+    assert path.stem == snake_case(pattern.name())
+
+
+@each_pattern
+def test_no_state(pattern: type[PatternOptimization]) -> None:
+    """What `match` finds travels in the match: a pattern has neither a constructor nor attributes of its own."""
+    assert "__init__" not in vars(pattern)
+    assert vars(pattern()) == {}
+
+
+def test_one_pattern_a_file() -> None:
+    """And none in the helpers that several patterns share, whose names start with an underscore."""
+    for source in sources("patterns"):
+        classes = [n.name for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name.endswith("Pattern")]
+        is_helper = source.path.rpartition("/")[2].startswith("_")
+        assert len(classes) == (0 if is_helper else 1), source.path
+
+
+def test_all_patterns_are_installed() -> None:
+    """No file is forgotten, and no name stands for two classes (the second would be missing here)."""
+    files = {Path(s.path).stem for s in sources("patterns") if not Path(s.path).stem.startswith("_")}
+    assert files == {snake_case(cls.name()) for cls in BUILT_IN}
+
+
+def test_each_pattern_belongs_to_a_preset_or_says_why_not() -> None:
+    chosen = {p.name() for preset in ("default", "onnxruntime", "finite", "approximate") for p in select(preset)}
+    left = [c.name() for c in BUILT_IN if c.name() not in chosen and "extra" not in c.tags and c.status != "deprecated"]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("TransposeTranspose", "transpose_transpose"), ("MatMulAdd", "mat_mul_add"), ("GeluOrt", "gelu_ort"),
+     ("LSTMConcat", "lstm_concat"), ("ConvBiasNull", "conv_bias_null"), ("Cast", "cast")],
+)  # fmt: skip
+def test_snake_case(name: str, expected: str) -> None:
+    assert snake_case(name) == expected

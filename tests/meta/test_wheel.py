@@ -1,0 +1,65 @@
+"""The wheel and the source distribution hold every module."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.meta.sources import ROOT
+
+_BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "README.md", "LICENSE")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both distributions, built from a copy, so that nothing is left in the project."""
+    folder = tmp_path_factory.mktemp("build")
+    for name in _BUILT:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    out = folder / "dist"
+    command = [sys.executable, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", str(out), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_wheel_has_every_module(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    wanted = {name if name.startswith("xoptim/") else f"xoptim/{name}" for name in _modules(built)}
+    assert wanted - names == set()
+    assert "xoptim/py.typed" in names
+    assert not [n for n in names if n.split("/")[0] not in ("xoptim",) and ".dist-info" not in n.split("/")[0]]
+    entries = next(n for n in names if n.endswith("entry_points.txt"))
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(entries).decode()
+    assert "builtin = xoptim.patterns" in text
+    assert "xopt = xoptim.cli.main:main" in text
+
+
+@pytest.mark.slow
+def test_source_distribution_has_every_module(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert _modules(built) - names == set()
+
+
+def _modules(built: Path) -> set[str]:
+    """The modules of the copy that was built, relative to its root."""
+    root = built.parent
+    files = [path for folder in ("xoptim", "patterns", "cli") for path in (root / folder).rglob("*.py")]
+    assert len(files) > 100
+    return {path.relative_to(root).as_posix() for path in files}

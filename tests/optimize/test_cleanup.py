@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.optimize.rules import tuned
+from tests.support import load, node_of, parse, same_results, types, verify
+from xoptim.optimize.cleanup import alias, remove_identities, remove_unused, remove_unused_initializers
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("a = Identity(x) y = Neg(a)", ["Neg"]),
+        ("a = Neg(x) y = Identity(a)", ["Neg"]),
+        ("a = Identity(x) b = Identity(a) c = Identity(b) y = Neg(c)", ["Neg"]),
+        ("a = Neg(x) b = Identity(a) c = Abs(a) y = Add(b, c)", ["Neg", "Abs", "Add"]),
+        ("y = Identity(x)", ["Identity"]),
+        ("y = Identity(w)", ["Identity"]),
+        ("a = Identity(w) y = Add(x, a)", ["Add"]),
+        ("a = Identity(o) y = Add(x, a)", ["Add"]),
+        ("y = test.Identity(x)", ["Identity"]),
+    ],
+)
+def test_identities(nodes: str, expected: list[str]) -> None:
+    text = f"agraph (float[2] x, float[2] o) => (float[2] y) <float[2] w = {{1, 2}}, float[2] o = {{1, 1}}> {{ {nodes} }}"
+    proto = parse(text, domains={"test": 1})
+    after = tuned(proto, None)
+    assert types(after) == expected
+    if "test." not in nodes:
+        same_results(proto, after, {"x": np.array([1, -2], np.float32)})
+    assert "Identity" in types(tuned(proto, None, remove_identity=False))
+
+
+def test_identities_of_outputs() -> None:
+    text = "agraph (float[2] x) => (float[2] y, float[2] z, float[2] a) { a = Neg(x) y = Identity(a) z = Identity(a) }"
+    after = tuned(text, None)
+    assert types(after) == ["Neg", "Identity", "Identity"], "three outputs need three names"
+    same_results(parse(text), after, {"x": np.array([1, -2], np.float32)})
+    read = "agraph (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Identity(a) z = Abs(a) }"
+    after = tuned(read, None)
+    assert types(after) == ["Neg", "Abs"]
+    assert [o.name for o in after.graph.output] == ["y", "z"]
+
+
+def test_identities_in_subgraphs() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y) {
+      a = Identity(x) b = Neg(a) d = Identity(b)
+      y = If (c) <then_branch = t () => (float[2] p) { p = Identity(d) },
+                  else_branch = e () => (float[2] p) { k = Identity(a) m = Abs(k) p = Identity(m) }>
+    }"""
+    after = tuned(text, None)
+    assert types(after) == ["Neg", "If"]
+    branches = [attribute.g for attribute in after.graph.node[1].attribute]
+    assert [types(branch) for branch in branches] == [["Identity"], ["Abs"]], "a branch gives no result of another graph"
+    for condition in (True, False):
+        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, -2], np.float32)})
+
+
+def test_unused_nodes_and_initializers() -> None:
+    text = """agraph (bool c, float[2] x, float[2] o) => (float[2] y)
+    <float[2] w = {1, 2}, float[2] v = {3, 4}, float[2] o = {1, 1}> {
+      a = Neg(x) b = Exp(a) d = Add(b, w) y = Abs(x)
+      e = If (c) <then_branch = t () => (float[2] p) { p = Add(d, v) }, else_branch = u () => (float[2] p) { p = Abs(b) }>
+    }"""
+    after = tuned(text, None)
+    assert types(after) == ["Abs"]
+    assert [t.name for t in after.graph.initializer] == ["o"], "a caller may give o"
+    untouched = tuned(text, None, remove_unused=False)
+    assert untouched == parse(text)
+
+
+def test_a_node_is_used_when_one_of_its_results_is() -> None:
+    model = load("agraph (float[4] x) => (float[2] y) { a, b = Split <axis = 0, num_outputs = 2> (x) y = Neg(b) c = Abs(a) }")
+    assert remove_unused(model.graph) == 1
+    assert types(model) == ["Split", "Neg"]
+    verify(model)
+
+
+def test_alias() -> None:
+    text = """agraph (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}>
+    { a = Neg(x) y = Abs(x) b = Exp(y) z = Add(a, b) }"""
+    model = load(text)
+    graph = model.graph
+    assert not alias(graph, "y", "z"), "both are outputs"
+    assert not alias(graph, "y", "x"), "an input is no output"
+    assert not alias(graph, "y", "w")
+    verify(model)
+    assert types(model) == ["Neg", "Abs", "Exp", "Add"]
+    assert alias(graph, "y", "a"), "the output takes the name over"
+    assert types(model) == ["Neg", "Exp", "Add"]
+    assert node_of(graph, "Add").input == ("y", "b")
+    verify(model)
+    assert alias(graph, "b", "x")
+    assert graph.sweep() == 1
+    verify(model)
+
+
+def test_pinned_names_stay() -> None:
+    model = load("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Identity(x) y = Neg(a) b = Abs(x) }")
+    model.graph.pinned.update(("a", "b", "w"))
+    assert remove_identities(model.graph, list(model.graph.nodes)) == 0
+    assert remove_unused(model.graph) == 0
+    assert remove_unused_initializers(model.graph) == 0
+    verify(model)

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.optimize.rules import NegNegPattern
+from tests.support import parse, run, same_results, types, verify
+from xoptim.builder import GraphBuilder, optimize
+from xoptim.inference.evaluate import evaluate_with_onnxruntime
+from xoptim.optimize import fold
+from xoptim.optimize.events import Event
+from xoptim.optimize.options import OptimizationOptions
+
+FEEDS = {"x": np.array([1, -2], np.float32)}
+
+
+def folded(text: str | onnx.ModelProto, opset: int = 18, **options: Any) -> tuple[onnx.ModelProto, list[Event]]:
+    """The model after folding alone, and what was told about it."""
+    heard: list[Event] = []
+    model = parse(text, opset) if isinstance(text, str) else text
+    return optimize(model, patterns=None, merge=False, on_event=heard.append, **options), heard
+
+
+def values(model: onnx.ModelProto) -> dict[str, Any]:
+    return {t.name: numpy_helper.to_array(t).tolist() for t in model.graph.initializer}
+
+
+def reasons(heard: list[Event]) -> list[str]:
+    return [event.text for event in heard if event.kind == "refused"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("a = Add(w, w) y = Add(x, a)", {"a": [2, 4]}),
+        ("a = Add(w, w) b = Mul(a, w) c = Sub(b, a) y = Add(x, c)", {"c": [0, 4]}),
+        ("k = Constant <value = float[2] {5, 6}> () y = Add(x, k)", {"k": [5, 6]}),
+        ("k = Constant <value_float = 5.0> () y = Add(x, k)", {"k": 5}),
+        ("k = Constant <value_int = 3> () a = Cast <to = 1> (k) y = Add(x, a)", {"a": 3}),
+        ("a = Einsum <equation = \"i,i->i\"> (w, w) b = Einsum <equation = \"i,i->i\"> (a, w) y = Add(x, b)", {"b": [1, 8]}),
+        ("s = Shape(w) c = Cast <to = 1> (s) y = Add(x, c)", {"c": [2]}),
+        ("a, i = TopK <axis = 0> (w, one) y = Add(x, a)", {"a": [2]}),
+    ],
+)  # fmt: skip
+def test_what_depends_on_constants_only(nodes: str, expected: dict[str, Any]) -> None:
+    text = f"agraph (float[2] x) => (float[2] y) <float[2] w = {{1, 2}}, int64[1] one = {{1}}> {{ {nodes} }}"
+    after, heard = folded(text)
+    assert types(after) == ["Add"]
+    assert values(after) == expected
+    same_results(parse(text), after, FEEDS)
+    assert all(event.pattern == "fold" for event in heard if event.kind == "folded")
+
+
+def test_a_region_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    original = evaluate_with_onnxruntime
+
+    def counting(nodes: Any, *rest: Any) -> Any:
+        sizes.append(len(nodes))
+        return original(nodes, *rest)
+
+    monkeypatch.setattr(fold, "evaluate_with_onnxruntime", counting)
+    chain = " ".join(f'e{i + 1} = Einsum <equation = "i,i->i"> (e{i}, w) f{i} = Neg(e{i + 1})' for i in range(10))
+    reads = ", ".join(f"f{i}" for i in range(10))
+    text = (
+        f"agraph (float[2] x) => (y, z) <float[2] w = {{1, 1}}, float[2] e0 = {{1, 2}}> {{ {chain} "
+        f"k = Concat <axis = 0> ({reads}) y = Neg(k) z = Add(k, x) }}"
+    )
+    after, _ = folded(text)
+    assert sizes == [21]
+    assert types(after) == ["Neg", "Add"]
+
+
+def test_one_bad_node_spoils_only_itself() -> None:
+    text = """agraph (float[2] x) => (float[2] y, float[2] z, r) <float[2] w = {1, 2}, int64[2] bad = {5, 6}> {
+      a = Einsum <equation = "i,i->i"> (w, w) g = GatherND(w, bad) b = Einsum <equation = "i,i->i"> (a, a)
+      y = Add(x, b) r = Neg(g) z = Neg(x)
+    }"""
+    after, heard = folded(text)
+    assert types(after) == ["GatherND", "Add", "Neg", "Neg"]
+    assert values(after)["b"] == [1, 16]
+    assert len(reasons(heard)) == 1
+
+
+def test_growth_is_refused_with_the_reason() -> None:
+    text = "agraph (float[4000] x) => (float[4000] y) <int64[1] n = {4000}, float k = {2}> { a = Expand(k, n) y = Add(x, a) }"
+    after, heard = folded(text, fold_limit=1000)
+    assert types(after) == ["Expand", "Add"]
+    assert reasons(heard) == ["the result would be much larger than what it replaces"]
+    assert next(e.node.op_type for e in heard if e.node is not None) == "Expand"
+    after, heard = folded(text)
+    assert types(after) == ["Add"]
+    assert not reasons(heard)
+
+
+def test_a_result_may_be_as_large_as_what_goes() -> None:
+    weight = numpy_helper.from_array(np.ones((100, 100), np.float32), "w")
+    text = "agraph (float[3,100] x) => (float[3,100] y{}) {{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) {} }}"
+    for outputs, more, expected in (("", "", ["MatMul"]), (", float[100,100] z", "z = Neg(w)", ["Transpose", "MatMul", "Neg"])):
+        proto = parse(text.format(outputs, more))
+        proto.graph.initializer.append(weight)
+        after, _ = folded(proto, fold_limit=1000)
+        assert types(after) == expected
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "r = RandomNormalLike(w) y = Add(x, r)",
+        "r = RandomUniform <shape = [2]> () y = Add(x, r)",
+        "r = Dropout(w) y = Add(x, r)",
+        "r = test.Thing(w) y = Add(x, r)",
+        "r = Add(o, w) y = Add(x, r)",
+        "r = DequantizeLinear(q, k, z) y = Add(x, r)",
+        "y = Add(w, w)",
+    ],
+)
+def test_what_is_not_folded(nodes: str) -> None:
+    text = (
+        "agraph (float[2] x, float[2] o) => (float[2] y) <float[2] w = {1, 2}, float[2] o = {1, 1}, int8[2] q = {1, 2}, "
+        f"float k = {{0.5}}, int8 z = {{0}}> {{ {nodes} }}"
+    )
+    model = parse(text, domains={"test": 1})
+    after, _ = folded(model)
+    assert types(after) == types(model)
+
+
+def test_huge_constants_are_not_made() -> None:
+    text = (
+        "agraph (float[1] x) => (y) <int64[1] n = {1099511627776}, int64[1] one = {1}> "
+        "{ a = ConstantOfShape(n) b = Neg(a) c = Slice(b, one, one) y = Add(x, c) }"
+    )
+    after, heard = folded(text)
+    assert types(after)[:2] == ["ConstantOfShape", "Neg"]
+    assert "the result would be much larger than what it replaces" in reasons(heard)
+    assert sum(len(t.raw_data) for t in after.graph.initializer) < 100
+
+
+def test_outputs_stay_outputs() -> None:
+    text = """agraph (float[2] x) => (float[2] y, float[2] a) <float[2] w = {1, 2}> {
+      a = Add(w, w) k = Constant <value_float = 2.0> () b = Mul(a, k) y = Add(x, b)
+    }"""
+    after, _ = folded(text)
+    assert [o.name for o in after.graph.output] == ["y", "a"]
+    same_results(parse(text), after, FEEDS)
+    constant = "agraph () => (float[2] y) { y = Constant <value = float[2] {1, 2}> () }"
+    assert types(folded(constant)[0]) == ["Constant"]
+
+
+def test_shapes_that_are_known_without_weights() -> None:
+    text = """agraph (float[N,4] x) => (float[M] y) <int64 one = {1}, int64[1] axis = {0}> {
+      s = Shape(x) n = Gather(s, one) u = Unsqueeze(n, axis) m = Concat <axis = 0> (u, u) y = Reshape(x, m)
+    }"""
+    after, _ = folded(text)
+    assert types(after) == ["Reshape"]
+    assert values(after) == {"m": [4, 4]}
+    whole, _ = folded(text.replace("Gather(s, one)", "Gather(s, zero)").replace("<int64 one", "<int64 zero = {0}, int64 one"))
+    assert types(whole) == ["Shape", "Gather", "Unsqueeze", "Concat", "Reshape"]
+
+
+def test_subgraphs_and_functions() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
+      a = Add(w, w) d = l.f(x)
+      y = If (c) <then_branch = t () => (float[2] p) { k = Constant <value_float = 2.0> () b = Mul(a, k) p = Add(d, b) },
+                  else_branch = u () => (float[2] p) { b = Mul(w, w) p = Add(b, d) }>
+    } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { k = Constant <value_float = 2.0> () m = Mul(k, k) v = Mul(u, m) }"""
+    proto = parse(text, domains={"l": 1})
+    gr = GraphBuilder(proto, optimization_options=OptimizationOptions(patterns=None))
+    after = gr.to_onnx()
+    verify(gr.model)
+    branches = [attribute.g for node in after.graph.node if node.op_type == "If" for attribute in node.attribute]
+    assert [types(branch) for branch in branches] == [["Add"], ["Add"]]
+    assert types(after) == ["f", "If"]
+    assert [node.op_type for node in after.functions[0].node] == ["Constant", "Mul"]
+    for condition in (True, False):
+        same_results(proto, after, {"c": np.array(condition), **FEEDS})
+
+
+def test_what_folding_makes_known_helps_patterns() -> None:
+    text = """agraph (float[2,3] x, bool c) => (float[6] y) <float[1] w = {6}> {
+      s = Cast <to = 7> (w) r = Reshape(x, s) a = Neg(r) y0 = Neg(a) y = Abs(y0)
+    }"""
+    after = optimize(parse(text), patterns=NegNegPattern)
+    assert types(after) == ["Reshape", "Abs"]
+
+
+def external(folder: Path, size: int = 100) -> Path:
+    proto = parse(f"agraph (float[{size}] x) => (float[{size}] y) {{ a = Neg(w) y = Add(x, a) }}")
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones(size, np.float32), "w"))
+    onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    return folder / "m.onnx"
+
+
+def test_external_weights_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = external(tmp_path)
+    after: Any = optimize(path, patterns=None)
+    assert types(after) == ["Add"]
+    assert run(after, {"x": np.zeros(100, np.float32)})[0].tolist() == [-1] * 100
+    for limit in ("EXTERNAL_LIMIT", "EXTERNAL_BUDGET"):
+        with monkeypatch.context() as patch:
+            patch.setattr(fold, limit, 100)
+            heard: list[Event] = []
+            after = optimize(path, patterns=None, on_event=heard.append)
+            assert types(after) == ["Neg", "Add"]
+            assert reasons(heard) == ["an operand is large and external"]
+
+
+def test_the_promise_is_weaker_after_folding_numbers() -> None:
+    for text, expected in (
+        ("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(w, w) y = Add(x, a) }", "rounding"),
+        ("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }", "exact"),
+    ):
+        gr = GraphBuilder(parse(text), optimization_options=OptimizationOptions(patterns=None))
+        gr.optimize()
+        assert gr.report().exactness == expected

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.support import load, parse, same_results, types, verify
+from xoptim.builder import optimize
+from xoptim.graph.load import load_model
+from xoptim.optimize.merge import merge_initializers, merge_nodes
+
+FEEDS = {"x": np.array([[1, -2, 3]], np.float32), "z": np.array([[2, 2, 2]], np.float32)}
+HEAD = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y)"
+
+
+def merged(text: str | onnx.ModelProto, opset: int = 18) -> onnx.ModelProto:
+    """The model after merging alone."""
+    model = parse(text, opset) if isinstance(text, str) else text
+    return optimize(model, patterns=None, constant_folding=False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "count"),
+    [
+        ("a = Neg(x) b = Neg(x) y = Add(a, b)", 2),
+        ("a = Add(x, z) b = Add(z, x) y = Sub(a, b)", 2),
+        ("a = Sub(x, z) b = Sub(z, x) y = Sub(a, b)", 3),
+        ("a = Elu <alpha = 0.5> (x) b = Elu <alpha = 0.5> (x) y = Add(a, b)", 2),
+        ("a = Elu <alpha = 0.5> (x) b = Elu <alpha = 0.6> (x) y = Add(a, b)", 3),
+        ("a = Neg(x) b = Neg(x) c = Abs(a) d = Abs(b) e = Exp(c) f = Exp(d) y = Add(e, f)", 4),
+        ("a = Neg(x) y = Neg(x) b = Abs(a) c = Abs(y) d = Sub(b, c)", 1),
+        ("a = RandomNormalLike(x) b = RandomNormalLike(x) y = Sub(a, b)", 3),
+        ("a = Dropout(x) b = Dropout(x) y = Sub(a, b)", 3),
+    ],
+)
+def test_equal_nodes(nodes: str, count: int) -> None:
+    text = f"{HEAD} {{ {nodes} }}"
+    after = merged(text)
+    assert len(after.graph.node) == count
+    if "Random" not in nodes:
+        same_results(parse(text), after, FEEDS)
+
+
+def test_unknown_operators_and_functions_are_not_merged() -> None:
+    for call, tail in (
+        ("test.Random", ""),
+        ("l.f", ' <domain: "l", opset_import: ["" : 18]> f (u) => (v) { r = RandomNormalLike(u) v = Add(r, u) }'),
+    ):
+        text = f"{HEAD} {{ a = {call}(x) b = {call}(x) y = Sub(a, b) }}{tail}"
+        assert len(merged(parse(text, domains={"test": 1, "l": 1})).graph.node) == 3
+    known = parse(
+        f"{HEAD} {{ a = com.microsoft.Gelu(x) b = com.microsoft.Gelu(x) y = Sub(a, b) }}", domains={"com.microsoft": 1}
+    )
+    assert len(merged(known).graph.node) == 2
+
+
+def test_nodes_with_several_results() -> None:
+    text = """agraph (float[4] x) => (float[2] y, float[2] z) {
+      a, b = Split <axis = 0, num_outputs = 2> (x)
+      c, d = Split <axis = 0, num_outputs = 2> (x)
+      y = Add(a, d) z = Sub(c, b)
+    }"""
+    after = merged(text)
+    assert types(after) == ["Split", "Add", "Sub"]
+    same_results(parse(text), after, {"x": np.arange(4, dtype=np.float32)})
+
+
+def test_results_that_are_left_out() -> None:
+    shorter = """agraph (float[1,1,4] x) => (float[1,1,4] y, float[1,1,4] z, int64[1,1,4] i) {
+      a, i = MaxPool <kernel_shape = [1]> (x)
+      b = MaxPool <kernel_shape = [1]> (x)
+      y = Neg(a) z = Abs(b)
+    }"""
+    feeds = {"x": np.arange(4, dtype=np.float32).reshape(1, 1, 4)}
+    for text, count in ((shorter, 3), (shorter.replace("a, i =", "k, i =").replace("b = Max", "a, j = Max"), 4)):
+        fixed = text if count == 3 else text.replace("z = Abs(b)", "z = Abs(k)").replace("a, j", "a")
+        after = merged(fixed)
+        assert types(after).count("MaxPool") == 1
+        same_results(parse(fixed), after, feeds)
+
+
+def test_outputs_keep_their_names() -> None:
+    text = """agraph (float[N] x) => (float[N] p, float[N] q, float[N] r) {
+      a = Neg(x) p = Neg(x) q = Neg(x) b = Neg(x) r = Add(a, b)
+    }"""
+    after = merged(text)
+    assert [o.name for o in after.graph.output] == ["p", "q", "r"]
+    assert types(after) == ["Neg", "Neg", "Add"], "two outputs are two results"
+    same_results(parse(text), after, {"x": np.array([1, 2], np.float32)})
+
+
+def test_captured_results() -> None:
+    text = """agraph (bool c, float[N] x) => (float[N] y, float[N] z) {
+      a = Neg(x) b = Neg(x) z = Abs(a)
+      y = If (c) <then_branch = t () => (float[N] p) { d = Exp(a) e = Exp(b) p = Add(d, e) },
+                  else_branch = u () => (float[N] p) { p = Floor(b) }>
+    }"""
+    after = merged(text)
+    assert types(after) == ["Neg", "Abs", "If"]
+    assert [len(a.g.node) for a in after.graph.node[2].attribute] == [2, 1]
+    for condition in (True, False):
+        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+
+
+def test_integers_that_are_the_same_expression_of_dimensions() -> None:
+    text = """agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) <int64 zero = {0}, int64 three = {3}, int64[1] axis = {0}> {
+      s = Shape(x) n = Gather(s, zero) u = Unsqueeze(n, axis)
+      t = Shape <start = 0, end = 1> (z)
+      k = Unsqueeze(three, axis) a = Concat <axis = 0> (u, k) b = Concat <axis = 0> (t, k)
+      p = Reshape(x, a) q = Reshape(z, b) y = Add(p, q)
+    }"""
+    after = merged(text)
+    assert types(after) == ["Shape", "Reshape", "Reshape", "Add"]
+    same_results(parse(text), after, FEEDS)
+
+
+def test_pinned_results_stay() -> None:
+    model = load(f"{HEAD} {{ a = Neg(x) b = Neg(x) y = Add(a, b) }}")
+    model.graph.pinned.update("ab")
+    assert merge_nodes(model.graph) == 0
+    verify(model)
+
+
+# ------------------------------------------------------------------ initializers
+
+
+def weighted(*tensors: TensorProto, extra: Any = ()) -> onnx.ModelProto:
+    names = [t.name for t in tensors]
+    nodes = [helper.make_node("Neg", [name], [f"y{i}"]) for i, name in enumerate(names)]
+    outputs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(names))]
+    graph = helper.make_graph(nodes, "g", [], outputs, [*tensors, *extra])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def kept(model: onnx.ModelProto) -> list[str]:
+    loaded = load_model(model)
+    count = merge_initializers(loaded.graph)
+    verify(loaded)
+    assert count == len(model.graph.initializer) - len(loaded.graph.initializers)
+    return list(loaded.graph.initializers)
+
+
+@pytest.mark.parametrize("size", [1, 3, 33, 1000])
+def test_equal_initializers_in_different_storage(size: int) -> None:
+    values = np.linspace(0, 1, size, dtype=np.float32)
+    raw = numpy_helper.from_array(values, "a")
+    typed = helper.make_tensor("b", TensorProto.FLOAT, [size], values.tolist())
+    other = numpy_helper.from_array(values + 1, "c")
+    shaped = numpy_helper.from_array(values.reshape(1, size), "d")
+    wider = numpy_helper.from_array(values.astype(np.float64), "e")
+    assert kept(weighted(raw, typed, other, shaped, wider)) == ["a", "c", "d", "e"]
+    assert kept(weighted(typed, raw)) == ["b"]
+
+
+def test_initializers_that_differ_in_one_place() -> None:
+    base = np.zeros(5000, np.float32)
+    tensors = [numpy_helper.from_array(base, "a")]
+    for index, place in enumerate((0, 100, 2500, 3333, 4999)):
+        changed = base.copy()
+        changed[place] = 1
+        tensors.append(numpy_helper.from_array(changed, f"b{index}"))
+    tensors.append(numpy_helper.from_array(-base, "minus"))
+    tensors.append(numpy_helper.from_array(base, "same"))
+    assert kept(weighted(*tensors)) == ["a", "b0", "b1", "b2", "b3", "b4", "minus"]
+
+
+def test_initializers_that_must_stay() -> None:
+    same = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in "abcd"]
+    model = weighted(*same)
+    model.graph.input.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, [3]))
+    model.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, [3]))
+    assert kept(model) == ["a", "b", "c"], "b may be given by the caller, c is an output"
+
+
+def test_strings() -> None:
+    def text(name: str, *values: str) -> TensorProto:
+        return TensorProto(name=name, data_type=8, dims=[len(values)], string_data=[v.encode() for v in values])
+
+    assert kept(weighted(text("a", "x", "y"), text("b", "x", "y"), text("c", "y", "x"))) == ["a", "c"]
+
+
+def test_initializers_of_subgraphs() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {1, 2}> {
+      a = Add(x, v)
+      y = If (c) <then_branch = t () => (float[2] p) <float[2] k = {1, 2}, float[2] m = {1, 2}> {
+        b = Mul(k, m) d = Mul(v, w) p = Add(b, d) },
+                  else_branch = u () => (float[2] p) { p = Add(a, w) }>
+    }"""
+    after = merged(text)
+    assert [t.name for t in after.graph.initializer] == ["w"]
+    for condition in (True, False):
+        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+
+
+def test_names_that_a_subgraph_hides() -> None:
+    """onnxruntime wants no name twice; the format allows it where the outer one is not visible."""
+    text = """agraph (bool c, float[2] x) => (float[2] y, float[2] z) {
+      a = Neg(x)
+      y = If (c) <then_branch = t () => (float[2] q) { z = Exp(x) q = Add(z, a) },
+                  else_branch = e () => (float[2] q) { q = Abs(x) }>
+      z = Identity(a)
+    }"""
+    proto = parse(text)
+    after = merged(proto)
+    assert after == proto
+    model = load(text)
+    assert not model.graph.can_rename("a", "z")
+    assert model.graph.can_rename("a", "x")
+    verify(model)

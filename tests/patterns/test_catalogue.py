@@ -1,0 +1,42 @@
+"""Every installed pattern does what its examples say, and no harm to what is almost like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from xoptim import Example, PatternOptimization, installed_patterns, optimize
+from xoptim.testing import check_example, check_near_misses, make_all_feeds, parse, same_numbers
+
+PATTERNS = list(installed_patterns().values())
+EXAMPLES = [
+    pytest.param(cls, example, id=f"{cls.name()}-{number}")
+    for cls in PATTERNS
+    for number, example in enumerate(cls.examples(), 1)
+]
+
+
+@pytest.mark.parametrize(("pattern", "example"), EXAMPLES)
+def test_example(pattern: type[PatternOptimization], example: Example) -> None:
+    check_example(pattern, example)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=[cls.name() for cls in PATTERNS])
+def test_near_misses(pattern: type[PatternOptimization]) -> None:
+    """Harmless on models near all its examples, and not because it never applies or nothing can be run."""
+    tried = fired = skipped = 0
+    for example in pattern.examples():
+        counts = check_near_misses(pattern, example)
+        tried, fired, skipped = tried + counts["tried"], fired + counts["fired"], skipped + counts["skipped"]
+    assert fired > 0
+    assert skipped < tried / 2
+
+
+@pytest.mark.parametrize(("pattern", "example"), EXAMPLES)
+@pytest.mark.parametrize("selection", ["default", "default+onnxruntime"])
+def test_all_together(pattern: type[PatternOptimization], example: Example, selection: str) -> None:
+    """The patterns do not undo or spoil each other's work on their examples."""
+    before = parse(example.before, example.opset, example.domains)
+    after = optimize(before, patterns=selection, strict=True)
+    numbers = same_numbers(before, after, make_all_feeds(before, example.ranges), "rounding")
+    assert numbers.difference == ""
+    assert optimize(after, patterns=selection, strict=True) == after

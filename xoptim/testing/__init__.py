@@ -1,0 +1,29 @@
+"""Checks for patterns, those of third-party packs included: examples, and models that almost match. Needs no pytest.
+
+from xoptim.testing import check_example, check_near_misses
+
+for example in MyPattern.examples():
+    check_example(MyPattern, example)
+    check_near_misses(MyPattern, example)
+"""
+
+from xoptim.testing.canonical import canonical
+from xoptim.testing.feeds import make_all_feeds
+from xoptim.testing.harness import check_example
+from xoptim.testing.models import optimize_alone, parse
+from xoptim.testing.near_miss import check_near_misses, near_misses
+from xoptim.testing.numbers import Numbers, same_numbers
+from xoptim.testing.variant import Variant
+
+__all__ = [
+    "Numbers",
+    "Variant",
+    "canonical",
+    "check_example",
+    "check_near_misses",
+    "make_all_feeds",
+    "near_misses",
+    "optimize_alone",
+    "parse",
+    "same_numbers",
+]

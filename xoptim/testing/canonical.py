@@ -1,0 +1,237 @@
+"""One text for all models that differ in names, order of independent nodes, form of constants and metadata only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from xoptim.doc import pretty_onnx
+from xoptim.facts.attributes import AttributeReference, decode_attribute, same_attribute
+from xoptim.facts.dtypes import type_name
+from xoptim.facts.schema import attribute_default
+from xoptim.testing.models import graph_attributes
+
+_SHOWN = 16
+"""Elements up to which a constant is written out; a digest stands for a larger one."""
+
+
+def canonical(model: onnx.ModelProto) -> str:
+    """Text that is equal for two models exactly when they compute the same by the same operators.
+
+    Results are numbered in the order in which the outputs need them, constants are written where they are read, and
+    attributes at their schema default are left out. What counts: operators, operands in order, attributes, constants,
+    versions of the operator sets used, names and types of inputs and outputs. What does not: names of results,
+    initializers and nodes, the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,
+    metadata. Nodes that no output needs come last, in the order given.
+    """
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    scope = _Scope(model.graph, opsets, None if model.ir_version >= 4 else {t.name for t in model.graph.initializer})
+    lines = scope.render(model.graph.output, named=True)
+    used = {"" if n.domain == "ai.onnx" else n.domain for g in scope.nodes_seen for n in g}
+    for function in sorted(model.functions, key=lambda f: (f.domain, f.name, f.overload)):
+        lines += _function(function)
+    imports = ", ".join(f"{domain or 'ai.onnx'} {opsets.get(domain, 0)}" for domain in sorted(used | {""}))
+    return "\n".join((f"opset: {imports}", *lines))
+
+
+def _function(function: onnx.FunctionProto) -> list[str]:
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in function.opset_import}
+    inputs = [onnx.ValueInfoProto(name=name) for name in function.input]
+    outputs = [onnx.ValueInfoProto(name=name) for name in function.output]
+    scope = _Scope(onnx.GraphProto(node=function.node, input=inputs), opsets)
+    defaults = [f"{a.name}={_attribute_text(decode_attribute(a))}" for a in function.attribute_proto]
+    attributes = ", ".join((*function.attribute, *defaults))
+    head = f"function {function.domain}.{function.name}{function.overload}({attributes}) opset {sorted(opsets.items())}"
+    return [head, *(f"  {line}" for line in scope.render(outputs, named=True))]
+
+
+class _Scope:
+    """A graph on its way to text.
+
+    Attributes:
+        known: text that stands for each result met so far.
+        nodes_seen: node lists of this graph and of its subgraphs.
+    """
+
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        opsets: Mapping[str, int],
+        constant_inputs: set[str] | None = None,
+        parent: _Scope | None = None,
+    ) -> None:
+        self.graph = graph
+        self.opsets = opsets
+        self.parent = parent
+        self.lines: list[str] = []
+        self.nodes_seen: list[Sequence[NodeProto]] = parent.nodes_seen if parent is not None else []
+        self.nodes_seen.append(graph.node)
+        self.count: int = 0
+        self.level: str = "" if parent is None else f"{parent.level}{parent.count}."
+        self.inputs = [v for v in graph.input if v.name not in (constant_inputs or ())]
+        stored = {t.name: _tensor_text(t) for t in graph.initializer}
+        self.known: dict[str, str] = {"": "_", **stored}
+        self.producers: dict[str, NodeProto] = {}
+        self.emitted: set[int] = set()
+        for position, value in enumerate(self.inputs):
+            name = value.name if parent is None else f"in{self.level}{position}"
+            default = stored.get(value.name)
+            self.lines.append(f"{_declaration(value, name)}{f' = {default}' if default else ''}")
+            self.known[value.name] = name
+        # Kept alive, because the identity of a node is that of its wrapper.
+        self._nodes = list(graph.node)
+        for node in self._nodes:
+            constant = _constant_text(node)
+            if constant is not None:
+                self.known[node.output[0]] = constant
+                self.emitted.add(id(node))
+            else:
+                self.producers.update((name, node) for name in node.output if name)
+
+    def render(self, outputs: Iterable[onnx.ValueInfoProto], *, named: bool) -> list[str]:
+        """All lines: inputs, nodes, outputs, and what no output needs."""
+        results = []
+        for value in outputs:
+            self._require(value.name)
+            text = _declaration(value, value.name).replace("input:", "output:", 1) if named else "output:"
+            results.append(f"{text} = {self.text(value.name)}")
+        for node in self._nodes:
+            for name in node.output if id(node) not in self.emitted else ():
+                self._require(name)
+        return self.lines + results
+
+    def text(self, name: str) -> str:
+        """What stands for a result that `_require` has met."""
+        if name in self.known:
+            return self.known[name]
+        return self.parent.text(name) if self.parent is not None else f"?{name}"
+
+    def _require(self, name: str) -> None:
+        """Write the nodes that a result needs, the first operand's first."""
+        scope: _Scope | None = self
+        while scope is not None and name not in scope.known and name not in scope.producers:
+            scope = scope.parent
+        if scope is None or name in scope.known:
+            return
+        pending = [scope.producers[name]]
+        while pending:
+            node = pending[-1]
+            waiting = next((r for r in _reads(node) if r not in scope.known and r in scope.producers), None)
+            if waiting is not None:
+                pending.append(scope.producers[waiting])
+                continue
+            pending.pop()
+            if id(node) not in scope.emitted:
+                scope._emit(node)
+
+    def _emit(self, node: NodeProto) -> None:
+        self.emitted.add(id(node))
+        for name in _reads(node):
+            self._require(name)  # of an enclosing graph
+        outputs = []
+        for name in node.output:
+            if name:
+                self.known[name] = f"%{self.level}{self.count}"
+                self.count += 1
+            outputs.append(self.known.get(name, "_"))
+        operands = [self.text(name) for name in node.input]
+        while operands and operands[-1] == "_":
+            operands.pop()
+        domain = f"{node.domain}." if node.domain not in ("", "ai.onnx") else ""
+        attributes = "".join(f" {text}" for text in self._attributes(node))
+        self.lines.append(f"{', '.join(outputs)} = {domain}{node.op_type}({', '.join(operands)}){attributes}")
+        for attribute in sorted(node.attribute, key=lambda a: a.name):
+            for body in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+                lines = _Scope(body, self.opsets, None, self).render(body.output, named=False)
+                self.lines += [f"  {attribute.name}:", *(f"    {line}" for line in lines)]
+                self.count += 1  # the next subgraph numbers its results differently
+
+    def _attributes(self, node: NodeProto) -> Iterator[str]:
+        for attribute in sorted(node.attribute, key=lambda a: a.name):
+            if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+                continue
+            value = decode_attribute(attribute)
+            if not is_default(node, attribute.name, value, self.opsets):
+                yield f"{attribute.name}={_attribute_text(value)}"
+
+
+def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]) -> bool:
+    """Whether an attribute has the value that it would have if it were absent.
+
+    Where the default depends on the rank, the length of the value tells the rank.
+    """
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    rank = kernel = None
+    if isinstance(value, list):
+        kernel = [1] * (len(value) // 2 if name == "pads" else len(value))
+        rank = len(value) if node.op_type == "Transpose" else len(kernel) + 2
+    default = attribute_default(node.op_type, domain, opsets.get(domain, 0), name, rank, kernel)
+    return default is not None and same_attribute(value, default)
+
+
+def _reads(node: NodeProto) -> Iterator[str]:
+    """Names that a node reads, those that its subgraphs take from outside included."""
+    yield from node.input
+    for body in graph_attributes(node):
+        own = {v.name for v in body.input} | {t.name for t in body.initializer}
+        own.update(name for inner in body.node for name in inner.output)
+        for inner in body.node:
+            yield from (name for name in _reads(inner) if name not in own)
+        yield from (v.name for v in body.output if v.name not in own)
+
+
+def _constant_text(node: NodeProto) -> str | None:
+    """The value of a Constant node as text, ``None`` for any other node (and for a sparse or referred value)."""
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
+        return None
+    attribute = node.attribute[0]
+    value = decode_attribute(attribute)
+    if isinstance(value, TensorProto):
+        return _tensor_text(value)
+    if attribute.name in ("value_float", "value_floats") and not isinstance(value, AttributeReference):
+        return _array_text(np.asarray(value, np.float32), TensorProto.FLOAT)
+    if attribute.name in ("value_int", "value_ints") and not isinstance(value, AttributeReference):
+        return _array_text(np.asarray(value, np.int64), TensorProto.INT64)
+    if attribute.name in ("value_string", "value_strings") and not isinstance(value, AttributeReference):
+        return _array_text(np.asarray(value, object), TensorProto.STRING)
+    return None
+
+
+def _tensor_text(tensor: TensorProto) -> str:
+    if tensor.data_location == TensorProto.EXTERNAL:
+        place = {e.key: e.value for e in tensor.external_data}
+        return f"{type_name(tensor.data_type)}{list(tensor.dims)}{place}"
+    return _array_text(numpy_helper.to_array(tensor), tensor.data_type)
+
+
+def _array_text(array: np.ndarray, element: int) -> str:
+    head = f"{type_name(element)}{list(array.shape)}"
+    if array.dtype.kind in "OSU":
+        values = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+        return f"{head}{values}"
+    if array.size > _SHOWN:
+        return f"{head}#{hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=8).hexdigest()}"
+    return f"{head}{{{', '.join(map(str, array.ravel().tolist()))}}}"
+
+
+def _attribute_text(value: Any) -> str:
+    if isinstance(value, AttributeReference):
+        return f"@{value.name}"
+    if isinstance(value, TensorProto):
+        return _tensor_text(value)
+    if isinstance(value, float):
+        return repr(float(np.float32(value)))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_attribute_text, value))}]"
+    if hasattr(value, "SerializeToString"):
+        return f"{type(value).__name__}({' '.join(str(value).split())})"
+    return repr(value)
+
+
+def _declaration(value: onnx.ValueInfoProto, name: str) -> str:
+    return pretty_onnx(onnx.GraphProto(input=[onnx.ValueInfoProto(name=name, type=value.type)]))

@@ -1,0 +1,157 @@
+"""Values for the inputs of tiny models: several assignments of sizes, plain numbers first, odd ones later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import Final, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+from xoptim.facts.dtypes import is_float, numpy_dtype
+from xoptim.validate.dims import InputSpec, concrete_shape, input_specs, open_dimensions
+from xoptim.validate.errors import FeedError
+from xoptim.validate.feeds import Style, make_feeds
+from xoptim.validate.roles import Role, input_roles
+from xoptim.validate.session import Value
+
+Feeds: TypeAlias = "dict[str, Value]"
+Range: TypeAlias = tuple[str, float, float]
+
+_RANKS: Final = (2, 3, 1, 4, 0)
+_MANY: Final = 4  # open dimensions above which not each one is set to 0 and 1 alone
+
+
+def make_all_feeds(model: onnx.ModelProto, ranges: Sequence[Range] = (), *, special: bool = False) -> Iterator[Feeds]:
+    """Feeds for a model, the same ones at each call; some may not suit it, because its dimensions depend on each other.
+
+    Open dimensions get sizes that are all different and unlike the fixed ones, then others, then 1 and 0, alone and together,
+    then one size for all.
+
+    Args:
+        model: the model.
+        ranges: name, lowest and highest value of the inputs whose values matter.
+        special: whether NaN, infinities, signed zeros and extreme numbers are to come too, last.
+    """
+    try:
+        specs = input_specs(model)
+    except FeedError:
+        return
+    roles = input_roles(model, {s.name: s.element_type for s in specs})
+    seed = 0
+    for seed, sizes in enumerate(assignments(specs)):
+        try:
+            # Masks hide nothing and integers are small in the first feeds only.
+            feeds = make_feeds(specs, roles, sizes, seed, Style(seed, gentle=seed == 0))
+        except FeedError:
+            continue
+        yield _within(feeds, ranges, seed)
+    if special:
+        yield from _special(specs, roles, ranges, seed + 1)
+
+
+def assignments(specs: Sequence[InputSpec]) -> Iterator[dict[str, int]]:
+    """Sizes for the open dimensions of some inputs, the most telling ones first, each assignment once."""
+    dims = list(open_dimensions(specs))
+    ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
+    fixed = {size for spec in specs for size in spec.shape or () if isinstance(size, int)}
+    seen = set()
+    for rank in _RANKS if ranks else (0,):
+        for sizes in _sizes(dims, fixed):
+            chosen = sizes | dict.fromkeys(ranks, rank)
+            key = tuple(chosen.items())
+            if key not in seen:
+                seen.add(key)
+                yield chosen
+
+
+def _sizes(dims: Sequence[str], fixed: set[int]) -> Iterator[dict[str, int]]:
+    distinct = list(islice((n for n in count(2) if n not in fixed), len(dims)))
+    yield dict(zip(dims, distinct, strict=True))
+    yield dict(zip(dims, [n + 1 for n in reversed(distinct)], strict=True))
+    for size in (1, 0):
+        yield dict.fromkeys(dims, size)
+        for dim in dims if len(dims) <= _MANY else ():
+            yield {**dict(zip(dims, distinct, strict=True)), dim: size}
+    for size in (2, *sorted(fixed - {0, 1, 2})):
+        yield dict.fromkeys(dims, size)
+
+
+def _within(feeds: Feeds, ranges: Sequence[Range], seed: int) -> Feeds:
+    """The feeds with new values for the inputs that have a range; the highest integer is included."""
+    rng = np.random.default_rng(seed)
+    for name, low, high in ranges:
+        value = feeds.get(name)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            feeds[name] = rng.integers(int(low), int(high), value.shape, endpoint=True).astype(value.dtype)
+        elif isinstance(value, np.ndarray):
+            feeds[name] = rng.uniform(low, high, value.shape).astype(value.dtype)
+    return feeds
+
+
+def _special(specs: Sequence[InputSpec], roles: Mapping[str, Role], ranges: Sequence[Range], seed: int) -> Iterator[Feeds]:
+    """Feeds whose floats are NaN, infinite, signed zeros, or as large or small as can be."""
+    bounded = {name for name, _, _ in ranges}
+    sizes = next(assignments(specs))
+    feeds = _within(make_feeds(specs, roles, sizes, seed, Style(gentle=True)), ranges, seed)
+    open_ended = [s.name for s in specs if is_float(s.element_type) and s.name not in bounded]
+    for position, name in enumerate(open_ended):
+        value = feeds[name]
+        if isinstance(value, np.ndarray):
+            feeds[name] = np.resize(np.roll(_odd_numbers(value.dtype), position), value.shape)
+    if open_ended:
+        yield feeds
+
+
+def _odd_numbers(dtype: np.dtype) -> np.ndarray:
+    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    numbers = [np.nan, -0.0, 0.0, np.inf, -np.inf, float(info.max), -float(info.max), float(info.tiny), 1.0, -1.0, 0.5]
+    with np.errstate(all="ignore"):
+        return np.asarray(numbers).astype(dtype)
+
+
+def adapt(feeds: Feeds, model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Feeds | None:
+    """The feeds of one model for a variant of it: cast to its types, cut or repeated to its sizes.
+
+    Args:
+        feeds: what the original was fed. An input of the variant has the values of the input of that name or, if there are
+            as many inputs as before, of the one in its place.
+        model: the variant.
+        given: values of inputs that the original has not.
+
+    Returns:
+        ``None`` when an input has no value.
+    """
+    specs = input_specs(model)
+    names = list(feeds)
+    found: Feeds = {}
+    sizes: dict[str, int] = {}
+    for position, spec in enumerate(specs):
+        name = spec.name if spec.name in feeds or len(names) != len(specs) else names[position]
+        value: Value = given[spec.name] if spec.name in given else feeds.get(name)
+        if isinstance(value, np.ndarray) and spec.container == "tensor":
+            value = _fitted(value, spec, sizes)
+        if value is None:
+            return None
+        found[spec.name] = value
+    return found
+
+
+def _fitted(value: np.ndarray, spec: InputSpec, sizes: dict[str, int]) -> np.ndarray | None:
+    """The value cut or repeated to the shape of an input; the first one to have an open dimension decides its size."""
+    with np.errstate(all="ignore"):
+        value = value.astype(numpy_dtype(spec.element_type))
+    if spec.shape is None:
+        return value
+    if len(spec.shape) != value.ndim:
+        return None
+    for dim, size in zip(spec.shape, value.shape, strict=True):
+        if isinstance(dim, str):
+            sizes.setdefault(dim, size)
+    try:
+        shape = concrete_shape(spec, sizes)
+    except FeedError:
+        return None
+    return value if shape == value.shape else np.resize(value, shape)

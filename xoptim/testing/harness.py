@@ -1,0 +1,147 @@
+"""What must hold for each example of a pattern."""
+
+from __future__ import annotations
+
+import difflib
+
+import onnx
+
+from xoptim.doc import pretty_onnx
+from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.testing.canonical import canonical
+from xoptim.testing.feeds import make_all_feeds
+from xoptim.testing.models import INFERENCE_ERRORS, Optimized, all_nodes, optimize_alone, parse, provider_of, serialized
+from xoptim.testing.numbers import same_numbers
+
+TAG = "xoptim.pattern"
+"""Metadata of a node that names the pattern that made it."""
+_HIDDEN = ("SimplifiedLayerNormalization",)
+"""Operators that onnxruntime has in the standard domain, although the standard does not know them."""
+
+
+def check_example(pattern_class: type[PatternOptimization], example: Example) -> None:
+    """Make sure that a pattern does to an example what the example says.
+
+    Only this pattern and the cleaning that is always on are used. Checked: both models of the example are valid; the pattern
+    applies; the result is the expected one but for names; the numbers are the same; a second run changes nothing; inputs and
+    outputs stay; new nodes are tagged; the model given is not modified.
+
+    Raises:
+        AssertionError: something does not hold; the message shows the models as text.
+        ValueError: the example is not valid text.
+    """
+    before = parse(example.before, example.opset, example.domains)
+    after = parse(example.after, example.opset, example.domains)
+    check_valid(before, "the model before")
+    check_valid(after, "the model after")
+    given = serialized(before)
+    result = optimize_alone(pattern_class, before)
+    expected = optimize_alone(None, after).model
+    failure = (
+        ("the model given was modified" if serialized(before) != given else "")
+        or ("the pattern does not apply" if not result.applied else "")
+        or _graphs_differ(expected, result.model)
+        or _signatures_differ(before, result.model)
+        or invalid(result.model)
+        or _numbers_differ(pattern_class, example, before, result.model)
+        or _changes_again(pattern_class, result.model)
+        or _untagged(pattern_class, result)
+    )
+    if failure:
+        raise AssertionError(report(pattern_class, failure, before=before, expected=expected, found=result.model))
+
+
+def report(pattern_class: type[PatternOptimization], failure: str, **models: onnx.ModelProto) -> str:
+    """A message with models as text."""
+    parts = [f"{pattern_class.__name__}: {failure}"]
+    parts += [f"--- {name}\n{pretty_onnx(model)}" for name, model in models.items()]
+    return "\n".join(parts)
+
+
+def check_valid(model: onnx.ModelProto, what: str) -> None:
+    """Make sure that ``onnx.checker`` accepts a model.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    reason = invalid(model)
+    if reason:
+        raise AssertionError(f"{what}: {reason}\n{pretty_onnx(model)}")
+
+
+def contradiction(model: onnx.ModelProto) -> str:
+    """Why the types and shapes of a model cannot be, empty when they can; unlike `invalid` it lets outputs have none."""
+    try:
+        onnx.shape_inference.infer_shapes(_known_to_onnx(model), check_type=True, strict_mode=True, data_prop=True)
+    except INFERENCE_ERRORS as error:
+        return f"onnx.shape_inference: {str(error).strip()}"
+    return ""
+
+
+def invalid(model: onnx.ModelProto) -> str:
+    """Why ``onnx.checker`` refuses a model, empty when it does not."""
+    try:
+        onnx.checker.check_model(_known_to_onnx(model), full_check=True)
+    except INFERENCE_ERRORS as error:
+        return f"onnx.checker: {str(error).strip()}"
+    return ""
+
+
+def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with operators that onnxruntime keeps in the standard domain in its own one, where onnx does not miss them."""
+    if not any(node.op_type in _HIDDEN and not node.domain for node in all_nodes(model)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in all_nodes(copy):
+        if node.op_type in _HIDDEN:
+            node.domain = "com.microsoft"
+    copy.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return copy
+
+
+def _graphs_differ(expected: onnx.ModelProto, found: onnx.ModelProto) -> str:
+    a, b = canonical(expected), canonical(found)
+    if a == b:
+        return ""
+    lines = difflib.unified_diff(a.splitlines(), b.splitlines(), "expected", "found", lineterm="", n=99)
+    return "\n".join(("the result is not the expected one", *lines))
+
+
+def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
+    for what in ("input", "output"):
+        old, new = (
+            [(v.name, v.type.SerializeToString(deterministic=True)) for v in getattr(m.graph, what)] for m in (before, found)
+        )
+        if old != new:
+            return f"the {what}s of the model changed"
+    return ""
+
+
+def _numbers_differ(
+    pattern_class: type[PatternOptimization], example: Example, before: onnx.ModelProto, found: onnx.ModelProto
+) -> str:
+    exact = pattern_class.exactness == "exact"
+    feeds = make_all_feeds(before, example.ranges, special=exact)
+    numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99)
+    if provider_of(pattern_class) != "cpu":  # its operators need not have a kernel here
+        return "" if "refuses the result" in numbers.difference else numbers.difference
+    return numbers.difference or numbers.skipped
+
+
+def _changes_again(pattern_class: type[PatternOptimization], found: onnx.ModelProto) -> str:
+    again = optimize_alone(pattern_class, found).model
+    return "" if serialized(again) == serialized(found) else f"a second run changes the result to\n{pretty_onnx(again)}"
+
+
+def _untagged(pattern_class: type[PatternOptimization], result: Optimized) -> str:
+    made = set(result.created) - {"Identity"}
+    tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if _is_tag(p, pattern_class)}
+    remaining = made & {n.op_type for n in all_nodes(result.model)}
+    if remaining and not remaining & tags:
+        return f"no new node ({', '.join(sorted(made))}) has the metadata {TAG}={pattern_class.name()}"
+    return ""
+
+
+def _is_tag(entry: onnx.StringStringEntryProto, pattern_class: type[PatternOptimization]) -> bool:
+    return entry.key == TAG and entry.value == pattern_class.name()

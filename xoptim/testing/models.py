@@ -1,0 +1,113 @@
+"""Models from text, and the few ways to look into them and to optimize them that all checks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import onnx
+from onnx import AttributeProto, ModelProto
+
+from xoptim.builder import OptimizationReport, optimize
+from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.events import Event
+from xoptim.optimize.options import OptimizationOptions
+
+_IR_VERSION = 10
+INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)
+"""What the onnx package raises about models that are wrong; the latter two come from its C++ side."""
+
+
+def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
+    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``.
+
+    Args:
+        text: graph, and local functions behind it, in ONNX's textual syntax without the header.
+        opset: version of the standard operator set.
+        domains: versions of other operator sets.
+
+    Raises:
+        ValueError: the text is not in that syntax; the message shows it.
+    """
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)]
+    version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))
+    listed = ", ".join(f'"{o.domain}" : {o.version}' for o in imports)
+    try:
+        return onnx.parser.parse_model(f"<ir_version: {version}, opset_import: [{listed}]>\n{text}")
+    except onnx.parser.ParseError as error:
+        raise ValueError(f"this is not the text of an ONNX graph:\n{text}\n{error}") from error
+
+
+def graph_attributes(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The subgraphs of a node."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and its subgraphs at every depth."""
+    yield graph
+    for node in graph.node:
+        for body in graph_attributes(node):
+            yield from all_graphs(body)
+
+
+def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a model, those of subgraphs and of local functions included."""
+    roots = [model.graph, *(onnx.GraphProto(node=function.node) for function in model.functions)]
+    for root in roots:
+        for graph in all_graphs(root):
+            yield from graph.node
+
+
+def opset_of(model: ModelProto, domain: str = "") -> int:
+    """Version of an operator set that a model imports, 0 when it does not."""
+    names = ("", "ai.onnx") if domain in ("", "ai.onnx") else (domain,)
+    return next((o.version for o in model.opset_import if o.domain in names), 0)
+
+
+def serialized(model: ModelProto) -> bytes:
+    """Bytes that are equal for equal models."""
+    return model.SerializeToString(deterministic=True)
+
+
+class Optimized(NamedTuple):
+    """What became of a model.
+
+    Attributes:
+        model: the result.
+        applied: how often the pattern was applied.
+        created: operators of the nodes that it made, in order.
+    """
+
+    model: ModelProto
+    applied: int
+    created: tuple[str, ...]
+
+
+def optimize_alone(pattern: type[PatternOptimization] | None, model: ModelProto) -> Optimized:
+    """Optimize with one pattern (or none) and the cleaning that is always on; errors in the pattern are fatal."""
+    created: list[str] = []
+    reports: list[OptimizationReport] = []
+
+    def listen(event: Event) -> None:
+        if event.kind == "applied":
+            created.extend(node.op_type for node in event.added)
+
+    options = OptimizationOptions(
+        patterns=None if pattern is None else [pattern],
+        provider=provider_of(pattern) if pattern is not None else "cpu",
+        strict=True,
+        on_event=listen,
+    )
+    result = optimize(model, options, report=reports.append)
+    applied = 0 if pattern is None else reports[0].applied.get(pattern.name(), 0)
+    return Optimized(result, applied, tuple(created))
+
+
+def provider_of(pattern: type[PatternOptimization]) -> str:
+    """The execution provider to optimize for, so that the pattern is used at all: the CPU's where it may be."""
+    return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]

@@ -1,0 +1,93 @@
+"""Start a pattern file from the template: ``python -m xoptim.testing.new_pattern ReluReluPattern``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class {name}(EasyPatternOptimization):
+    """Relu(Relu(x)) → Relu(x)
+
+    What: one sentence on what is done.
+    Why: what it costs, where that was measured.
+    Refuses when:
+    1. the type of x is unknown.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The subgraph to look for."""
+        return g.op.Relu(g.op.Relu(x))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """What the form of the subgraph cannot say."""
+        return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The replacement."""
+        return g.op.Relu(x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One to three tiny graphs."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) {{ t = Relu(x) y = Relu(t) }}",
+                "agraph (float[a] x) => (float[a] y) {{ y = Relu(x) }}",
+            ),
+        )
+'''
+
+
+def file_name(class_name: str) -> str:
+    """``MatMulAddPattern`` → ``mat_mul_add.py``, ``LSTMActivationPattern`` → ``lstm_activation.py``."""
+    words = class_name.removesuffix("Pattern")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", words).lower() + ".py"
+
+
+def write_pattern(class_name: str, folder: Path) -> Path:
+    """Write a pattern file that works and waits for its contents.
+
+    Raises:
+        ValueError: when the name does not fit.
+        FileExistsError: when there is such a file.
+    """
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):
+        raise ValueError(f"{class_name!r}: a name such as ReluReluPattern is expected")
+    path = folder / file_name(class_name)
+    with path.open("x", encoding="utf-8") as stream:
+        stream.write(TEMPLATE.format(name=class_name))
+    return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        path = write_pattern(words[0] if words else "", Path("patterns"))
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"new-pattern: {error}\n")
+        return 2
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

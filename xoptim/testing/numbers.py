@@ -1,0 +1,180 @@
+"""Whether two models compute the same: both run in onnxruntime as they are written, on the same feeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+
+from xoptim.builder import GraphBuilder
+from xoptim.facts.dtypes import Exactness
+from xoptim.facts.info import Shape
+from xoptim.testing.feeds import Feeds
+from xoptim.testing.models import all_nodes
+from xoptim.testing.runtime import RUNTIME, Loaded
+from xoptim.validate.compare import ComparisonRules, compare_values
+from xoptim.validate.session import Value
+
+_WINDOWED = frozenset(
+    (
+        *("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "FusedConv", "NhwcConv", "DeformConv"),
+        *("MaxPool", "AveragePool", "LpPool", "MaxUnpool"),
+    )
+)
+"""Operators that move a window over an image."""
+_PARTICULAR = _WINDOWED | frozenset(
+    (
+        *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "GroupNormalization", "GroupNorm"),
+        *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "InstanceNormalization", "MatMul"),
+    )
+)
+"""Operators whose kernels refuse tensors without elements, or to broadcast some of them."""
+NO_KERNEL = "Could not find an implementation"
+"""What onnxruntime says when a model makes sense, but some operator is not implemented for its types."""
+
+
+class Numbers(NamedTuple):
+    """How the results of two models compare.
+
+    Attributes:
+        runs: number of feeds on which both ran and agreed.
+        difference: what differs; empty when nothing does.
+        skipped: why nothing was compared, if nothing was.
+    """
+
+    runs: int
+    difference: str = ""
+    skipped: str = ""
+
+
+def same_numbers(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    all_feeds: Iterable[Feeds],
+    exactness: Exactness,
+    most: int = 4,
+) -> Numbers:
+    """Run two models on the same feeds and compare the results. Feeds that the first one cannot run on do not count.
+
+    Args:
+        before: the reference.
+        after: the model to judge.
+        all_feeds: what to try.
+        exactness: the promise: ``exact`` means the same bits, but for those of a NaN; ``finite`` and ``approximate`` say
+            nothing about results that are not finite in the reference.
+        most: number of feeds that suffice.
+    """
+    reference = RUNTIME.load(before)
+    if isinstance(reference, str):
+        return Numbers(0, skipped=f"onnxruntime refuses the original: {reference}")
+    judged = RUNTIME.load(after)
+    names = list(reference.outputs)
+    runs, reason = 0, "no feeds"
+    for feeds in all_feeds:
+        expected = RUNTIME.run(reference, feeds)
+        if isinstance(expected, str):
+            reason = reason if runs else expected
+            continue
+        difference = _judge(judged, feeds, names, expected, exactness)
+        if difference and is_specified(before, feeds, expected, difference):
+            return Numbers(runs, f"{difference}\non {describe(feeds)}")
+        runs += 1
+        if runs == most:
+            break
+    return Numbers(runs, skipped="" if runs else f"the original does not run: {reason}")
+
+
+def _judge(judged: Loaded | str, feeds: Feeds, names: list[str], expected: list[Value], exactness: Exactness) -> str:
+    """What is wrong with a model on some feeds, empty when nothing is."""
+    if isinstance(judged, str):
+        return f"onnxruntime refuses the result, though not the original: {judged}"
+    found = list(judged.outputs)
+    if names != found:
+        return f"outputs {found} instead of {names}"
+    actual = RUNTIME.run(judged, feeds)
+    if isinstance(actual, str):
+        return f"the result does not run, though the original does: {actual}"
+    return compare(names, expected, actual, exactness)
+
+
+def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], difference: str) -> bool:
+    """Whether ONNX says what a model computes, so that a difference counts.
+
+    Some kernels of onnxruntime refuse tensors without elements; its reductions forget to drop the axes of such tensors; and
+    its windowed operators make one window out of none where an image is smaller than the window: the size, which ONNX
+    rounds down to 0 or less, is cut towards 0 before 1 is added. The two latter show in a shape that is not the inferred one.
+    """
+    arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
+    is_empty = any(not value.size for value in arrays.values())
+    if not is_empty and not any(node.op_type in _WINDOWED for node in all_nodes(model)):
+        return True
+    refusing = re.search(r"running (\w+) node", difference)
+    if is_empty and refusing is not None and refusing[1] in _PARTICULAR:
+        return False
+    concrete = onnx.ModelProto()
+    concrete.CopyFrom(model)
+    for value in concrete.graph.input:
+        if value.name in arrays:
+            element = value.type.tensor_type.elem_type
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, arrays[value.name].shape))
+    for value in concrete.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    view = GraphBuilder(concrete)
+    return not any(
+        isinstance(result, np.ndarray) and view.has_shape(output.name) and not _fits(view.get_shape(output.name), result)
+        for output, result in zip(model.graph.output, results, strict=True)
+    )
+
+
+def _fits(shape: Shape, array: np.ndarray) -> bool:
+    """Whether an array may have a shape. Where there is no window, no number stands for its size."""
+    return len(shape) == array.ndim and all(
+        inferred == size or not (isinstance(inferred, int) or inferred.is_anonymous)
+        for inferred, size in zip(shape, array.shape, strict=True)
+    )
+
+
+def compare(names: list[str], expected: list[Value], actual: list[Value], exactness: Exactness) -> str:
+    """What differs between two lists of results, empty when nothing does."""
+    rules = ComparisonRules("exact" if exactness == "exact" else exactness)
+    for name, e, a in zip(names, expected, actual, strict=True):
+        if exactness in ("finite", "approximate") and isinstance(e, np.ndarray) and isinstance(a, np.ndarray):
+            a = _finite_only(e, a)
+        fault = next((f"output {c.output!r}: {c.message}" for c in compare_values(name, e, a, rules) if not c.ok), "")
+        if not fault and exactness == "exact" and not _same_bits(e, a):
+            fault = f"output {name!r}: the sign of a zero differs"
+        if fault:
+            return fault
+    return ""
+
+
+def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """The actual values, and those of the reference where it is not finite."""
+    if expected.dtype.kind in "OSUbiu" or expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return actual
+    return np.where(np.isfinite(expected), actual, expected)
+
+
+def _same_bits(expected: Value, actual: Value) -> bool:
+    """Whether equal numbers have the same sign too, where they are zero."""
+    if not isinstance(expected, np.ndarray) or expected.dtype.kind in "OSUbiuc":
+        return True
+    wide = [np.asarray(x).astype(np.float64) for x in (expected, actual)]
+    zeros = (wide[0] == 0) & (wide[1] == 0)
+    return bool(np.array_equal(np.signbit(wide[0][zeros]), np.signbit(wide[1][zeros])))
+
+
+def describe(feeds: Feeds) -> str:
+    """Types and shapes of feeds, and the values of small ones."""
+    parts = []
+    for name, value in feeds.items():
+        if isinstance(value, np.ndarray):
+            shown = f" = {value.ravel().tolist()}" if value.size <= 6 else ""
+            parts.append(f"{name} {value.dtype}{list(value.shape)}{shown}")
+        else:
+            parts.append(f"{name} = {value!r}")
+    return ", ".join(parts)

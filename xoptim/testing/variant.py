@@ -1,0 +1,224 @@
+"""Variants of a model, and the edits they are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import ModelProto, numpy_helper
+
+from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.testing.feeds import Feeds, make_all_feeds
+from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse
+from xoptim.testing.runtime import RUNTIME
+
+
+class Variant(NamedTuple):
+    """A model that differs from an example in one respect.
+
+    Attributes:
+        name: what was changed, ``family: detail``.
+        model: the variant.
+        given: values of inputs that the example has not.
+        overrides: values for initializers that are inputs too, fed in some of the runs.
+        kept: operator of a node in the domain `FOREIGN` that no rewrite may touch, empty when there is none.
+    """
+
+    name: str
+    model: ModelProto
+    given: Mapping[str, np.ndarray] = {}
+    overrides: Mapping[str, np.ndarray] = {}
+    kept: str = ""
+
+    @property
+    def family(self) -> str:
+        """The kind of change."""
+        return self.name.partition(":")[0]
+
+
+FOREIGN = "custom"
+"""A domain in which operators have familiar names and unknown meanings."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An example of a pattern, and what is needed to change it.
+
+    Attributes:
+        example: the example.
+        pattern: the pattern, when it is known.
+    """
+
+    example: Example
+    pattern: type[PatternOptimization] | None = None
+
+    @cached_property
+    def model(self) -> ModelProto:
+        """The example's model before the pattern. Copy it before a change."""
+        return parse(self.example.before, self.example.opset, self.example.domains)
+
+    def copy(self) -> ModelProto:
+        """A copy of the model."""
+        return copy_of(self.model)
+
+    @cached_property
+    def types(self) -> dict[str, onnx.TypeProto]:
+        """Types of all results of the main graph as far as onnx can tell."""
+        return inferred_types(self.model)
+
+    @cached_property
+    def feeds(self) -> list[Feeds]:
+        """Feeds on which the model runs."""
+        session = RUNTIME.load(self.model)
+        if isinstance(session, str):
+            return []
+        exact = self.pattern is not None and self.pattern.exactness == "exact"
+        found = make_all_feeds(self.model, self.example.ranges, special=exact)
+        return [feeds for feeds in found if not isinstance(RUNTIME.run(session, feeds), str)]
+
+    def rank(self, name: str) -> int | None:
+        """Rank of a result, when it is known."""
+        found = self.types.get(name)
+        if found is None or not found.tensor_type.HasField("shape"):
+            return None
+        return len(found.tensor_type.shape.dim)
+
+    def dtype(self, name: str) -> int:
+        """Element type of a tensor, 0 when unknown."""
+        found = self.types.get(name)
+        return 0 if found is None else found.tensor_type.elem_type
+
+    @property
+    def interior(self) -> list[str]:
+        """Results of nodes that are neither constants nor outputs of the main graph."""
+        graph = self.model.graph
+        outputs = {v.name for v in graph.output}
+        nodes = [n for n in graph.node if n.op_type != "Constant"]
+        return [name for node in nodes for name in node.output if name and name not in outputs]
+
+
+def copy_of(model: ModelProto) -> ModelProto:
+    """A copy of a model."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def inferred_types(model: ModelProto) -> dict[str, onnx.TypeProto]:
+    """Types by result of the main graph, as far as onnx can tell."""
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except INFERENCE_ERRORS:
+        graph = model.graph
+    types = {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+    for tensor in graph.initializer:
+        types.setdefault(tensor.name, onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
+    return types
+
+
+def loosen(model: ModelProto) -> ModelProto:
+    """Forget the shapes of outputs and find their types again; returns the model.
+
+    A variant may compute other shapes and types than the example declares.
+    """
+    del model.graph.value_info[:]
+    declared = {output.name: onnx.TypeProto.FromString(output.type.SerializeToString()) for output in model.graph.output}
+    for output in model.graph.output:
+        output.ClearField("type")
+    types = inferred_types(model)
+    for output in model.graph.output:
+        found = types.get(output.name)
+        output.type.CopyFrom(declared[output.name] if found is None or found.WhichOneof("value") is None else found)
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
+    return model
+
+
+class Stored(NamedTuple):
+    """A constant of the main graph."""
+
+    name: str
+    array: np.ndarray
+
+
+def constants(model: ModelProto) -> list[Stored]:
+    """Initializers and Constant nodes of the main graph."""
+    found = [Stored(t.name, numpy_helper.to_array(t)) for t in model.graph.initializer]
+    for node in model.graph.node:
+        array = _constant_array(node)
+        if array is not None:
+            found.append(Stored(node.output[0], array))
+    return found
+
+
+def _constant_array(node: onnx.NodeProto) -> np.ndarray | None:
+    if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
+        return None
+    attribute = node.attribute[0]
+    if attribute.name == "value":
+        return numpy_helper.to_array(attribute.t)
+    dtypes: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64}
+    dtypes["value_ints"] = np.int64
+    if attribute.name not in dtypes:
+        return None
+    return np.asarray(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
+
+
+def remove_constant(model: ModelProto, name: str) -> None:
+    """Take a constant of the main graph out."""
+    graph = model.graph
+    for position, tensor in enumerate(graph.initializer):
+        if tensor.name == name:
+            del graph.initializer[position]
+            return
+    for position, node in enumerate(graph.node):
+        if name in node.output:
+            del graph.node[position]
+            return
+
+
+def set_constant(model: ModelProto, name: str, array: np.ndarray) -> None:
+    """Give a constant of the main graph another value; it becomes an initializer."""
+    remove_constant(model, name)
+    model.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
+
+
+def insert_first(model: ModelProto, *nodes: onnx.NodeProto) -> None:
+    """Put nodes in front of all others."""
+    rest = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend([*nodes, *rest])
+
+
+def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None:
+    """Rename results, initializers, inputs and outputs of some graphs, subgraphs included."""
+    for root in graphs:
+        for graph in all_graphs(root):
+            for value in (*graph.input, *graph.output, *graph.value_info):
+                value.name = new(value.name)
+            for tensor in graph.initializer:
+                tensor.name = new(tensor.name)
+            for node in graph.node:
+                for field_names in (node.input, node.output):
+                    renamed = [new(name) if name else "" for name in field_names]
+                    del field_names[:]
+                    field_names.extend(renamed)
+
+
+def defined_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Names that a graph and its subgraphs define, but for inputs of the graph itself."""
+    for inner in all_graphs(graph):
+        yield from (t.name for t in inner.initializer)
+        yield from (name for node in inner.node for name in node.output if name)
+        if inner is not graph:
+            yield from (v.name for v in inner.input)
+
+
+def tensor_input(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+    """The declaration of an input that can take an array."""
+    element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, element, array.shape)

@@ -1,0 +1,128 @@
+"""Attributes at their defaults, written or not, and with other values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, ModelProto, helper
+
+from xoptim.facts.attributes import decode_attribute, same_attribute
+from xoptim.facts.schema import attribute_default, attribute_names
+from xoptim.testing.canonical import is_default
+from xoptim.testing.models import all_graphs, opset_of
+from xoptim.testing.variant import Case, Variant, loosen
+
+_EACH = 6
+"""Elements of a list that are nudged one by one."""
+
+
+_FLAGS = frozenset(
+    (
+        *("keepdims", "noop_with_empty_axes", "select_last_index", "exclusive", "reverse", "ceil_mode", "largest", "sorted"),
+        *("transA", "transB", "transBatchA", "transBatchB", "count_include_pad", "allowzero", "upper", "training_mode"),
+        *("is_causal", "interleaved", "unidirectional", "storage_order", "antialias", "saturate", "fmod"),
+    )
+)
+"""Attributes that are 0 or 1; other values mean nothing."""
+
+
+def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
+    """The nodes of the main graph and its subgraphs that are not constants."""
+    return [n for g in all_graphs(model.graph) for n in g.node if n.op_type != "Constant"]
+
+
+def _opsets(model: ModelProto) -> dict[str, int]:
+    return {o.domain: o.version for o in model.opset_import}
+
+
+def drop_defaults(case: Case) -> Iterator[Variant]:
+    """Leave out attributes that say what they would mean anyway."""
+    model = case.copy()
+    opsets = _opsets(model)
+    dropped = []
+    for node in _nodes(model):
+        for attribute in list(node.attribute):
+            if is_default(node, attribute.name, decode_attribute(attribute), opsets):
+                node.attribute.remove(attribute)
+                dropped.append(f"{node.op_type}.{attribute.name}")
+    if dropped:
+        yield Variant(f"default left out: {', '.join(dropped)}", model)
+
+
+def write_defaults(case: Case) -> Iterator[Variant]:
+    """Write every attribute that has a default."""
+    model = case.copy()
+    written = []
+    for node in _nodes(model):
+        present = {a.name for a in node.attribute}
+        rank = case.rank(node.input[0]) if node.input else None
+        opset = opset_of(model, node.domain)
+        kernel = next((list(a.ints) for a in node.attribute if a.name == "kernel_shape"), None)
+        for name in sorted((attribute_names(node.op_type, node.domain, opset) or frozenset()) - present):
+            if name in ("strides", "dilations", "pads") and "auto_pad" in present:
+                continue
+            value = attribute_default(node.op_type, node.domain, opset, name, rank, kernel)
+            if value is not None:
+                node.attribute.append(helper.make_attribute(name, value))
+                written.append(f"{node.op_type}.{name}")
+    if written:
+        yield Variant(f"default written: {', '.join(written)}", model)
+
+
+def nudges(case: Case) -> Iterator[Variant]:
+    """Each attribute with other values, one at a time."""
+    for position, node in enumerate(_nodes(case.model)):
+        rank = case.rank(node.input[0]) if node.input else None
+        for attribute in node.attribute:
+            value = decode_attribute(attribute)
+            for word, other in _other_values(attribute, value, rank):
+                if same_attribute(other, value):
+                    continue
+                model = case.copy()
+                target = next(a for a in _nodes(model)[position].attribute if a.name == attribute.name)
+                target.CopyFrom(helper.make_attribute(attribute.name, other, attr_type=attribute.type))
+                yield Variant(f"attribute: {node.op_type}.{attribute.name} {word}", loosen(model))
+        yield from _left_out(case, position)
+
+
+def _left_out(case: Case, position: int) -> Iterator[Variant]:
+    for index, attribute in enumerate(_nodes(case.model)[position].attribute):
+        if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            model = case.copy()
+            node = _nodes(model)[position]
+            del node.attribute[index]
+            yield Variant(f"attribute: {node.op_type}.{attribute.name} absent", loosen(model))
+
+
+def _other_values(attribute: AttributeProto, value: Any, rank: int | None) -> Iterator[tuple[str, Any]]:
+    if attribute.name in _FLAGS:
+        yield "flipped", 1 - value
+    elif attribute.type == AttributeProto.INT:
+        yield "+ 1", value + 1
+        yield "- 1", value - 1
+        yield "negated", -value
+        if rank:
+            yield "in the other form", value - rank if value >= 0 else value + rank
+    elif attribute.type == AttributeProto.INTS and value:
+        yield from _other_lists(value, rank)
+    elif attribute.type == AttributeProto.FLOAT:
+        yield from (("x 1.01", value * 1.01), ("+ 1", value + 1.0), ("negated", -value), ("0", 0.0), ("1", 1.0))
+        yield "NaN", float("nan")
+    elif attribute.type == AttributeProto.FLOATS and value:
+        yield "last x 1.01", [*value[:-1], value[-1] * 1.01 + 0.01]
+
+
+def _other_lists(value: list[int], rank: int | None) -> Iterator[tuple[str, list[int]]]:
+    yield "rotated", [*value[1:], value[0]]
+    yield "reversed", value[::-1]
+    yield "without the last", value[:-1]
+    if rank:
+        yield "in the other form", [v - rank if v >= 0 else v + rank for v in value]
+        yield "last in the other form", [*value[:-1], value[-1] - rank if value[-1] >= 0 else value[-1] + rank]
+    if len(value) > 1:
+        yield "first two swapped", [value[1], value[0], *value[2:]]
+    for index in range(min(len(value), _EACH)):
+        for step in (1, -1):
+            yield f"[{index}] {step:+}", [*value[:index], value[index] + step, *value[index + 1 :]]

@@ -1,0 +1,200 @@
+"""Constants in other forms, and with other values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import ModelProto, helper, numpy_helper
+
+from xoptim.testing.variant import (
+    Case,
+    Stored,
+    Variant,
+    constants,
+    insert_first,
+    loosen,
+    remove_constant,
+    set_constant,
+    tensor_input,
+)
+
+_EACH = 4
+"""Elements of a constant that are nudged one by one."""
+
+
+def forms(case: Case) -> Iterator[Variant]:
+    """Each constant as initializer, as node, of other ranks, as input, computed, cast."""
+    for stored in constants(case.model):
+        name, array = stored
+        for form, model in _stored_forms(case, stored):
+            yield Variant(f"constant form: {name} as {form}", model)
+        if array.size == 1:
+            for shape in ((), (1,), (1, 1), (1, 1, 1, 1)):
+                if shape != array.shape:
+                    yield Variant(f"constant rank: {name} of shape {shape}", _with(case, name, array.reshape(shape)))
+        yield from _inputs(case, stored)
+        yield from _computed(case, stored)
+
+
+def _with(case: Case, name: str, array: np.ndarray) -> ModelProto:
+    model = case.copy()
+    set_constant(model, name, array)
+    return loosen(model)
+
+
+def _stored_forms(case: Case, stored: Stored) -> Iterator[tuple[str, ModelProto]]:
+    name, array = stored
+    yield "initializer", _with(case, name, array)
+    attributes: dict[str, object] = {"value": numpy_helper.from_array(array)}
+    if array.ndim <= 1 and array.dtype in (np.float32, np.int64):
+        word = "float" if array.dtype == np.float32 else "int"
+        attributes[f"value_{word}{'s' if array.ndim else ''}"] = array.tolist()
+    for attribute, value in attributes.items():
+        if value == []:
+            continue
+        model = case.copy()
+        remove_constant(model, name)
+        insert_first(model, helper.make_node("Constant", [], [name], **{attribute: value}))  # type: ignore[arg-type]
+        yield f"Constant node with {attribute}", model
+
+
+def _inputs(case: Case, stored: Stored) -> Iterator[Variant]:
+    """Constants that are none: a caller decides, or may decide otherwise."""
+    name, array = stored
+    model = case.copy()
+    remove_constant(model, name)
+    model.graph.input.append(tensor_input(name, array))
+    yield Variant(f"constant as input: {name}", loosen(model), given={name: array})
+    model = case.copy()
+    set_constant(model, name, array)
+    model.graph.input.append(tensor_input(name, array))
+    yield Variant(f"constant overridable: {name}", loosen(model), overrides={name: other_value(array)})
+
+
+def other_value(array: np.ndarray) -> np.ndarray:
+    """An array of the same type and shape with other elements."""
+    if array.dtype.kind == "b":
+        return np.asarray(np.logical_not(array))
+    if array.dtype.kind in "OSU":
+        return np.full_like(array, "other")
+    with np.errstate(all="ignore"):
+        return np.asarray(array * 2 + 1 if array.dtype.kind != "i" else array + 1, array.dtype)  # 0-d sums are no arrays
+
+
+def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
+    """The constant as a sum, as a cast of a 16-bit number, and reshaped."""
+    name, array = stored
+    made: list[tuple[str, onnx.NodeProto, list[np.ndarray]]] = []
+    parts = [f"{name}_part", f"{name}_other_part"]
+    if array.dtype in (np.float32, np.float64, np.int32, np.int64):
+        made.append(("sum", helper.make_node("Add", parts, [name]), [array, np.zeros_like(array)]))
+    if array.dtype in (np.float32, np.float64):
+        for short in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
+            to = helper.np_dtype_to_tensor_dtype(array.dtype)
+            with np.errstate(all="ignore"):
+                made.append((f"{short} cast", helper.make_node("Cast", parts[:1], [name], to=to), [array.astype(short)]))
+    if array.dtype.kind != "O":
+        shape = np.array(array.shape, np.int64)
+        made.append(("reshape", helper.make_node("Reshape", parts, [name]), [array.reshape(-1), shape]))
+    for word, node, arrays in made:
+        model = case.copy()
+        remove_constant(model, name)
+        model.graph.initializer.extend(numpy_helper.from_array(a, p) for a, p in zip(arrays, parts, strict=False))
+        insert_first(model, node)
+        yield Variant(f"constant computed: {name} by {word}", model)
+
+
+def nudges(case: Case) -> Iterator[Variant]:
+    """Each constant with other values, as a whole and element by element."""
+    for name, array in constants(case.model):
+        seen = [array.tobytes()]
+        sliced = any(name in node.input[1:] for node in case.model.graph.node if node.op_type == "Slice")
+        others = (*_nudged(array), *_as_axes(case, name, array), *(_largest(array) if sliced else ()))
+        for word, changed in others:
+            other = np.asarray(changed)
+            if other.tobytes() not in seen:
+                seen.append(other.tobytes())
+                yield Variant(f"nudge: {name} {word}", _with(case, name, other))
+        for word, other in _resized(array):
+            yield Variant(f"resize: {name} {word}", _with(case, name, other))
+
+
+def _nudged(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    if array.dtype.kind == "b":
+        yield "not", np.logical_not(array)
+        if array.size > 1:
+            yield "last not", _changed(array, array.size - 1, not array.ravel()[-1])
+    elif array.dtype.kind in "iu":
+        yield from _nudged_integers(array)
+    elif _is_real(array):
+        with np.errstate(all="ignore"):
+            wide = array.astype(np.float64)
+            for word, value in (
+                ("x 1.01", wide * 1.01), ("+ 1", wide + 1), ("negated", -wide), ("inverted", 1 / wide),
+                ("NaN", wide * np.nan), ("inf", np.full_like(wide, np.inf)), ("- inf", np.full_like(wide, -np.inf)),
+                ("0", wide * 0), ("- 0", wide * 0 * -1.0), ("1", wide * 0 + 1), ("2", wide * 0 + 2),
+            ):  # fmt: skip
+                yield word, value.astype(array.dtype)
+            if array.size > 1:
+                yield "last x 1.01", _changed(array, array.size - 1, wide.ravel()[-1] * 1.01 + 0.01)
+
+
+def _is_real(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+
+
+def _nudged_integers(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    one = array.dtype.type(1)
+    with np.errstate(all="ignore"):
+        yield "negated", np.negative(array) if array.dtype.kind == "i" else array
+        yield "0", np.zeros_like(array)
+        yield "1", np.ones_like(array)
+    if array.size > 1:
+        yield "reversed", array.reshape(-1)[::-1].reshape(array.shape)
+        yield "rotated", np.roll(array.reshape(-1), 1).reshape(array.shape)
+    for index in range(min(array.size, _EACH)):
+        value = array.reshape(-1)[index]
+        with np.errstate(all="ignore"):
+            yield f"[{index}] + 1", _changed(array, index, value + one)
+            yield f"[{index}] - 1", _changed(array, index, value - one)
+        if array.dtype.kind == "i":
+            yield f"[{index}] = -1", _changed(array, index, -1)
+
+
+def _as_axes(case: Case, name: str, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Axes counted from the other end, if that is what the integers are."""
+    readers = [n for n in case.model.graph.node if name in list(n.input)[1:]]
+    rank = case.rank(readers[0].input[0]) if readers else None
+    if array.dtype.kind == "i" and rank and array.size and np.all((array >= -rank) & (array < rank)):
+        yield "from the other end", np.where(array >= 0, array - rank, array + rank).astype(array.dtype)
+
+
+def _largest(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """The numbers that say "to the end" and "to the beginning"."""
+    if array.dtype.kind == "i":
+        limits = np.iinfo(array.dtype)
+        yield "largest", np.full_like(array, limits.max)
+        yield "smallest", np.full_like(array, limits.min)
+
+
+def _changed(array: np.ndarray, index: int, value: object) -> np.ndarray:
+    flat = array.reshape(-1).copy()
+    flat[index] = value
+    return flat.reshape(array.shape)
+
+
+def _resized(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """One element instead of many, one more or less, an axis of length one more."""
+    if array.dtype.kind == "O":
+        return
+    if array.ndim == 1 and array.size > 1:
+        yield "first element only", array[:1]
+        yield "without the last element", array[:-1]
+    if array.ndim >= 1 and array.size > 1:
+        yield "with an axis in front", array[None]
+    if array.ndim == 0 or array.shape == (1,):
+        yield "twice", np.stack([array.reshape(()), array.reshape(())])
+        yield "empty", array.reshape(-1)[:0]

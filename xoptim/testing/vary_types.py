@@ -1,0 +1,92 @@
+"""Other element types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
+
+from xoptim.facts.dtypes import numpy_dtype, type_name
+from xoptim.testing.models import all_graphs
+from xoptim.testing.variant import Case, Variant, constants, copy_of, loosen
+
+_ELEMENT_ATTRIBUTES = frozenset(("to", "dtype", "stash_type", "output_dtype"))
+
+
+def floats(case: Case) -> Iterator[Variant]:
+    """All 32-bit floats as 16, 64 and bfloat16."""
+    for element in (TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+        mapping: dict[int, int] = {TensorProto.FLOAT: element}
+        model = retyped(case.model, mapping)
+        if model != case.model:
+            yield Variant(f"type: float as {type_name(element)}", model)
+
+
+def integers(case: Case) -> Iterator[Variant]:
+    """64-bit integers as 32-bit ones, all together, and each constant and each input alone."""
+    mapping: dict[int, int] = {TensorProto.INT64: TensorProto.INT32}
+    model = retyped(case.model, mapping)
+    if model != case.model:
+        yield Variant("type: int64 as int32", model)
+    for name, array in constants(case.model):
+        if array.dtype == np.int64:
+            model = case.copy()
+            _retype_constants(model, mapping, {name})
+            yield Variant(f"type: {name} as int32", loosen(model))
+    for position, value in enumerate(case.model.graph.input):
+        if value.type.tensor_type.elem_type in (TensorProto.INT64, TensorProto.FLOAT):
+            for element in (TensorProto.INT32, TensorProto.DOUBLE):
+                model = case.copy()
+                model.graph.input[position].type.tensor_type.elem_type = element
+                yield Variant(f"type: input {value.name} as {type_name(element)}", loosen(model))
+
+
+def retyped(model: ModelProto, mapping: Mapping[int, int]) -> ModelProto:
+    """A copy in which tensors of some element types have others: inputs, outputs, constants, targets of Cast."""
+    model = copy_of(model)
+    for graph in all_graphs(model.graph):
+        del graph.value_info[:]
+        for value in (*graph.input, *graph.output):
+            _retype_value(value.type, mapping)
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.name in _ELEMENT_ATTRIBUTES and attribute.i in mapping:
+                    attribute.i = mapping[attribute.i]
+                elif attribute.type == AttributeProto.TENSOR and node.op_type != "Constant":
+                    attribute.t.CopyFrom(_retyped_tensor(attribute.t, mapping))
+    _retype_constants(model, mapping)
+    return model
+
+
+def _retype_value(type_proto: onnx.TypeProto, mapping: Mapping[int, int]) -> None:
+    if type_proto.HasField("tensor_type"):
+        tensor = type_proto.tensor_type
+        tensor.elem_type = mapping.get(tensor.elem_type, tensor.elem_type)
+    elif type_proto.HasField("sequence_type"):
+        _retype_value(type_proto.sequence_type.elem_type, mapping)
+    elif type_proto.HasField("optional_type"):
+        _retype_value(type_proto.optional_type.elem_type, mapping)
+
+
+def _retype_constants(model: ModelProto, mapping: Mapping[int, int], only: set[str] | None = None) -> None:
+    values = {name: numpy_helper.from_array(array, name) for name, array in constants(model)}
+    for graph in all_graphs(model.graph):
+        for tensor in graph.initializer:
+            if only is None or tensor.name in only:
+                tensor.CopyFrom(_retyped_tensor(tensor, mapping))
+        for node in graph.node:
+            if node.op_type == "Constant" and node.output[0] in (values if only is None else only):
+                changed = _retyped_tensor(values[node.output[0]], mapping)
+                if changed is not values[node.output[0]]:
+                    del node.attribute[:]
+                    node.attribute.append(onnx.helper.make_attribute("value", changed))
+
+
+def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorProto:
+    if tensor.data_type not in mapping:
+        return tensor
+    with np.errstate(all="ignore"):
+        array = numpy_helper.to_array(tensor).astype(numpy_dtype(mapping[tensor.data_type]))
+    return numpy_helper.from_array(array, tensor.name)
