@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from ._kernels import runs
 
 
 class GeluErfPattern(EasyPatternOptimization):
@@ -15,6 +25,7 @@ class GeluErfPattern(EasyPatternOptimization):
     Why: measured 1.8 to 2.6 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. a constant is not 0.5, 1 or √2 (or its inverse) as the type of the tensor rounds it.
+    2. the provider has no kernel of Gelu for the type.
     """
 
     phase = "specialize"
@@ -30,6 +41,10 @@ class GeluErfPattern(EasyPatternOptimization):
         if g.option("half_first"):
             return g.op.Mul(g.op.Mul(x, 0.5), shifted)
         return g.op.Mul(x, g.op.Mul(shifted, 0.5))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """The type decides."""
+        return True if runs(g, "Gelu", m.x) else self.none(m.nodes[0], msg="Gelu has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         """The operator without approximation."""

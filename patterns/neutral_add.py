@@ -10,11 +10,10 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class NeutralAddPattern(EasyPatternOptimization):
     """x + 0 → x
 
-    What: drops an operation whose constant operand changes nothing.
+    What: drops an operation whose constant operand changes nothing; at most the sign of a zero is lost, since -0 + 0 is 0.
     Why: each one reads and writes the whole tensor.
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-    2. (none: the sign of a zero is lost when -0 meets +0, which is why the grade is ``rounding``.)
     """
 
     exactness = "rounding"

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class TransposeTransposePattern(EasyPatternOptimization):
@@ -14,6 +22,7 @@ class TransposeTransposePattern(EasyPatternOptimization):
     Why: each Transpose copies the whole tensor.
     Refuses when:
     1. a permutation is not written and the rank is unknown, so that its default cannot be told.
+    2. a permutation is none, as in a model that is not valid.
     """
 
     interior = "keep"
@@ -21,6 +30,11 @@ class TransposeTransposePattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Both permutations are captured (1)."""
         return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))
+
+    def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Each axis must occur once in both."""
+        axes = list(range(len(m.first)))
+        return True if sorted(m.first) == sorted(m.second) == axes else self.none(msg="not a permutation")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, first: list[int], second: list[int]) -> str:
         """Axis i of the result is axis ``second[i]`` in between, hence ``first[second[i]]`` of x."""

@@ -1,0 +1,39 @@
+"""Axes counted from the front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim
+from xoptim.match import GraphBuilderPatternOptimization, Node
+
+
+def axis_of(g: GraphBuilderPatternOptimization, node: Node) -> int | None:
+    """The attribute ``axis`` of a node, its schema default included, counted from the front of its first operand.
+
+    Returns:
+        ``None`` when it is negative and the rank is unknown.
+    """
+    axis = node.get_attribute("axis")
+    rank = g.info(node.input[0]).rank
+    if not isinstance(axis, int) or (axis < 0 and rank is None):
+        return None
+    return axis if axis >= 0 or rank is None else axis + rank
+
+
+def size_along(g: GraphBuilderPatternOptimization, name: str, axis: int) -> Dim | None:
+    """The dimension of a result along an axis, ``None`` when unknown."""
+    shape = g.try_infer_shape(name)
+    return shape[axis] if shape is not None and axis < len(shape) else None
+
+
+def agree_elsewhere(g: GraphBuilderPatternOptimization, names: Sequence[str], axis: int) -> bool:
+    """Whether tensors are known to have equal shapes but for one axis, as a Concat wants.
+
+    onnxruntime concatenates empty tensors of any shape, so that a valid run proves nothing about them.
+    """
+    shapes = [g.try_infer_shape(name) for name in names]
+    first = shapes[0]
+    if first is None:
+        return False
+    return all(s is not None and s[:axis] == first[:axis] and s[axis + 1 :] == first[axis + 1 :] for s in shapes)

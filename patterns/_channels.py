@@ -1,0 +1,109 @@
+"""Arithmetic on the weights of convolutions, in double precision, to be rounded once."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xoptim.match import GraphBuilderPatternOptimization
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def constant(g: GraphBuilderPatternOptimization, name: str) -> Array:
+    """Value of a result that was found to be constant; zero for an operand that is left out."""
+    array = g.get_computed_constant(name)
+    return np.zeros(()) if array is None else array
+
+
+def doubles(g: GraphBuilderPatternOptimization, name: str) -> Array:
+    """Value of a constant in double precision; zero for an operand that is left out."""
+    return constant(g, name).astype(np.float64)
+
+
+@np.errstate(all="ignore")
+def overflows(g: GraphBuilderPatternOptimization, name: str, factor: Array | float) -> bool:
+    """Whether a constant times a factor may leave the range of its type: the largest element times the largest factor."""
+    given = constant(g, name)
+    if not given.size:
+        return False
+    largest = float(np.abs(given.astype(np.float64)).max()) * float(np.abs(factor).max(initial=0))
+    return not np.isfinite(np.asarray(largest).astype(given.dtype).astype(np.float64))
+
+
+def per_channel(array: Array | None, rank: int | None, channels: int | None) -> Array | None:
+    """A constant that differs along axis 1 only, as a vector in double precision.
+
+    Args:
+        array: the constant, one element or one per channel, or anything else.
+        rank: number of axes of the tensor that it is combined with.
+        channels: length of axis 1 of that tensor.
+
+    Returns:
+        ``channels`` numbers, or ``None`` when the constant differs along other axes, would change the shape, or is not finite.
+    """
+    if array is None or rank is None or channels is None or array.ndim > rank or array.dtype.kind in "iubcOUS":
+        return None
+    aligned = (1,) * (rank - array.ndim) + array.shape
+    if aligned[1:2] not in ((1,), (channels,)) or any(d != 1 for axis, d in enumerate(aligned) if axis != 1):
+        return None
+    numbers = array.astype(np.float64).reshape(-1)
+    return np.broadcast_to(numbers, (channels,)) if np.isfinite(numbers).all() else None
+
+
+def output_channels(g: GraphBuilderPatternOptimization, weight: str, transposed: bool, group: int) -> int | None:
+    """Number of output channels of Conv, or of ConvTranspose, ``None`` when unknown."""
+    shape = g.try_infer_shape(weight)
+    if shape is None or len(shape) < 3:
+        return None
+    length = shape[1] if transposed else shape[0]
+    return (length * group if transposed else length) if isinstance(length, int) else None
+
+
+@np.errstate(all="ignore")
+def scale_outputs(
+    g: GraphBuilderPatternOptimization, weight: str, scale: Array, *, transposed: bool = False, group: int = 1
+) -> Array:
+    """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for each output channel."""
+    given = constant(g, weight)
+    kernel = given.shape[2:]
+    if transposed:
+        shape, factors = (group, -1, *given.shape[1:]), scale.reshape(group, 1, -1, *(1 for _ in kernel))
+    else:
+        shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
+    scaled = given.astype(np.float64).reshape(shape) * factors
+    return scaled.reshape(given.shape).astype(given.dtype)
+
+
+@np.errstate(all="ignore")
+def weigh_inputs(g: GraphBuilderPatternOptimization, weight: str, factor: Array, group: int) -> Array:
+    """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in double precision."""
+    given = doubles(g, weight)
+    shape = (group, -1, *given.shape[1:])
+    weighed = given.reshape(shape) * factor.reshape(group, 1, -1, *(1 for _ in given.shape[2:]))
+    return weighed.reshape(given.shape)
+
+
+@np.errstate(all="ignore")
+def normalization(
+    g: GraphBuilderPatternOptimization, names: tuple[str, str, str, str], epsilon: float
+) -> tuple[Array, Array] | None:
+    """What BatchNormalization does to a channel outside of training: x · scale + shift.
+
+    Args:
+        g: the graph.
+        names: scale, bias, mean and variance.
+        epsilon: added to the variance.
+
+    Returns:
+        Scale and shift of each channel in double precision, ``None`` when they are not constant or not finite.
+    """
+    if not all(g.is_constant(name) for name in names):
+        return None
+    scale, bias, mean, variance = (doubles(g, name) for name in names)
+    if (variance + epsilon <= 0).any():
+        return None
+    factor = scale / np.sqrt(variance + epsilon)
+    shift = bias - mean * factor
+    return (factor, shift) if np.isfinite(factor).all() and np.isfinite(shift).all() else None

@@ -1,0 +1,37 @@
+"""Numbers that become attributes, which are 32-bit floats."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.match import GraphBuilderPatternOptimization
+
+_LIMITS = np.finfo(np.float32)
+
+
+def scaled(g: GraphBuilderPatternOptimization, like: str, factor: float, name: str, *, division: bool = False) -> float | None:
+    """A factor times, or divided by, a constant with one element.
+
+    Args:
+        g: the graph.
+        like: result of the type that is multiplied.
+        factor: value of the attribute so far.
+        name: the constant.
+        division: whether it divides.
+
+    Returns:
+        ``None`` when the result is zero, out of the range of the attribute, or needs the digits of a 64-bit float.
+    """
+    number = g.get_constant_scalar(name)
+    if not number:
+        return None
+    value = factor / float(number) if division else factor * float(number)
+    if not _LIMITS.tiny <= abs(value) <= _LIMITS.max:
+        return None
+    return value if fits(g, like, value) else None
+
+
+def fits(g: GraphBuilderPatternOptimization, like: str, *values: float) -> bool:
+    """Whether attributes keep the digits of numbers that are used with the type of a result."""
+    return g.try_infer_type(like) != TensorProto.DOUBLE or all(float(np.float32(value)) == value for value in values)

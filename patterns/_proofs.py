@@ -1,0 +1,80 @@
+"""What follows from the rule of an operator, for the patterns that drop or merge what moves no element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import Dim, exact_quotient, is_nonnegative, is_nonzero
+from xoptim.facts.info import Shape
+from xoptim.graph.propagate import infer_node
+from xoptim.match import GraphBuilderPatternOptimization, Node
+
+
+def keeps_shape(g: GraphBuilderPatternOptimization, node: Node, source: str | None = None) -> bool:
+    """Whether the first result of a node provably has the shape of ``source``, by default of its first operand.
+
+    Names of dimensions that the model declares for the result count for nothing: exporters write ``batch`` and ``seq`` on
+    outputs that are shorter than the input of these dimensions, and no runtime complains.
+    """
+    source = node.input[0] if source is None else source
+    return g.same_shape(source, node.output[0]) and infer_node(g.graph, node)[0].shape == g.try_infer_shape(source)
+
+
+def known_values(g: GraphBuilderPatternOptimization, name: str) -> tuple[Dim, ...] | None:
+    """Elements of an integer vector, numbers or symbols, when all are known."""
+    data = g.info(name).data
+    if data is not None:
+        return data
+    numbers = g.get_ints(name)
+    return None if numbers is None else tuple(numbers)
+
+
+def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]]) -> list[int] | None:
+    """The entries of a Reshape's target after they were moved to other places.
+
+    Args:
+        source: shape of the operand of Reshape.
+        entries: for each place the entry and the place it comes from, ``None`` for a new one.
+
+    Returns:
+        A target that gives the same sizes: a 0 copies the size in its place, so that it must find the same one there, or be
+        written out. ``None`` where that cannot be told.
+    """
+    target: list[int] = []
+    for place, (size, origin) in enumerate(entries):
+        if size == 0 and origin is not None and origin != place:
+            copied = source[origin] if source is not None and origin < len(source) else None
+            if copied is None or source is None:
+                return None
+            if isinstance(copied, int) and copied > 0:
+                size = copied
+            elif source[place : place + 1] != (copied,):
+                return None
+        target.append(size)
+    return target
+
+
+def survives_zeros(middle: Shape | None, target: Sequence[Dim] | None) -> bool:
+    """Whether a target for ``middle`` means what it says even where symbols in it are 0, and so copy a size of ``middle``.
+
+    They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends with an error.
+    """
+    if middle is None or target is None or not all(size == -1 or is_nonnegative(size) for size in target):
+        return False
+    sizes = [(size, middle[i] if i < len(middle) else 1) for i, size in enumerate(target) if not is_nonzero(size)]
+    safe = [size == 0 or exact_quotient(copied, size) is not None for size, copied in sizes]
+    return all(safe) or not (-1 in target or any(safe) or any(not is_nonzero(copied) for _, copied in sizes))
+
+
+def merged_target(source: Shape | None, middle: Shape | None, target: Sequence[Dim]) -> list[Dim] | None:
+    """The target for a Reshape of ``source`` that gives what ``target`` gives for ``middle``, if there is one."""
+    merged: list[Dim] = []
+    for axis, size in enumerate(target):
+        copied = middle[axis] if middle is not None and axis < len(middle) else None
+        if is_nonzero(size) or (source is not None and copied is not None and source[axis : axis + 1] == (copied,)):
+            merged.append(size)
+        elif size == 0 and isinstance(copied, int) and copied > 0:
+            merged.append(copied)
+        else:
+            return None
+    return merged

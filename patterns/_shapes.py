@@ -1,0 +1,233 @@
+"""Proofs about shapes that several patterns share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero
+from xoptim.facts.info import Shape
+from xoptim.graph.constants import evaluate
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.inference.broadcasting import broadcast_all
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+from ._nodes import is_op
+
+BROADCASTING: Final = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater"),
+    *("GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+)
+"""Operators of the standard domain all of whose operands broadcast to the shape of the result (since operator set 8)."""
+
+ELEMENTWISE: Final = frozenset(
+    (
+        *(
+            "Abs",
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "BitwiseNot",
+            "Cast",
+            "Ceil",
+            "Celu",
+            "Clip",
+            "Cos",
+            "Cosh",
+        ),
+        *("Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish"),
+        *("Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus"),
+        *("Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
+    )
+)
+"""Operators whose result has the shape of the first operand, each element from the one in its place; bounds are numbers."""
+SHAPE_KEEPING: Final = ELEMENTWISE | {
+    *("BatchNormalization", "CastLike", "CumSum", "Dropout", "GroupNormalization", "Hardmax", "InstanceNormalization"),
+    *("LayerNormalization", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "PRelu", "RMSNormalization"),
+    *("DequantizeLinear", "QuantizeLinear", "ReverseSequence", "ScatterElements", "ScatterND", "Softmax", "Trilu"),
+}
+"""Operators whose first result has the shape of the first operand."""
+_HUGE: Final = 2**31
+"""No axis is that long; onnxruntime refuses constants that are."""
+_LOOKED_AT: Final = 64
+"""Results that are looked at, at most, to find where sizes come from."""
+
+_SPREADING: Final = frozenset(
+    ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Flatten", "Identity")
+)
+_CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
+
+
+def given_tensors(graph: Graph) -> Iterator[tuple[str, Shape]]:
+    """Inputs of a graph and of those around it that are tensors of known rank, with their shapes."""
+    scope: Graph | None = graph
+    while scope is not None:
+        for name in scope.inputs:
+            info = scope.info_of(name)
+            if info.shape is not None and info.is_tensor:
+                yield name, info.shape
+        scope = scope.parent
+
+
+def results_above(g: GraphBuilderPatternOptimization, node: Node) -> Iterator[str]:
+    """Results that a node is computed from, the nearest ones first, a limited number."""
+    found = dict.fromkeys(name for name in node.input if name)
+    pending = list(found)
+    while pending:
+        name = pending.pop(0)
+        yield name
+        producer = g.node_before(name)
+        if producer is not None and len(found) < _LOOKED_AT:
+            pending += [i for i in dict.fromkeys(producer.input) if i and i not in found]
+            found.update(dict.fromkeys(pending))
+
+
+def measured_tensors(g: GraphBuilderPatternOptimization, node: Node) -> Iterator[tuple[str, Shape]]:
+    """Tensors whose sizes a node computes with, with their shapes: what Shape nodes above it read."""
+    for name in results_above(g, node):
+        producer = g.node_before(name)
+        shape = g.try_infer_shape(producer.input[0]) if is_op(producer, "Shape") else None
+        if shape is not None and producer is not None:
+            yield producer.input[0], shape
+
+
+def is_given(g: GraphBuilderPatternOptimization, dim: Dim) -> bool:
+    """Whether a dimension is made of numbers and of symbols in the shapes of the model's inputs only.
+
+    Such a dimension is what the caller says it is; one that depends on data (the number of non-zero elements, ...) may be 0
+    unexpectedly.
+    """
+    if not isinstance(dim, SymbolicDim):
+        return True
+    if dim.is_anonymous:
+        return False
+    known: set[str] = set()
+    for _, shape in given_tensors(g.graph):
+        for axis in shape:
+            if isinstance(axis, SymbolicDim):
+                known |= axis.symbols
+    return dim.symbols <= known
+
+
+def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
+    """First position at which a shape contains the wanted dimensions in a row."""
+    count = len(wanted)
+    for start in range(len(shape) - count + 1):
+        if shape[start : start + count] == tuple(wanted):
+            return start
+    return None
+
+
+def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
+    """Attributes of a Shape that gives so many axes of a tensor from one on."""
+    end = start + count
+    return {"start": start or None, "end": end if end < len(shape) else None}
+
+
+def reshape_target(
+    g: GraphBuilderPatternOptimization, source: Shape, result: Shape, inferred: Sequence[int] = ()
+) -> list[int] | None:
+    """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
+
+    Numbers stand for themselves, 0 copies an axis in its place, and -1 stands for one axis at most. onnxruntime refuses -1
+    beside an axis of size 0, so that what is copied beside it must be a size that the caller gives.
+
+    Args:
+        g: the graph.
+        source: shape of the operand.
+        result: shape of the result.
+        inferred: positions at which the present target has -1.
+    """
+    target: list[int] = []
+    for position, dim in enumerate(result):
+        kept = position < len(source) and dim == source[position]
+        if isinstance(dim, int) and (dim or not kept):
+            if not 0 < dim < _HUGE:
+                return None
+            target.append(dim)
+        else:
+            target.append(0 if kept else -1)
+    unknown = [position for position, size in enumerate(target) if size < 0]
+    if len(unknown) > 1:
+        return None
+    if unknown and not set(unknown) <= set(inferred):
+        copied = [source[position] for position, size in enumerate(target) if size == 0]
+        if not all(is_nonzero(dim) or (isinstance(dim, SymbolicDim) and is_given(g, dim)) for dim in copied):
+            return None
+    return target
+
+
+def expand_target(source: Shape, result: Shape) -> list[int] | None:
+    """A constant second operand for an Expand between two shapes, ``None`` when there is none. 1 keeps an axis."""
+    lead = len(result) - len(source)
+    target: list[int] = []
+    for position, dim in enumerate(result):
+        if position >= lead and dim == source[position - lead]:
+            target.append(1)
+        elif isinstance(dim, int):
+            target.append(dim)
+        else:
+            return None
+    return target
+
+
+def inserted_ones(source: Shape, result: Shape) -> list[int] | None:
+    """Axes of the result, all of size 1, without which it is the source; ``None`` when there are none such, or no one."""
+    axes: list[int] = []
+    for position, dim in enumerate(result):
+        taken = position - len(axes)
+        if dim == 1 and not (taken < len(source) and source[taken] == 1):
+            axes.append(position)
+        elif taken >= len(source) or dim != source[taken]:
+            return None
+    return axes if axes and len(result) - len(axes) == len(source) else None
+
+
+def same_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
+    """Whether two shapes are known and equal."""
+    return a is not None and b is not None and tuple(a) == tuple(b)
+
+
+def broadcast_shape(g: GraphBuilderPatternOptimization, names: Sequence[str]) -> Shape | None:
+    """Shape that results of these shapes broadcast to, ``None`` when one of them is unknown."""
+    return broadcast_all([g.try_infer_shape(name) for name in names])
+
+
+def unstretched(g: GraphBuilderPatternOptimization, name: str) -> str | None:
+    """What a result is the Expand of, or the Tile of where only axes of size 1 are repeated; ``None`` for any other."""
+    node = g.node_before(name)
+    if not is_op(node, "Expand", "Tile"):
+        return None
+    if node.op_type == "Tile":
+        source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(name)
+        if source is None or result is None or any(a != 1 and a != b for a, b in zip(source, result, strict=True)):
+            return None
+    return node.input[0]
+
+
+def uniform_value(g: GraphBuilderPatternOptimization, name: str, depth: int = 8) -> np.ndarray | None:
+    """The number, as an array of rank 0, that all elements of a result are, ``None`` when they are not known to be one."""
+    shape = g.try_infer_shape(name)
+    number = g.get_computed_constant(name) if shape is not None and all(dim == 1 for dim in shape) else None
+    node = g.node_before(name)
+    if number is not None:
+        return number.reshape(())
+    if node is None or node.domain or not depth or node.output[0] != name:
+        return None
+    if node.op_type == "ConstantOfShape":
+        value = node.attribute.get("value")
+        return numpy_helper.to_array(value).reshape(()) if isinstance(value, TensorProto) else np.zeros((), np.float32)
+    if node.op_type in _SPREADING:
+        return uniform_value(g, node.input[0], depth - 1)
+    if node.op_type in _CONVERTING:
+        inner = uniform_value(g, node.input[0], depth - 1)
+        results = None if inner is None else evaluate(node, [inner])
+        return None if results is None else results[0].reshape(())
+    return None

@@ -1,0 +1,78 @@
+"""Spans of a Slice, axis by axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.info import Shape
+from xoptim.inference.arguments import normalized
+
+Span: TypeAlias = "tuple[int, int, int]"
+"""Start, end and step as written."""
+
+_FAR: Final = 2**31 - 1
+"""Positions from here on stand for the end of the axis: exporters write the largest 32- or 64-bit integer."""
+
+
+def spans_by_axis(
+    shape: Shape | None,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> dict[int, Span] | None:
+    """What a Slice takes along each axis.
+
+    Args:
+        shape: of the operand, if known.
+        starts: as written.
+        ends: as written.
+        axes: as written; the first ones when absent.
+        steps: as written; ones when absent.
+
+    Returns:
+        Spans by non-negative axis. ``None`` for a malformed Slice, and where a negative axis of a tensor of unknown rank could
+        be any.
+    """
+    written = range(len(starts)) if axes is None else axes
+    places: list[int] = []
+    for axis in written:
+        place = normalized(axis, len(shape)) if shape is not None else axis if axis >= 0 else None
+        if place is None or place in places:
+            return None
+        places.append(place)
+    steps = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(places) == len(steps) or 0 in steps:
+        return None
+    return dict(zip(places, zip(starts, ends, steps, strict=True), strict=True))
+
+
+def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
+    """One span that takes what ``second`` takes of what ``first`` takes of an axis; ``None`` where there is none for all sizes.
+
+    An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least 0, and the ends must be
+    both counted from the front, both from the back, or one of them the end of the axis: then starts and ends add up, however
+    short the axis is.
+
+    Args:
+        size: of the axis; ``None`` when unknown.
+        first: what is taken first.
+        second: what is taken of that.
+    """
+    (a, b, step), (c, d, other) = first, second
+    if type(size) is int and step > 0 and other > 0:
+        found = range(size)[a:b:step][c:d:other]
+        return (found.start, found.stop, found.step) if found else (0, 0, 1)
+    if step != 1 or other != 1 or a < 0 or c < 0:
+        return None
+    if max(a, c) >= _FAR or min(b, d) <= -_FAR:
+        return (0, 0, 1)
+    if d >= _FAR:
+        return a + c, b, 1
+    if b >= _FAR:
+        return a + c, d if d < 0 else a + d, 1
+    if b < 0 and d < 0:
+        return a + c, b + d, 1
+    return (a + c, min(b, a + d), 1) if b >= 0 and d >= 0 else None

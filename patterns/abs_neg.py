@@ -1,0 +1,37 @@
+"""The magnitude of the opposite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class AbsNegPattern(EasyPatternOptimization):
+    """Abs(Neg(x)) → Abs(x)
+
+    What: does not change a sign that is dropped anyway.
+    Why: one pass over the tensor less.
+    Refuses when:
+    1. (never: Neg stays where something else reads it.)
+    """
+
+    interior = "keep"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Neg, then Abs."""
+        return g.op.Abs(g.op.Neg(x))
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Abs alone."""
+        return g.op.Abs(x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Of floats."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }",
+                "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
+            ),
+        )

@@ -1,0 +1,65 @@
+"""A normalization followed by the sum with a constant for each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from ._channels import Array, constant, doubles, per_channel
+
+
+class BatchNormalizationAddPattern(EasyPatternOptimization):
+    """BatchNormalization(x, scale, bias, ...) + c → BatchNormalization(x, scale, bias + c, ...)
+
+    What: moves a constant for each channel into the bias.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. the constant differs along another axis than the channels, would change the shape, or is not finite.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 9
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol, c: Constant) -> Symbol:
+        """Only the bias must be constant."""
+        return g.op.Add(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Hands on the constant as a vector."""
+        shift = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.o).size)
+        return m.derive(shift=shift) if shift is not None else self.none(m.nodes[1], msg="not one for each channel")  # (1)
+
+    @np.errstate(all="ignore")  # what is not finite stays so
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, s: str, o: str, m: str, v: str, attributes: dict[str, Any], shift: Array
+    ) -> str:
+        """The sum in double precision, rounded once."""
+        bias = (doubles(g, o) + shift).astype(constant(g, o).dtype)
+        return g.op.BatchNormalization(x, s, bias, m, v, **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two channels."""
+        return (
+            Example(
+                "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
+                "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Add(c, t) }",
+                "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
+                "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
+                ranges=(("v", 0.5, 2.0),),
+            ),
+        )

@@ -1,0 +1,81 @@
+"""A normalization with constant statistics followed by a convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.match import (
+    ANY,
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from ._channels import Array, constant, doubles, normalization, overflows, weigh_inputs
+
+
+class BatchNormalizationConvPattern(EasyPatternOptimization):
+    """Conv(BatchNormalization(x), w, b) → Conv(x, w', b')
+
+    What: multiplies the weights by the factor of each input channel and moves the rest into the bias.
+    Why: saves one pass over the input.
+    Refuses when:
+    1. the weights or the bias of the convolution are not constant, or the weights not finite.
+    2. a parameter of the normalization is not constant, a variance is negative, or a weight could leave the range of its
+       type.
+    3. the convolution may pad (with zeros, which the normalization would not leave zero), unless nothing is shifted.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
+    ) -> Symbol:
+        """The normalization must not be in training mode."""
+        y = g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+        return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """All parameters must be constant; hands on scale and shift."""
+        if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
+            return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
+        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
+        if found is None or any(overflows(g, m.w, factor) for factor in found):  # (2)
+            return self.none(m.nodes[0], msg="parameters unknown or too large")
+        padded = any(m.attributes.get("pads", ())) or m.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        if padded and found[1].any():  # (3)
+            return self.none(m.nodes[1], msg="the convolution pads")
+        return m.derive(found=found)
+
+    @np.errstate(all="ignore")  # what is not finite stays so
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, b: str, attributes: dict[str, Any], found: tuple[Array, Array]
+    ) -> str:
+        """Weights and bias in double precision, rounded once."""
+        dtype, group = constant(g, w).dtype, attributes.get("group", 1)
+        scaled, shifted = (weigh_inputs(g, w, factor, group) for factor in found)
+        bias = doubles(g, b) + shifted.reshape(len(shifted), -1).sum(axis=1)
+        return g.op.Conv(x, scaled.astype(dtype), bias.astype(dtype), **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two input channels."""
+        return (
+            Example(
+                "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {1, 2}, float[2] s = {2, 4}, "
+                "float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+                "{ t = BatchNormalization <epsilon = 0.25> (x, s, o, m, v) y = Conv(t, k) }",
+                "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
+            ),
+        )

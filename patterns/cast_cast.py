@@ -1,0 +1,64 @@
+"""Two casts in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.conversions import is_one_conversion
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class CastCastPattern(EasyPatternOptimization):
+    """Cast(Cast(x, to=b), to=c) → Cast(x, to=c), or x when it has the type c
+
+    What: converts once where the type in between leaves no trace.
+    Why: each Cast copies the whole tensor.
+    Refuses when:
+    1. the type of x is unknown, or is none of the common ones.
+    2. the first cast may round, saturate or truncate what the second one would have seen: float to float16 and back, int64 to
+       float and on, int32 to bool. Integers may lose bits that the second cast drops anyway.
+    """
+
+    interior = "keep"
+    min_opset = 6
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Both saturate as usual."""
+        return g.op.Cast(g.op.Cast(x, to=g.capture("middle")), to=g.capture("to"))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Look the three types up (1) (2)."""
+        source = g.try_infer_type(m.x)
+        if not is_one_conversion(source, m.middle, m.to):
+            return self.none(m.nodes[0], msg=lambda: f"type {source} by way of {m.middle} to {m.to} is not the same at once")
+        return m.derive(back=source == m.to)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, to: int, back: bool) -> str:
+        """One Cast, or none."""
+        return x if back else g.op.Cast(x, to=to)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """There and back, and a detour."""
+        return (
+            Example(
+                "agraph (float16[a,b] x) => (float16[a,b] y) { t = Cast <to = 1> (x) y = Cast <to = 10> (t) }",
+                "agraph (float16[a,b] x) => (float16[a,b] y) { y = Identity(x) }",
+            ),
+            Example(
+                "agraph (int32[a,b] x) => (float[a,b] y) { t = Cast <to = 7> (x) y = Cast <to = 1> (t) }",
+                "agraph (int32[a,b] x) => (float[a,b] y) { y = Cast <to = 1> (x) }",
+            ),
+            Example(
+                "agraph (int64[a,b] x) => (int8[a,b] y) { t = Cast <to = 6> (x) y = Cast <to = 3> (t) }",
+                "agraph (int64[a,b] x) => (int8[a,b] y) { y = Cast <to = 3> (x) }",
+            ),
+        )

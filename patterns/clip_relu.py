@@ -1,0 +1,52 @@
+"""A Clip followed by a Relu."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class ClipReluPattern(EasyPatternOptimization):
+    """Relu(Clip(x, low, high)) → Clip(x, low or 0, high)
+
+    What: lets Clip cut the negative numbers, too.
+    Why: one pass over the tensor less.
+    Refuses when:
+    1. a bound is computed or is NaN, or the type is unknown.
+    2. the upper bound is not above 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Constant bounds."""
+        return g.op.Relu(g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True)))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """The lower bound is not below 0 afterwards; one that is 0 keeps its sign."""
+        if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
+            return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
+        if m.high is not None and m.high <= 0:  # (2)
+            return self.none(m.nodes[0], msg="nothing but zeros is left")
+        return m.derive(bottom=0.0 if m.low is None or m.low < 0 else m.low)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, bottom: float, high: float | None) -> str:
+        """Clip with a higher lower bound."""
+        return g.op.Clip(x, min=bottom, max=high)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A lower bound that does not count."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
+                "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
+            ),
+        )

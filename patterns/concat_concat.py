@@ -1,0 +1,57 @@
+"""A Concat of Concats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.inference.arguments import normalized
+from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+
+
+class ConcatConcatPattern(PatternOptimization):
+    """Concat(..., Concat(a, b), ...) → Concat(..., a, b, ...)
+
+    What: joins everything at once.
+    Why: the parts of the inner one are copied once instead of twice.
+    Refuses when:
+    1. the inner one joins along another axis, or the two are of different signs while the rank is unknown.
+    2. something else reads the inner result, or the outer one reads it twice: it is needed anyway then.
+    """
+
+    anchors = ("Concat",)
+    near = ("Concat",)
+    radius = 2
+
+    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """All inner ones that fit, at once."""
+        inner = [producer for name in node.input if (producer := g.node_before(name)) is not None]
+        inner = [p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)]
+        if not inner:
+            return self.none(node, msg="no inner one along the same axis that nothing else reads")
+        return MatchResult(self, [node, *inner], self.apply, insert_at=node)
+
+    def _fits(self, g: GraphBuilderPatternOptimization, inner: Node, outer: Node) -> bool:
+        a, b = (g.get_attribute(node, "axis") for node in (inner, outer))
+        if not isinstance(a, int) or not isinstance(b, int):
+            return False
+        rank = g.info(inner.output[0]).rank or g.info(outer.output[0]).rank or 0
+        same = a == b or (bool(rank) and normalized(a, rank) == normalized(b, rank) is not None)  # (1)
+        return same and g.is_exclusive(inner.output[0])  # (2)
+
+    def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
+        """The operands of the inner ones take the places of their results."""
+        outer = nodes[0]
+        parts = {inner.output[0]: inner.input for inner in nodes[1:]}
+        inputs = [part for name in outer.input for part in parts.get(name, (name,))]
+        return [g.make_node("Concat", inputs, outer.output, axis=g.get_attribute(outer, "axis"))]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One inner Concat, its axis counted from the other end."""
+        return (
+            Example(
+                "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) "
+                "{ t = Concat <axis = -1> (z, x) y = Concat <axis = 1> (x, t, z) }",
+                "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) { y = Concat <axis = 1> (x, z, x, z) }",
+            ),
+        )

@@ -1,0 +1,96 @@
+"""A convolution followed by a normalization with constant statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.match import (
+    ANY,
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from ._channels import Array, constant, doubles, normalization, overflows, scale_outputs
+
+
+class ConvBatchNormalizationPattern(EasyPatternOptimization):
+    """BatchNormalization(Conv(x, w, b)) → Conv(x, w', b')
+
+    What: multiplies the weights by the factor of each output channel and moves the rest into the bias; the same for
+    ConvTranspose.
+    Why: saves one pass over the result, and onnxruntime does it only when all parameters are plain initializers.
+    Refuses when:
+    1. the weights or the bias of the convolution are not constant.
+    2. a parameter of the normalization is not constant, a variance is negative, or a factor is not finite.
+    3. a weight could leave the range of its type.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
+    ) -> Symbol:
+        """The normalization must not be in training mode."""
+        conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
+        y = conv(x, w, b, attributes=g.capture("attributes"))
+        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """All parameters must be constant; hands on scale and shift."""
+        if m.b and not g.is_constant(m.b):  # (1), for the weights the annotation says it
+            return self.none(m.nodes[0], msg="the bias is not constant")
+        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
+        if found is None:  # (2)
+            return self.none(m.nodes[1], msg="parameters unknown or not finite")
+        return self.none(m.nodes[0], msg="too large") if overflows(g, m.w, found[0]) else m.derive(found=found)  # (3)
+
+    @np.errstate(all="ignore")  # what is not finite stays so
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        x: str,
+        w: str,
+        b: str,
+        attributes: dict[str, Any],
+        transposed: bool,
+        found: tuple[Array, Array],
+    ) -> str:
+        """Weights and bias in double precision, rounded once."""
+        scale, shift = found
+        weight = scale_outputs(g, w, scale, transposed=transposed, group=attributes.get("group", 1))
+        bias = (doubles(g, b) * scale + shift).astype(constant(g, w).dtype)
+        conv = g.op.ConvTranspose if transposed else g.op.Conv
+        return conv(x, weight, bias, **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two output channels; a transposed convolution in two groups."""
+        constants = "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
+        folded = "float[2] b = {-2, 1}"
+        normalize = "y = BatchNormalization <epsilon = 0.25> (c, s, o, m, v)"
+        return (
+            Example(
+                f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{1, 2}}, {constants}> "
+                f"{{ c = Conv(x, k) {normalize} }}",
+                f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{2, 4}}, {folded}> "
+                "{ y = Conv(x, k, b) }",
+            ),
+            Example(
+                f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{1, 2}}, {constants}> "
+                f"{{ c = ConvTranspose <group = 2> (x, k) {normalize} }}",
+                f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{2, 4}}, {folded}> "
+                "{ y = ConvTranspose <group = 2> (x, k, b) }",
+            ),
+        )

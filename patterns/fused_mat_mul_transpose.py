@@ -1,0 +1,77 @@
+"""A product of tensors whose last two axes are swapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from ._kernels import runs
+
+
+class FusedMatMulTransposePattern(EasyPatternOptimization):
+    """Transpose(MatMul(a, b)) → com.microsoft.FusedMatMul(b, a, transA=1, transB=1)
+
+    What: (a·b)ᵀ is bᵀ·aᵀ; the same for FusedMatMul.
+    Why: saves a copy of the result.
+    Refuses when:
+    1. the permutation does not swap just the last two axes.
+    2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does not repeat the matrix on
+       the left for no batch at all, and is slower when it repeats it).
+    3. the provider has no kernel of FusedMatMul for the type.
+    """
+
+    phase = "target"
+    priority = 3
+    exactness = "rounding"
+    min_opset = 7
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
+        """Two variants."""
+        if g.option("plain"):
+            y = g.op.MatMul(a, b)
+        else:
+            y = g.op.FusedMatMul(a, b, domain="com.microsoft", attributes=g.capture("attributes"))
+        return g.op.Transpose(y, perm=g.capture("perm"))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Hands on the attributes."""
+        rank = len(m.perm)
+        given: dict[str, Any] = m.get("attributes", {})
+        batches = given.get("transBatchA") or given.get("transBatchB")
+        if batches or m.perm != [*range(rank - 2), rank - 1, rank - 2]:  # (1)
+            return self.none(m.nodes[1], msg="not the last two axes")
+        left, right = g.try_infer_shape(m.a), g.try_infer_shape(m.b)
+        if left is None or right is None or len(left) != rank or rank < 3 or left[:-2] != right[:-2]:  # (2)
+            return self.none(m.nodes[0], msg="not a product of equal batches")
+        if not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
+            return self.none(m.nodes[0], msg="FusedMatMul has no kernel for the type")
+        return m.derive(fused={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
+        """The operands in the other order."""
+        return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A product of batches."""
+        return (
+            Example(
+                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
+                "{ t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
+                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
+                "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
+                domains=(("com.microsoft", 1),),
+            ),
+        )

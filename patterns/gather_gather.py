@@ -1,0 +1,57 @@
+"""Positions taken from positions taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class GatherGatherPattern(EasyPatternOptimization):
+    """Gather(Gather(x, i), j) → Gather(x, i[j]) for constant i and j on one axis
+
+    What: looks the positions up ahead of time.
+    Why: saves a copy.
+    Refuses when:
+    1. the axes differ, or that cannot be told because the rank is unknown.
+    2. i is no vector, or j points outside of it.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
+        """Both axes are captured."""
+        return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """The axes, then the positions."""
+        rank, first, second = g.info(m.x).rank, g.get_computed_constant(m.i), g.get_computed_constant(m.j)
+        if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)
+            return self.none(m.nodes[1], msg="the axes differ")
+        if first is None or second is None or first.ndim != 1:  # (2)
+            return self.none(m.nodes[0], msg="the first indices are no vector")
+        if ((second < -first.size) | (second >= first.size)).any():
+            return self.none(m.nodes[1], msg="an index points outside")
+        return m.derive(indices=first[second])
+
+    def apply_pattern(self, g: PatternRewriter, x: str, axis: int, indices: object) -> str:
+        """One Gather with the indices composed."""
+        return g.op.Gather(x, indices, axis=axis)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A single position of two."""
+        return (
+            Example(
+                "agraph (float[a,5] x) => (float[a] y) <int64[2] i = {4, 1}, int64 j = {-2}> "
+                "{ t = Gather <axis = 1> (x, i) y = Gather <axis = 1> (t, j) }",
+                "agraph (float[a,5] x) => (float[a] y) <int64 i = {4}> { y = Gather <axis = 1> (x, i) }",
+            ),
+        )

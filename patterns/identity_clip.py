@@ -1,0 +1,60 @@
+"""A Clip that cuts nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class IdentityClipPattern(EasyPatternOptimization):
+    """Clip(x) between the ends of its type → x
+
+    What: drops a Clip whose bounds let every value through.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the type is unknown, or a bound is inside the range of the type or not constant.
+    2. a bound of floating-point numbers is left out: it then is the largest finite number, and cuts infinities.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Bounds that are constant or absent."""
+        return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Compare the bounds with the ends of the type."""
+        dtype = g.try_infer_type(m.x)
+        if is_float(dtype):
+            if m.low == -math.inf and m.high == math.inf:
+                return True
+            return self.none(m.nodes[0], msg="the bounds are finite or left out")  # (1) (2)
+        ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
+        if ends is None or m.low not in (None, ends.min) or m.high not in (None, ends.max):
+            return self.none(m.nodes[0], msg="the bounds are inside the range of the type")  # (1)
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Integers without bounds."""
+        return (
+            Example(
+                "agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }",
+                "agraph (int64[a,b] x) => (int64[a,b] y) { y = Neg(x) }",
+            ),
+        )

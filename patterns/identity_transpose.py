@@ -1,0 +1,39 @@
+"""A transposition that moves no axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class IdentityTransposePattern(EasyPatternOptimization):
+    """Transpose(x), every axis in its place → x
+
+    What: drops a Transpose that moves nothing.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default cannot be told.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The permutation must be 0, 1, 2, ... (1)."""
+        return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Three axes in their places, and a single axis reversed."""
+        return (
+            Example(
+                "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
+                "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = Relu(x) }",
+            ),
+            Example(
+                "agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }",
+                "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+            ),
+        )

@@ -1,0 +1,60 @@
+"""A loop of one round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.graph.graph import Graph
+from xoptim.graph.splice import can_splice, splice
+from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+
+
+class LoopOncePattern(PatternOptimization):
+    """Loop(1, true, ...) → the body
+
+    What: puts the nodes of the body in the place of the Loop.
+    Why: nothing can be fused or folded across the border of a subgraph.
+    Refuses when:
+    1. the number of rounds is not known to be 1, or the condition at the beginning not to hold.
+    2. the body holds sparse initializers, which stay where they are.
+    """
+
+    anchors = ("Loop",)
+    min_opset = 13
+
+    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """The condition that the body returns does not matter after the only round."""
+        condition = node.input[1] if len(node.input) > 1 else ""
+        holds = not condition or bool(g.get_constant_scalar(condition))
+        if g.get_constant_scalar(node.input[0]) != 1 or not holds:  # (1)
+            return self.none(node, msg="not exactly one round")
+        body = node.bodies.get("body")
+        if body is None or not can_splice(body):  # (2)
+            return self.none(node, msg="the body cannot be taken out")
+        return MatchResult(self, [node], partial(self._take, body))
+
+    def _take(self, body: Graph, g: PatternRewriter, node: Node) -> list[Node]:
+        first, holds = (g.make_initializer("", np.array(value), source="round") for value in (0, True))
+        carried = node.input[2:]
+        results = [name or g.unique_name("unused") for name in node.output]
+        stacked = [g.unique_name(name) for name in results[len(carried) :]]
+        inputs = dict(zip(body.inputs, (first, holds, *carried), strict=True))
+        nodes = splice(body, g.graph, inputs, [g.unique_name("goes_on"), *results[: len(carried)], *stacked])
+        pairs = zip(stacked, results[len(carried) :], strict=True)
+        return [*nodes, *(g.make_node_check_opset("Unsqueeze", [a], [b], axes=[0]) for a, b in pairs)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One carried value, one result stacked."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { y, z = Loop(n, c, x) < "
+                "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q, float[a] r) "
+                "{ e = Identity(d) q = Relu(p) r = Exp(q) }> }",
+                "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64[1] k = {0}> "
+                "{ y = Relu(x) r = Exp(y) z = Unsqueeze(r, k) }",
+            ),
+        )

@@ -1,0 +1,34 @@
+"""A multiplication by -1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class MulMinusOnePattern(EasyPatternOptimization):
+    """x · -1 or x / -1 → Neg(x)
+
+    What: says what is meant, to the last bit.
+    Why: Neg is recognized by others (Add of Neg becomes Sub), and costs no more.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The literal stands for a constant of any form that does not change the shape (1)."""
+        return g.op.Mul(x, -1) if g.option("mul") else g.op.Div(x, -1)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The opposite."""
+        return g.op.Neg(x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A product and a quotient."""
+        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }"
+        return (
+            Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", after),
+            Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", after),
+        )

@@ -1,0 +1,56 @@
+"""A Split into one part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class SplitOnePattern(EasyPatternOptimization):
+    """Split(x) into one part → x
+
+    What: drops a Split that does not split.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. there are other parts, even if nothing reads them: the first one is not all of x then.
+    """
+
+    min_opset = 2
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Sizes may be given or not: one part takes all."""
+        return g.op.Split(x, attributes=ANY)
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        """Count the parts (1)."""
+        node = m.nodes[0]
+        if len(node.output) > 1 or node.attribute.get("num_outputs", 1) != 1:
+            return self.none(node, msg="there are several parts")
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The part is the whole."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One part by number, and one by size."""
+        after = "agraph (float[a,4] x) => (float[a,4] y) { y = Relu(x) }"
+        return (
+            Example("agraph (float[a,4] x) => (float[a,4] y) { t = Split <axis = 1, num_outputs = 1> (x) y = Relu(t) }", after),
+            Example(
+                "agraph (float[a,4] x) => (float[a,4] y) <int64[1] n = {4}> { t = Split <axis = 1> (x, n) y = Relu(t) }",
+                after,
+                opset=13,
+            ),
+        )
