@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
-from xoptim.match import GraphBuilderPatternOptimization, Node
+from xoptim.match import GraphView, Node
 
 
-def axis_of(g: GraphBuilderPatternOptimization, node: Node) -> int | None:
+def axis_of(g: GraphView, node: Node) -> int | None:
     """The attribute ``axis`` of a node, its schema default included, counted from the front of its first operand.
 
     Returns:
@@ -21,13 +21,13 @@ def axis_of(g: GraphBuilderPatternOptimization, node: Node) -> int | None:
     return axis if axis >= 0 or rank is None else axis + rank
 
 
-def size_along(g: GraphBuilderPatternOptimization, name: str, axis: int) -> Dim | None:
+def size_along(g: GraphView, name: str, axis: int) -> Dim | None:
     """The dimension of a result along an axis, ``None`` when unknown."""
     shape = g.try_infer_shape(name)
     return shape[axis] if shape is not None and axis < len(shape) else None
 
 
-def agree_elsewhere(g: GraphBuilderPatternOptimization, names: Sequence[str], axis: int) -> bool:
+def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
     """Whether tensors are known to have equal shapes but for one axis, as a Concat wants.
 
     onnxruntime concatenates empty tensors of any shape, so that a valid run proves nothing about them.

@@ -6,24 +6,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xoptim.match import GraphBuilderPatternOptimization
+from xoptim.match import GraphView
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-def constant(g: GraphBuilderPatternOptimization, name: str) -> Array:
+def constant(g: GraphView, name: str) -> Array:
     """Value of a result that was found to be constant; zero for an operand that is left out."""
     array = g.get_computed_constant(name)
     return np.zeros(()) if array is None else array
 
 
-def doubles(g: GraphBuilderPatternOptimization, name: str) -> Array:
+def doubles(g: GraphView, name: str) -> Array:
     """Value of a constant in double precision; zero for an operand that is left out."""
     return constant(g, name).astype(np.float64)
 
 
 @np.errstate(all="ignore")
-def overflows(g: GraphBuilderPatternOptimization, name: str, factor: Array | float) -> bool:
+def overflows(g: GraphView, name: str, factor: Array | float) -> bool:
     """Whether a constant times a factor may leave the range of its type: the largest element times the largest factor."""
     given = constant(g, name)
     if not given.size:
@@ -52,7 +52,7 @@ def per_channel(array: Array | None, rank: int | None, channels: int | None) -> 
     return np.broadcast_to(numbers, (channels,)) if np.isfinite(numbers).all() else None
 
 
-def output_channels(g: GraphBuilderPatternOptimization, weight: str, transposed: bool, group: int) -> int | None:
+def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> int | None:
     """Number of output channels of Conv, or of ConvTranspose, ``None`` when unknown."""
     shape = g.try_infer_shape(weight)
     if shape is None or len(shape) < 3:
@@ -62,9 +62,7 @@ def output_channels(g: GraphBuilderPatternOptimization, weight: str, transposed:
 
 
 @np.errstate(all="ignore")
-def scale_outputs(
-    g: GraphBuilderPatternOptimization, weight: str, scale: Array, *, transposed: bool = False, group: int = 1
-) -> Array:
+def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1) -> Array:
     """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for each output channel."""
     given = constant(g, weight)
     kernel = given.shape[2:]
@@ -77,7 +75,7 @@ def scale_outputs(
 
 
 @np.errstate(all="ignore")
-def weigh_inputs(g: GraphBuilderPatternOptimization, weight: str, factor: Array, group: int) -> Array:
+def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
     """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in double precision."""
     given = doubles(g, weight)
     shape = (group, -1, *given.shape[1:])
@@ -86,9 +84,7 @@ def weigh_inputs(g: GraphBuilderPatternOptimization, weight: str, factor: Array,
 
 
 @np.errstate(all="ignore")
-def normalization(
-    g: GraphBuilderPatternOptimization, names: tuple[str, str, str, str], epsilon: float
-) -> tuple[Array, Array] | None:
+def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float) -> tuple[Array, Array] | None:
     """What BatchNormalization does to a channel outside of training: x · scale + shift.
 
     Args:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from xoptim.facts.info import Shape
 from xoptim.inference.broadcasting import broadcast_all
-from xoptim.match import GraphBuilderPatternOptimization, Node
+from xoptim.match import GraphView, Node
 
 from ._movement import permutation
 from ._shapes import BROADCASTING, ELEMENTWISE
 
 
-def shape_with(g: GraphBuilderPatternOptimization, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:
+def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:
     """Shape of the result of a node when some operands are as small as given; ``None`` where it cannot take them."""
     shapes = [shrunk[name] if name in shrunk else g.try_infer_shape(name) if name else () for name in node.input]
     first = shapes[0]
@@ -41,11 +41,11 @@ def shape_with(g: GraphBuilderPatternOptimization, node: Node, shrunk: Mapping[s
     return None
 
 
-def _inserted(g: GraphBuilderPatternOptimization, node: Node, rank: int) -> set[int] | None:
+def _inserted(g: GraphView, node: Node, rank: int) -> set[int] | None:
     axes = node.attribute.get("axes") if len(node.input) < 2 else g.get_ints(node.input[1])
     return None if axes is None else {axis % rank for axis in axes}
 
 
-def is_read_from_outside(g: GraphBuilderPatternOptimization, name: str) -> bool:
+def is_read_from_outside(g: GraphView, name: str) -> bool:
     """Whether a result is an output, or a subgraph reads it."""
     return g.is_output(name) or g.is_used_by_subgraph(name)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import GraphBuilderPatternOptimization
+from xoptim.match import GraphView
 
 _LIMITS = np.finfo(np.float32)
 
 
-def scaled(g: GraphBuilderPatternOptimization, like: str, factor: float, name: str, *, division: bool = False) -> float | None:
+def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float | None:
     """A factor times, or divided by, a constant with one element.
 
     Args:
@@ -32,6 +32,6 @@ def scaled(g: GraphBuilderPatternOptimization, like: str, factor: float, name: s
     return value if fits(g, like, value) else None
 
 
-def fits(g: GraphBuilderPatternOptimization, like: str, *values: float) -> bool:
+def fits(g: GraphView, like: str, *values: float) -> bool:
     """Whether attributes keep the digits of numbers that are used with the type of a result."""
     return g.try_infer_type(like) != TensorProto.DOUBLE or all(float(np.float32(value)) == value for value in values)

@@ -9,13 +9,13 @@ import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import element_type, is_float, is_integer
-from xoptim.match import GraphBuilderPatternOptimization
+from xoptim.match import GraphView
 
 FOLD_LIMIT: Final = 1 << 16
 """Constants of more elements are not combined: what they become would have to be stored beside them."""
 
 
-def constant_pair(g: GraphBuilderPatternOptimization, a: str, b: str) -> tuple[np.ndarray, np.ndarray] | None:
+def constant_pair(g: GraphView, a: str, b: str) -> tuple[np.ndarray, np.ndarray] | None:
     """The values of two constants that are numbers of one type, floating-point ones widened to 64 bits.
 
     Returns:

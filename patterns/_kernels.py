@@ -5,10 +5,10 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from xoptim.facts.kernels import has_kernel
-from xoptim.match import GraphBuilderPatternOptimization
+from xoptim.match import GraphView
 
 
-def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: str = "") -> bool:
+def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
     """Whether the provider is known to have a kernel of an operator for the element type of a result.
 
     On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once for the fused operator and

@@ -12,7 +12,7 @@ from typing import Final
 
 from xoptim.facts.dims import Dim, exact_quotient, product
 from xoptim.facts.info import Shape
-from xoptim.match import GraphBuilderPatternOptimization, Node
+from xoptim.match import GraphView, Node
 
 from ._shapes import BROADCASTING, ELEMENTWISE
 
@@ -178,7 +178,7 @@ def _blocks(order: Sequence[int]) -> list[tuple[int, int]]:
     return blocks
 
 
-def permutation(g: GraphBuilderPatternOptimization, node: Node) -> list[int] | None:
+def permutation(g: GraphView, node: Node) -> list[int] | None:
     """The permutation of a Transpose, the default included; ``None`` for another node or an unknown rank."""
     if node.op_type != "Transpose":
         return None
@@ -187,7 +187,7 @@ def permutation(g: GraphBuilderPatternOptimization, node: Node) -> list[int] | N
     return list(range(rank))[::-1] if perm is None and rank is not None else perm
 
 
-def may_be_one(g: GraphBuilderPatternOptimization, moves: Sequence[Node], source: Shape, result: Shape) -> bool:
+def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape) -> bool:
     """A quick test whether one node might do: a Transpose keeps the number of axes other than 1, a Reshape their order."""
     if sum(dim != 1 for dim in source) == sum(dim != 1 for dim in result):
         return True
@@ -200,7 +200,7 @@ def may_be_one(g: GraphBuilderPatternOptimization, moves: Sequence[Node], source
     return True
 
 
-def main_operand(g: GraphBuilderPatternOptimization, node: Node) -> int | None:
+def main_operand(g: GraphView, node: Node) -> int | None:
     """The operand that a chain of movements goes through, ``None`` when a node does not belong into one.
 
     It is the first one of a movement and of an operator that works on each element alone, whatever its place; so does one
@@ -221,7 +221,7 @@ def main_operand(g: GraphBuilderPatternOptimization, node: Node) -> int | None:
     return place if g.same_shape(node.input[place], node.output[0]) else None
 
 
-def chain_above(g: GraphBuilderPatternOptimization, node: Node) -> list[Node]:
+def chain_above(g: GraphView, node: Node) -> list[Node]:
     """A movement and the nodes above it that move or change elements alone, read by nothing else, from a movement on.
 
     The first node comes first; all shapes are known.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from xoptim.facts.dims import Dim, exact_quotient, is_nonnegative, is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.graph.propagate import infer_node
-from xoptim.match import GraphBuilderPatternOptimization, Node
+from xoptim.match import GraphView, Node
 
 
-def keeps_shape(g: GraphBuilderPatternOptimization, node: Node, source: str | None = None) -> bool:
+def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
     """Whether the first result of a node provably has the shape of ``source``, by default of its first operand.
 
     Names of dimensions that the model declares for the result count for nothing: exporters write ``batch`` and ``seq`` on
@@ -20,7 +20,7 @@ def keeps_shape(g: GraphBuilderPatternOptimization, node: Node, source: str | No
     return g.same_shape(source, node.output[0]) and infer_node(g.graph, node)[0].shape == g.try_infer_shape(source)
 
 
-def known_values(g: GraphBuilderPatternOptimization, name: str) -> tuple[Dim, ...] | None:
+def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
     """Elements of an integer vector, numbers or symbols, when all are known."""
     data = g.info(name).data
     if data is not None:

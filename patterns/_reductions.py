@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xoptim.match import GraphBuilderPatternOptimization, Node
+from xoptim.match import GraphView, Node
 from xoptim.match.moved import read_moved
 
 from ._axes import axis_of
@@ -15,7 +15,7 @@ REDUCTIONS: Final = (
 )
 
 
-def reduced_axes(g: GraphBuilderPatternOptimization, node: Node) -> set[int] | None:
+def reduced_axes(g: GraphView, node: Node) -> set[int] | None:
     """The axes that a reduction reduces, counted from the front; ``None`` when they or the rank are not known."""
     rank = g.info(node.input[0]).rank
     if rank is None:

@@ -14,7 +14,7 @@ from xoptim.graph.constants import evaluate
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.inference.broadcasting import broadcast_all
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match import GraphView
 
 from ._nodes import is_op
 
@@ -76,7 +76,7 @@ def given_tensors(graph: Graph) -> Iterator[tuple[str, Shape]]:
         scope = scope.parent
 
 
-def results_above(g: GraphBuilderPatternOptimization, node: Node) -> Iterator[str]:
+def results_above(g: GraphView, node: Node) -> Iterator[str]:
     """Results that a node is computed from, the nearest ones first, a limited number."""
     found = dict.fromkeys(name for name in node.input if name)
     pending = list(found)
@@ -89,7 +89,7 @@ def results_above(g: GraphBuilderPatternOptimization, node: Node) -> Iterator[st
             found.update(dict.fromkeys(pending))
 
 
-def measured_tensors(g: GraphBuilderPatternOptimization, node: Node) -> Iterator[tuple[str, Shape]]:
+def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
     """Tensors whose sizes a node computes with, with their shapes: what Shape nodes above it read."""
     for name in results_above(g, node):
         producer = g.node_before(name)
@@ -98,7 +98,7 @@ def measured_tensors(g: GraphBuilderPatternOptimization, node: Node) -> Iterator
             yield producer.input[0], shape
 
 
-def is_given(g: GraphBuilderPatternOptimization, dim: Dim) -> bool:
+def is_given(g: GraphView, dim: Dim) -> bool:
     """Whether a dimension is made of numbers and of symbols in the shapes of the model's inputs only.
 
     Such a dimension is what the caller says it is; one that depends on data (the number of non-zero elements, ...) may be 0
@@ -131,9 +131,7 @@ def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
     return {"start": start or None, "end": end if end < len(shape) else None}
 
 
-def reshape_target(
-    g: GraphBuilderPatternOptimization, source: Shape, result: Shape, inferred: Sequence[int] = ()
-) -> list[int] | None:
+def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequence[int] = ()) -> list[int] | None:
     """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
 
     Numbers stand for themselves, 0 copies an axis in its place, and -1 stands for one axis at most. onnxruntime refuses -1
@@ -195,12 +193,12 @@ def same_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
     return a is not None and b is not None and tuple(a) == tuple(b)
 
 
-def broadcast_shape(g: GraphBuilderPatternOptimization, names: Sequence[str]) -> Shape | None:
+def broadcast_shape(g: GraphView, names: Sequence[str]) -> Shape | None:
     """Shape that results of these shapes broadcast to, ``None`` when one of them is unknown."""
     return broadcast_all([g.try_infer_shape(name) for name in names])
 
 
-def unstretched(g: GraphBuilderPatternOptimization, name: str) -> str | None:
+def unstretched(g: GraphView, name: str) -> str | None:
     """What a result is the Expand of, or the Tile of where only axes of size 1 are repeated; ``None`` for any other."""
     node = g.node_before(name)
     if not is_op(node, "Expand", "Tile"):
@@ -212,7 +210,7 @@ def unstretched(g: GraphBuilderPatternOptimization, name: str) -> str | None:
     return node.input[0]
 
 
-def uniform_value(g: GraphBuilderPatternOptimization, name: str, depth: int = 8) -> np.ndarray | None:
+def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
     """The number, as an array of rank 0, that all elements of a result are, ``None`` when they are not known to be one."""
     shape = g.try_infer_shape(name)
     number = g.get_computed_constant(name) if shape is not None and all(dim == 1 for dim in shape) else None

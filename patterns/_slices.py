@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from xoptim.facts.dims import Dim, is_nonnegative
-from xoptim.match import GraphBuilderPatternOptimization, Node
+from xoptim.match import GraphView, Node
 from xoptim.match.moved import AT_RUN_TIME, read_moved
 
 _FAR: Final = 2**31 - 1
@@ -32,7 +32,7 @@ class Cut:
     size: int
 
 
-def cut_of(g: GraphBuilderPatternOptimization, node: Node) -> Cut | None:
+def cut_of(g: GraphView, node: Node) -> Cut | None:
     """What a Slice takes, ``None`` when it takes nothing, or along several axes, by other steps, or that is not known."""
     shape = g.try_infer_shape(node.input[0]) if node.op_type == "Slice" and not node.domain else None
     if shape is None:
@@ -52,7 +52,7 @@ def cut_of(g: GraphBuilderPatternOptimization, node: Node) -> Cut | None:
     return Cut(node, axis, start, end, size) if start < end else None
 
 
-def span_of(g: GraphBuilderPatternOptimization, node: Node) -> tuple[int, Dim, Dim] | None:
+def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
     """Axis, start and end of a Slice along one axis by steps of 1, numbers or symbols, counted from the front.
 
     Returns:
@@ -67,7 +67,7 @@ def span_of(g: GraphBuilderPatternOptimization, node: Node) -> tuple[int, Dim, D
     return None if start is None or end is None else (axis, start, end)
 
 
-def _axis(g: GraphBuilderPatternOptimization, node: Node, rank: int) -> int | None:
+def _axis(g: GraphView, node: Node, rank: int) -> int | None:
     """The only axis that a Slice by steps of 1 cuts, ``None`` when there are others or it is not known."""
     absent = len(node.input) < 4 or not node.input[3] if node.opset >= 10 else node.attribute.get("axes") is None
     axes = [0] if absent else read_moved(g.graph, node, "axes")
@@ -79,7 +79,7 @@ def _axis(g: GraphBuilderPatternOptimization, node: Node, rank: int) -> int | No
     return axes[0] % rank
 
 
-def _bound(g: GraphBuilderPatternOptimization, node: Node, name: str, place: int) -> Dim | None:
+def _bound(g: GraphView, node: Node, name: str, place: int) -> Dim | None:
     written = read_moved(g.graph, node, name)
     if not isinstance(written, list):
         written = g.info(node.input[place]).data if node.opset >= 10 else None

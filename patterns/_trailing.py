@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import GraphBuilderPatternOptimization
+from xoptim.match import GraphView
 
 from ._channels import Array, constant, doubles
 
 
-def trailing_shape(g: GraphBuilderPatternOptimization, x: str, axes: Sequence[int]) -> tuple[int, ...] | None:
+def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...] | None:
     """Lengths of the last axes when a reduction is over just these and they are positive numbers, else ``None``.
 
     Args:
@@ -29,7 +29,7 @@ def trailing_shape(g: GraphBuilderPatternOptimization, x: str, axes: Sequence[in
     return lengths if len(lengths) == len(axes) else None
 
 
-def same_trailing(g: GraphBuilderPatternOptimization, parameter: str, like: str, x: str) -> bool:
+def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
     """Whether a parameter of a normalization has the shape of another one, or is a constant that broadcasts to it.
 
     Args:
@@ -51,7 +51,7 @@ def same_trailing(g: GraphBuilderPatternOptimization, parameter: str, like: str,
 
 
 @np.errstate(all="ignore")
-def multiplied(g: GraphBuilderPatternOptimization, parameter: str, factor: str) -> Array | str | None:
+def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str | None:
     """A parameter of a normalization times a factor that `same_trailing` accepts.
 
     Returns:
@@ -67,7 +67,7 @@ def multiplied(g: GraphBuilderPatternOptimization, parameter: str, factor: str) 
 
 
 @np.errstate(all="ignore")
-def shifted(g: GraphBuilderPatternOptimization, bias: str, shift: str, like: str) -> Array | str | None:
+def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str | None:
     """A bias of a normalization (or none) plus a shift that `same_trailing` accepts.
 
     Args:

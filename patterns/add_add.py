@@ -8,16 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._folding import added, constant_pair
 
@@ -51,7 +42,7 @@ class AddAddPattern(EasyPatternOptimization):
         """The constant that does what both do (3)."""
         return added(a if signs[0] > 0 else -a, b if signs[1] > 0 else -b, dtype)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Each step gives ± x ± c; so do both together."""
         pair = constant_pair(g, m.a, m.b)
         if pair is None:  # (2)

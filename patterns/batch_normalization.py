@@ -11,7 +11,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     PatternBuilder,
     PatternRewriter,
@@ -38,7 +38,7 @@ class BatchNormalizationPattern(EasyPatternOptimization):
         return g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     @np.errstate(all="ignore")  # what is not finite stays so
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All four must be neutral (1)."""
         scale, bias, mean, variance = (constant(g, name) for name in (m.s, m.o, m.m, m.v))
         inexact = (variance + variance.dtype.type(m.epsilon)).astype(scale.dtype) != 1

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array, constant, doubles, per_channel
 
@@ -38,7 +29,7 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
         """Only the bias must be constant."""
         return g.op.Add(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector."""
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.o).size)
         return m.derive(shift=shift) if shift is not None else self.none(m.nodes[1], msg="not one for each channel")  # (1)

@@ -12,7 +12,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -46,7 +46,7 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
         y = g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
         return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All parameters must be constant; hands on scale and shift."""
         if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
             return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array, constant, doubles, per_channel
 
@@ -40,7 +31,7 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
         """Mean and variance need not be constant."""
         return g.op.Mul(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector."""
         factor = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.s).size)
         return m.derive(factor=factor) if factor is not None else self.none(m.nodes[1], msg="not one for each channel")  # (1)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class CastPattern(EasyPatternOptimization):
@@ -29,7 +20,7 @@ class CastPattern(EasyPatternOptimization):
         """Any Cast."""
         return g.op.Cast(x, to=g.capture("to"), attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the types (1)."""
         return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.conversions import is_one_conversion
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class CastCastPattern(EasyPatternOptimization):
@@ -34,7 +26,7 @@ class CastCastPattern(EasyPatternOptimization):
         """Both saturate as usual."""
         return g.op.Cast(g.op.Cast(x, to=g.capture("middle")), to=g.capture("to"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look the three types up (1) (2)."""
         source = g.try_infer_type(m.x)
         if not is_one_conversion(source, m.middle, m.to):

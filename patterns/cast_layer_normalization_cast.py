@@ -12,7 +12,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -46,7 +46,7 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
         y = g.op.LayerNormalization(wide, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
         return g.op.Cast(y, to=g.capture("to"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
             return self.none(m.nodes[2], msg="the types differ, or are no 16-bit floats")

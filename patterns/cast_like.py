@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class CastLikePattern(EasyPatternOptimization):
@@ -30,7 +22,7 @@ class CastLikePattern(EasyPatternOptimization):
         """Any CastLike that saturates as usual."""
         return g.op.CastLike(x, like)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find the type (1)."""
         to = g.try_infer_type(m.like)
         if not to:

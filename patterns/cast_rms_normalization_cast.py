@@ -8,16 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import constant
 from ._kernels import runs
@@ -43,7 +34,7 @@ class CastRMSNormalizationCastPattern(EasyPatternOptimization):
         y = g.op.RMSNormalization(wide, scale, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
         return g.op.Cast(y, to=g.capture("to"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
             return self.none(m.nodes[2], msg="the types differ, or are no 16-bit floats")

@@ -8,15 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class ClipClipPattern(EasyPatternOptimization):
@@ -34,7 +26,7 @@ class ClipClipPattern(EasyPatternOptimization):
         first = g.op.Clip(x, min=g.capture("a", optional=True), max=g.capture("b", optional=True))
         return g.op.Clip(first, min=g.capture("c", optional=True), max=g.capture("d", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Clip the bounds; where a lower one is above an upper one, the upper one is the result, here and there."""
         ends = _ends(g.try_infer_type(m.x))
         if ends is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class ClipReluPattern(EasyPatternOptimization):
@@ -29,7 +21,7 @@ class ClipReluPattern(EasyPatternOptimization):
         """Constant bounds."""
         return g.op.Relu(g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True)))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The lower bound is not below 0 afterwards; one that is 0 keeps its sign."""
         if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")

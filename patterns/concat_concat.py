@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.inference.arguments import normalized
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
 class ConcatConcatPattern(PatternOptimization):
@@ -22,7 +22,7 @@ class ConcatConcatPattern(PatternOptimization):
     near = ("Concat",)
     radius = 2
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """All inner ones that fit, at once."""
         inner = [producer for name in node.input if (producer := g.node_before(name)) is not None]
         inner = [p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)]
@@ -30,7 +30,7 @@ class ConcatConcatPattern(PatternOptimization):
             return self.none(node, msg="no inner one along the same axis that nothing else reads")
         return MatchResult(self, [node, *inner], self.apply, insert_at=node)
 
-    def _fits(self, g: GraphBuilderPatternOptimization, inner: Node, outer: Node) -> bool:
+    def _fits(self, g: GraphView, inner: Node, outer: Node) -> bool:
         a, b = (g.get_attribute(node, "axis") for node in (inner, outer))
         if not isinstance(a, int) or not isinstance(b, int):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import agree_elsewhere, axis_of, size_along
 
@@ -23,7 +23,7 @@ class ConcatEmptyPattern(PatternOptimization):
 
     anchors = ("Concat",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Sizes along the axis."""
         axis = axis_of(g, node)
         if axis is None or not agree_elsewhere(g, node.input, axis):  # (3)

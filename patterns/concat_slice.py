@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from ._axes import agree_elsewhere, axis_of, size_along
 from ._nodes import is_op, read_instead
@@ -26,7 +26,7 @@ class ConcatSlicePattern(PatternOptimization):
     anchors = ("Slice",)
     near = ("Concat",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Add up the sizes of the operands until the bounds are met."""
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)

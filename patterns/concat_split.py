@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import agree_elsewhere, axis_of, size_along
 from ._nodes import is_op
@@ -23,7 +23,7 @@ class ConcatSplitPattern(PatternOptimization):
     anchors = ("Split",)
     near = ("Concat",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Compare the lengths one by one."""
         concat = g.node_before(node.input[0])
         if not is_op(concat, "Concat"):

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import keeps_shape
 
@@ -37,7 +29,7 @@ class ConstantWherePattern(EasyPatternOptimization):
             return g.op.Where(c, a, a)
         return g.op.Where(True, a, b) if g.option("true") else g.op.Where(False, a, b)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shape of the branch with that of the result (2)."""
         chosen = m.a if m.get("true", True) else m.b
         if not keeps_shape(g, m.nodes[0], chosen):

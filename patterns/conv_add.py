@@ -11,7 +11,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -43,7 +43,7 @@ class ConvAddPattern(EasyPatternOptimization):
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
     @np.errstate(all="ignore")  # what is not finite stays so
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector."""
         channels = output_channels(g, m.w, m.transposed, m.attributes.get("group", 1))
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.w).rank, channels)

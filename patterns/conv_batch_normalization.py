@@ -12,7 +12,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -47,7 +47,7 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
         y = conv(x, w, b, attributes=g.capture("attributes"))
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All parameters must be constant; hands on scale and shift."""
         if m.b and not g.is_constant(m.b):  # (1), for the weights the annotation says it
             return self.none(m.nodes[0], msg="the bias is not constant")

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import constant
 
@@ -33,7 +24,7 @@ class ConvBiasNullPattern(EasyPatternOptimization):
         conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
         return conv(x, w, b, attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All elements must be zero (1)."""
         return self.none(m.nodes[0], msg="the bias is not zero") if constant(g, m.b).any() else True
 

@@ -11,7 +11,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -43,7 +43,7 @@ class ConvMulPattern(EasyPatternOptimization):
         y = conv(x, w, b, attributes=g.capture("attributes"))
         return g.op.Div(y, c) if g.option("division") else g.op.Mul(y, c)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector of factors."""
         if m.b and not g.is_constant(m.b):  # (1)
             return self.none(m.nodes[0], msg="the bias is not constant")

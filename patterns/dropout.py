@@ -8,7 +8,7 @@ from xoptim.match import (
     ANY,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -33,7 +33,7 @@ class DropoutPattern(EasyPatternOptimization):
         """The mask is not asked for (2); before operator set 12 there was no mode."""
         return g.op.Dropout(x, ratio, training, attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at mode and ratio (1)."""
         if not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0:
             return True

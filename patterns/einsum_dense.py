@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import constant
 from ._einsum import parse
@@ -43,7 +34,7 @@ class EinsumDensePattern(EasyPatternOptimization):
         operands = (w, x) if g.option("swapped") else (x, w)
         return g.op.Einsum(*operands, equation=g.capture("equation"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the shapes."""
         terms, result = parse(m.equation, 2) or (["", ""], "")
         left, right = reversed(terms) if m.swapped else terms

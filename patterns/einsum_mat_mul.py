@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._einsum import PERMUTATION_COST, Product, parse, products
 from ._kernels import runs
@@ -40,7 +32,7 @@ class EinsumMatMulPattern(EasyPatternOptimization):
         """Two operands."""
         return g.op.Einsum(x, y, equation=g.capture("equation"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the cheapest plan."""
         names, found = (m.x, m.y), parse(m.equation, 2)
         plans = list(products(*found, [g.is_constant(name) for name in names])) if found is not None else []

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._einsum import Operand, arrange, parse
 from ._kernels import runs
@@ -37,7 +29,7 @@ class EinsumMulPattern(EasyPatternOptimization):
         """Two operands."""
         return g.op.Einsum(x, y, equation=g.capture("equation"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on where axes of length 1 are missing."""
         found = parse(m.equation, 2)
         if found is None or set("".join(found[0])) != set(found[1]):  # (1)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._einsum import parse
 
@@ -33,7 +25,7 @@ class EinsumTransposePattern(EasyPatternOptimization):
         """One operand."""
         return g.op.Einsum(x, equation=g.capture("equation"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the permutation."""
         found = parse(m.equation, 1)
         if found is None or len(found[0][0]) != len(found[1]):  # (1)

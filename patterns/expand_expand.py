@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.inference.broadcasting import broadcast_shapes
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import same_dims
 
@@ -34,7 +26,7 @@ class ExpandExpandPattern(EasyPatternOptimization):
         """Any shapes."""
         return g.op.Expand(g.op.Expand(x, s), t)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Broadcast x and t (1)."""
         sizes = g.info(m.t).data or g.get_ints(m.t)
         alone = broadcast_shapes(g.try_infer_shape(m.x), None if sizes is None else tuple(sizes))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.info import Shape
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._expand import is_read_from_outside, shape_with
 from ._shapes import same_dims, unstretched
@@ -31,7 +31,7 @@ class ExpandSinkPattern(PatternOptimization):
     min_opset = 8
     radius = 8
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Walk down in the order of the graph, so that all operands of a node are settled before it."""
         small = unstretched(g, node.output[0])
         shape = None if small is None else g.try_infer_shape(small)
@@ -81,7 +81,7 @@ class ExpandSinkPattern(PatternOptimization):
         )
 
 
-def _are_together(g: GraphBuilderPatternOptimization, nodes: list[Node]) -> bool:
+def _are_together(g: GraphView, nodes: list[Node]) -> bool:
     """Whether everything that nodes need comes before everything that needs them."""
     producers = [g.node_before(name) for node in nodes for name in node.input]
     readers = [reader for node in nodes for name in node.output for reader in g.next_nodes(name) if reader not in nodes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, Match, PatternRewriter
+from xoptim.match import Example, GraphView, Match, PatternRewriter
 
 from ._kernels import runs
 from .gelu import GeluPattern
@@ -26,7 +26,7 @@ class FastGeluPattern(GeluPattern):
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel (2); the constants are in the pattern that this one extends (1)."""
         has_kernel = runs(g, "FastGelu", m.x, "com.microsoft")
         return True if has_kernel else self.none(m.nodes[-1], msg="FastGelu has no kernel for the type")

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -44,7 +36,7 @@ class FusedMatMulPattern(EasyPatternOptimization):
             return g.op.MatMul(left, right)
         return g.op.FusedMatMul(left, right, domain="com.microsoft", attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         rank = len(m.perm)
         other = g.info(m.a if m.right else m.b).rank

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._factors import scaled
 from ._kernels import runs
@@ -46,7 +37,7 @@ class FusedMatMulDivPattern(EasyPatternOptimization):
             y = g.op.FusedMatMul(a, b, domain="com.microsoft", attributes=g.capture("attributes"))
         return g.op.Div(y, s) if g.option("division") else g.op.Mul(y, s)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         given: dict[str, Any] = m.get("attributes", {})
         alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)

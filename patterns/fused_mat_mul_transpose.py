@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -45,7 +37,7 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
             y = g.op.FusedMatMul(a, b, domain="com.microsoft", attributes=g.capture("attributes"))
         return g.op.Transpose(y, perm=g.capture("perm"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         rank = len(m.perm)
         given: dict[str, Any] = m.get("attributes", {})

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._factors import scaled
 from ._kernels import runs
@@ -46,7 +37,7 @@ class FusedMatMulx2Pattern(EasyPatternOptimization):
             return g.op.MatMul(left, right)
         return g.op.FusedMatMul(left, right, domain="com.microsoft", attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         given: dict[str, Any] = m.get("attributes", {})
         alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)

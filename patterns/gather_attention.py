@@ -10,7 +10,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -38,7 +38,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
         keys, values = g.op.Gather(k, heads, axis=1), g.op.Gather(v, heads, axis=1)
         return g.op.Attention(q, keys, values, mask, attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the heads; other results would be kept by nothing."""
         queries, keys, heads = g.try_infer_shape(m.q), g.try_infer_shape(m.k), g.get_computed_constant(m.heads)
         values = g.try_infer_shape(m.v)

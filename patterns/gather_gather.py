@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class GatherGatherPattern(EasyPatternOptimization):
@@ -30,7 +21,7 @@ class GatherGatherPattern(EasyPatternOptimization):
         """Both axes are captured."""
         return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The axes, then the positions."""
         rank, first, second = g.info(m.x).rank, g.get_computed_constant(m.i), g.get_computed_constant(m.j)
         if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.info import Shape
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import axis_of
 from ._nodes import is_op
@@ -30,7 +30,7 @@ class GatherNDGridPattern(PatternOptimization):
     min_opset = 11
     radius = 8
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Each part of the indices counts along the axis of its own number."""
         concat, grid = g.node_before(node.input[1]), g.try_infer_shape(node.input[1])
         if not is_op(concat, "Concat") or grid is None or node.attribute.get("batch_dims", 0):  # (1)
@@ -71,7 +71,7 @@ class GatherNDGridPattern(PatternOptimization):
         )
 
 
-def counted_axis(g: GraphBuilderPatternOptimization, name: str, shape: Shape, depth: int = 8) -> int | None:
+def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int | None:
     """The axis along which the elements of a result are 0, 1, 2, ...; ``None`` when there is none such."""
     node = g.node_before(name)
     if is_op(node, "Range"):

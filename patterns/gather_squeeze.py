@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 
 class GatherSqueezePattern(EasyPatternOptimization):
@@ -30,7 +21,7 @@ class GatherSqueezePattern(EasyPatternOptimization):
         """Any constant index."""
         return g.op.Gather(x, index, axis=g.capture("axis"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The index, then the size."""
         shape = g.try_infer_shape(m.x)
         if g.info(m.index).rank != 0 or g.get_constant_scalar(m.index) not in (0, -1):  # (1)

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 
 class GatherUnsqueezePattern(EasyPatternOptimization):
@@ -32,7 +23,7 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
         """Both axes are captured."""
         return g.op.Unsqueeze(g.op.Gather(x, index, axis=g.capture("axis")), axes=g.capture("axes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The axes, counted from the front."""
         rank = g.info(m.x).rank
         if g.info(m.index).rank != 0:  # (1)

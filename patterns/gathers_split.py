@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import axis_of, size_along
 from ._nodes import is_op
@@ -29,7 +29,7 @@ class GathersSplitPattern(PatternOptimization):
     priority = 9
     min_opset = 2
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """At the Gather of position 0, look for the others."""
         axis = axis_of(g, node)
         size = size_along(g, node.input[0], axis) if axis is not None else None
@@ -48,13 +48,13 @@ class GathersSplitPattern(PatternOptimization):
         nodes = [n for i, reader in enumerate(readers) for n in (pieces[i], reader)]
         return MatchResult(self, nodes, partial(self._split, axis, places[0]))
 
-    def _position(self, g: GraphBuilderPatternOptimization, node: Node, axis: int, size: int) -> int | None:
+    def _position(self, g: GraphView, node: Node, axis: int, size: int) -> int | None:
         if not is_op(node, "Gather") or g.info(node.input[1]).rank != 0 or axis_of(g, node) != axis:
             return None
         index = g.get_constant_scalar(node.input[1])
         return int(index) % size if index is not None and -size <= index < size else None
 
-    def _place(self, g: GraphBuilderPatternOptimization, reader: Node | None) -> int | None:
+    def _place(self, g: GraphView, reader: Node | None) -> int | None:
         if not is_op(reader, "Unsqueeze"):
             return None
         rank = g.info(reader.input[0]).rank

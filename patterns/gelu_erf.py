@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -42,7 +34,7 @@ class GeluErfPattern(EasyPatternOptimization):
             return g.op.Mul(g.op.Mul(x, 0.5), shifted)
         return g.op.Mul(x, g.op.Mul(shifted, 0.5))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The type decides."""
         return True if runs(g, "Gelu", m.x) else self.none(m.nodes[0], msg="Gelu has no kernel for the type")  # (2)
 

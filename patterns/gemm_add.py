@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class GemmAddPattern(EasyPatternOptimization):
@@ -36,7 +28,7 @@ class GemmAddPattern(EasyPatternOptimization):
         y = g.op.Gemm(a, b, None, attributes=g.capture("attributes"))
         return g.op.Sum(y, c) if g.option("several") else g.op.Add(y, c)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The shape of the bias (2)."""
         product, bias = g.try_infer_shape(m.nodes[0].output[0]), g.try_infer_shape(m.c)
         if product is None or bias is None or len(bias) > 2:

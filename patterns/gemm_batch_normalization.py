@@ -12,7 +12,7 @@ from xoptim.match import (
     Constant,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -46,7 +46,7 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
         y = g.op.MatMul(a, w) if g.option("plain") else g.op.Gemm(a, w, c, attributes=g.capture("attributes"))
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All parameters must be constant; hands on scale and shift."""
         if m.c and (not g.is_constant(m.c) or g.get_shape(m.c)[:-1] not in ((), (1,))):  # (1)
             return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array, constant, doubles
 
@@ -40,7 +31,7 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
 
     @np.errstate(all="ignore")  # what is not finite stays so
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the new bias."""
         product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
         rows = [array.shape[:-1] for array in (constant(g, m.c), added)]

@@ -8,7 +8,7 @@ from typing import Any
 from xoptim.match import (
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -41,7 +41,7 @@ class GemmMulPattern(EasyPatternOptimization):
         y = g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
         return g.op.Div(y, s) if g.option("division") else g.op.Mul(y, s)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         given: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)

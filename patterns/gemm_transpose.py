@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -40,7 +31,7 @@ class GemmTransposePattern(EasyPatternOptimization):
             return g.op.Transpose(g.op.MatMul(a, b), perm=[1, 0])
         return g.op.Transpose(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), perm=[1, 0])
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
             return self.none(m.nodes[0], msg="there is a bias")

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._factors import fits
 from ._kernels import runs
@@ -41,7 +32,7 @@ class HardSigmoidPattern(EasyPatternOptimization):
         clipped = g.op.Clip(line, min=g.capture("low"), max=g.capture("high"))
         return clipped if first else scale(clipped, a)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the attributes."""
         if not runs(g, "HardSigmoid", m.x):  # (2)
             return self.none(m.nodes[-1], msg="HardSigmoid has no kernel for the type")

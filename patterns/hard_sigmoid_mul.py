@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -39,7 +31,7 @@ class HardSigmoidMulPattern(EasyPatternOptimization):
         """The attributes as 32-bit floats hold them (1)."""
         return g.op.Mul(x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The type decides."""
         if g.try_infer_type(m.x) == TensorProto.DOUBLE:  # (1)
             return self.none(m.nodes[0], msg="alpha is not 1/6")

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -39,7 +31,7 @@ class HardSwishPattern(EasyPatternOptimization):
         scale, six = (g.op.Div, 6.0) if g.option("division") else (g.op.Mul, 1 / 6)
         return scale(g.op.Mul(x, clipped), six) if g.option("last") else g.op.Mul(scale(x, six), clipped)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel (2)."""
         whole = runs(g, "HardSwish", m.x)
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not (whole or runs(g, "HardSigmoid", m.x)):

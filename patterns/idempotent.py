@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class IdempotentPattern(EasyPatternOptimization):
@@ -33,7 +25,7 @@ class IdempotentPattern(EasyPatternOptimization):
                 return getattr(g.op, op_type)(getattr(g.op, op_type)(x))
         return g.op.Sign(g.op.Sign(x))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Remember which one."""
         return m.derive(op_type=m.nodes[0].op_type)
 

@@ -8,15 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class IdentityClipPattern(EasyPatternOptimization):
@@ -33,7 +25,7 @@ class IdentityClipPattern(EasyPatternOptimization):
         """Bounds that are constant or absent."""
         return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the bounds with the ends of the type."""
         dtype = g.try_infer_type(m.x)
         if is_float(dtype):

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class IdentityGatherPattern(EasyPatternOptimization):
@@ -32,7 +23,7 @@ class IdentityGatherPattern(EasyPatternOptimization):
         """Any constant indices."""
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The sizes first, because they cost nothing; then the indices."""
         shape, places = g.try_infer_shape(m.x), g.try_infer_shape(m.indices)
         inside = shape is not None and -len(shape) <= m.axis < len(shape)

@@ -10,7 +10,7 @@ from xoptim.match import (
     ANY,
     EasyPatternOptimization,
     Example,
-    GraphBuilderPatternOptimization,
+    GraphView,
     Match,
     Optional,
     PatternBuilder,
@@ -39,7 +39,7 @@ class IdentityResizePattern(EasyPatternOptimization):
             return g.op.Resize(x, first, scales, sizes, attributes=ANY)
         return g.op.Upsample(x, first, attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Sizes go before scales, which onnxruntime ignores then."""
         node = m.nodes[0]
         if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import keeps_shape
 
@@ -36,7 +27,7 @@ class IdentitySlicePattern(EasyPatternOptimization):
         bounds = {"starts": g.capture("starts"), "ends": g.capture("ends")}
         return g.op.Slice(x, axes=ANY, steps=g.capture("steps", optional=True), **bounds)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at the steps, then at the bounds."""
         if any(step != 1 for step in m.steps or ()):  # (1)
             return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class IdentityTilePattern(EasyPatternOptimization):
@@ -31,7 +22,7 @@ class IdentityTilePattern(EasyPatternOptimization):
         """Any constant numbers of repetitions."""
         return g.op.Tile(x, repeats)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All of them are 1 (1); there are none for a tensor of rank 0."""
         repeats = g.get_ints(m.repeats)
         if repeats is None or any(times != 1 for times in repeats):

@@ -7,7 +7,7 @@ from functools import partial
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.splice import can_splice, splice
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
 class IfConstantPattern(PatternOptimization):
@@ -22,7 +22,7 @@ class IfConstantPattern(PatternOptimization):
 
     anchors = ("If",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Only the branch that is taken counts."""
         condition = g.get_constant_scalar(node.input[0])
         if condition is None:  # (1)

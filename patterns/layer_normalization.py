@@ -8,16 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._kernels import runs
 from ._trailing import trailing_shape
@@ -47,7 +38,7 @@ class LayerNormalizationPattern(EasyPatternOptimization):
             return g.op.Div(distance, deviation)
         return g.op.Mul(distance, g.op.Reciprocal(deviation) if g.option("reciprocal") else g.op.Div(1.0, deviation))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the shape of the scale and the number that is added."""
         shape = trailing_shape(g, m.x, m.axes)
         if shape is None:  # (1)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array
 from ._trailing import same_trailing, shifted
@@ -39,7 +30,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
         """With or without a bias."""
         return g.op.Add(g.op.LayerNormalization(x, scale, bias, attributes=g.capture("attributes")), shift)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the new bias."""
         if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the shift has another shape than the scale")

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array
 from ._trailing import multiplied, same_trailing
@@ -38,7 +30,7 @@ class LayerNormalizationScalePattern(EasyPatternOptimization):
         """The operator has no third operand (3)."""
         return g.op.Mul(g.op.LayerNormalization(x, scale, attributes=g.capture("attributes")), factor)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the new scale."""
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor has another shape than the scale")

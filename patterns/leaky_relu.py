@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._factors import fits
 from ._kernels import runs
@@ -42,7 +33,7 @@ class LeakyReluPattern(EasyPatternOptimization):
             return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, steep)
         return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), steep, x)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the slope."""
         slope = g.get_constant_scalar(m.s)
         if slope is None or not 0 <= slope <= 1 or (m.maximum and slope == 0) or not fits(g, m.x, slope):  # (1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
 class LoopNeverPattern(PatternOptimization):
@@ -19,7 +19,7 @@ class LoopNeverPattern(PatternOptimization):
 
     anchors = ("Loop",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Either end is enough."""
         rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
         condition = g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.splice import can_splice, splice
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
 class LoopOncePattern(PatternOptimization):
@@ -25,7 +25,7 @@ class LoopOncePattern(PatternOptimization):
     anchors = ("Loop",)
     min_opset = 13
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """The condition that the body returns does not matter after the only round."""
         condition = node.input[1] if len(node.input) > 1 else ""
         holds = not condition or bool(g.get_constant_scalar(condition))

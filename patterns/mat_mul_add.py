@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class MatMulAddPattern(EasyPatternOptimization):
@@ -35,7 +27,7 @@ class MatMulAddPattern(EasyPatternOptimization):
         """The product may be either operand of Add."""
         return g.op.Add(g.op.MatMul(a, b), c)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ranks, type and the shape of the bias."""
         product, bias = g.try_infer_shape(m.nodes[0].output[0]), g.try_infer_shape(m.c)
         ranks = [g.info(name).rank for name in (m.a, m.b)]

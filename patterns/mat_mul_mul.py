@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._channels import Array, constant, doubles, overflows
 from ._nodes import is_op
@@ -34,7 +34,7 @@ class MatMulMulPattern(PatternOptimization):
     min_opset = 7
     radius = 8
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """From the product upwards to the linear layer."""
         name, factor = node.input
         if node.op_type == "Mul" and g.is_constant(name):

@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._folding import constant_pair
 
@@ -40,7 +31,7 @@ class MaxMaxPattern(EasyPatternOptimization):
         """Twice the same, the constants in any place (1)."""
         return g.op.Max(g.op.Max(x, a), b) if g.option("max") else g.op.Min(g.op.Min(x, a), b)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the constants."""
         pair = constant_pair(g, m.a, m.b)
         if pair is None or any(np.any(array != array) for array in pair):  # (2)

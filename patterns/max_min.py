@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 
 class MaxMinPattern(EasyPatternOptimization):
@@ -36,7 +27,7 @@ class MaxMinPattern(EasyPatternOptimization):
         """Either may come first (1)."""
         return g.op.Min(g.op.Max(x, low), high) if g.option("max_first") else g.op.Max(g.op.Min(x, high), low)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the bounds."""
         dtype = g.try_infer_type(m.x)
         low, high = g.get_constant_scalar(m.low), g.get_constant_scalar(m.high)

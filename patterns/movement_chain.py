@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from xoptim.facts.info import Shape
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._movement import MOVEMENTS, Plan, chain_above, follow, main_operand, may_be_one, permutation, plans
 from ._shapes import BROADCASTING, ELEMENTWISE, inserted_ones, reshape_target
@@ -34,7 +34,7 @@ class MovementChainPattern(PatternOptimization):
     min_opset = 5
     radius = 6
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """The longest chain that ends here and can be shortened."""
         chain = chain_above(g, node)  # (1) (2)
         while sum(n.op_type in MOVEMENTS for n in chain) > 1:
@@ -46,7 +46,7 @@ class MovementChainPattern(PatternOptimization):
                 del chain[0]
         return self.none(node, msg="no chain that ends here can be shortened")
 
-    def _shorter(self, g: GraphBuilderPatternOptimization, chain: list[Node]) -> _Steps | None:
+    def _shorter(self, g: GraphView, chain: list[Node]) -> _Steps | None:
         source, result = g.get_shape(chain[0].input[0]), g.get_shape(chain[-1].output[0])
         moves = [node for node in chain if node.op_type in MOVEMENTS]
         if len(moves) == 2 and not may_be_one(g, moves, source, result):
@@ -58,7 +58,7 @@ class MovementChainPattern(PatternOptimization):
                 return steps
         return None
 
-    def _steps(self, g: GraphBuilderPatternOptimization, plan: Plan, source: Shape, result: Shape) -> _Steps | None:
+    def _steps(self, g: GraphView, plan: Plan, source: Shape, result: Shape) -> _Steps | None:
         middle = source if plan.before is None else plan.before
         moved = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
         before = [] if plan.before is None else [self._reshape(g, source, middle)]
@@ -67,7 +67,7 @@ class MovementChainPattern(PatternOptimization):
         known = [step for step in steps if step is not None]
         return known if len(known) == len(steps) else None  # (3)
 
-    def _reshape(self, g: GraphBuilderPatternOptimization, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
+    def _reshape(self, g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
         for op_type, axes in (("Unsqueeze", inserted_ones(source, result)), ("Squeeze", inserted_ones(result, source))):
             if axes is not None:
                 return op_type, axes

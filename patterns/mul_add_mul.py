@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array, constant, doubles, overflows
 
@@ -40,7 +31,7 @@ class MulAddMulPattern(EasyPatternOptimization):
         return g.op.Mul(g.op.Add(g.op.Mul(x, a), b), c)
 
     @np.errstate(all="ignore")  # what is not finite stays so
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the new constants."""
         given = [constant(g, name) for name in (m.a, m.b, m.c)]
         if not all(v.dtype.kind in "fV" and np.isfinite(v.astype(np.float64)).all() for v in given):  # (1)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import Example, GraphBuilderPatternOptimization, Match
+from xoptim.match import Example, GraphView, Match
 
 from ._folding import multiplied
 from .add_add import AddAddPattern
@@ -28,7 +28,7 @@ class MulMulPattern(AddAddPattern):
     direct: ClassVar[str] = "Mul"
     inverse: ClassVar[str] = "Div"
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at the type, then at the constants."""
         if not (m.first_direct and m.second_direct) and not is_float(g.try_infer_type(m.x)):  # (3)
             return self.none(m.nodes[1], msg="a quotient of integers")

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 _OPPOSITES = {"Greater": "LessOrEqual", "Less": "GreaterOrEqual", "GreaterOrEqual": "Less", "LessOrEqual": "Greater"}
 
@@ -37,7 +29,7 @@ class NotComparePattern(EasyPatternOptimization):
                 return g.op.Not(getattr(g.op, op_type)(a, b))
         return g.op.Not(g.op.LessOrEqual(a, b))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at the type (1)."""
         if g.try_infer_type(m.a) not in (TensorProto.INT32, TensorProto.INT64):
             return self.none(m.nodes[0], msg="no integers of 32 or 64 bits")

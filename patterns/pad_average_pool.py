@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._pads import added_pads
 
@@ -47,7 +39,7 @@ class PadAveragePoolPattern(EasyPatternOptimization):
             count_include_pad=g.capture("counts", optional=True),
         )
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from ._pads import added_pads
 
@@ -39,7 +30,7 @@ class PadConvPattern(EasyPatternOptimization):
         t = g.op.Pad(x, pads=g.capture("padding"), value=zeros, axes=g.capture("axes", optional=True))
         return g.op.Conv(t, w, b, pads=g.capture("pads", optional=True), attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)

@@ -6,15 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._pads import added_pads
 
@@ -45,7 +37,7 @@ class PadMaxPoolPattern(EasyPatternOptimization):
         strides = g.capture("strides", optional=True)
         return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=g.capture("pads", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class PowHalfPattern(EasyPatternOptimization):
@@ -36,7 +28,7 @@ class PowHalfPattern(EasyPatternOptimization):
         """The exponent may be of another type than x (2)."""
         return g.op.Pow(x, 0.5)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at the type (1)."""
         return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="no floating-point numbers")
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Node,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
 
 
 class PowTwoPattern(EasyPatternOptimization):
@@ -36,7 +27,7 @@ class PowTwoPattern(EasyPatternOptimization):
         """The exponent may be of another type than x (2)."""
         return g.op.Pow(x, 2)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at the type, then at what becomes of the square."""
         if not is_float(g.try_infer_type(m.x)):  # (1)
             return self.none(m.nodes[0], msg="no floating-point numbers")

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._factors import fits
 from ._kernels import runs
@@ -40,7 +31,7 @@ class QuickGeluPattern(EasyPatternOptimization):
         """With and without a multiple (2)."""
         return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel, and hand on the factor."""
         if not runs(g, "QuickGelu", m.x, "com.microsoft"):  # (1)
             return self.none(m.nodes[-1], msg="QuickGelu has no kernel for the type")

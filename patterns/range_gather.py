@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class RangeGatherPattern(EasyPatternOptimization):
@@ -31,7 +23,7 @@ class RangeGatherPattern(EasyPatternOptimization):
         """From 0 by 1."""
         return g.op.Gather(x, g.op.Range(0, n, 1), axis=g.capture("axis"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare with the shape of the result of Range, which covers constants and symbols (1)."""
         shape, counted = g.try_infer_shape(m.x), g.try_infer_shape(m.nodes[0].output[0])
         inside = shape is not None and -len(shape) <= m.axis < len(shape)

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class ReciprocalDivPattern(EasyPatternOptimization):
@@ -33,7 +25,7 @@ class ReciprocalDivPattern(EasyPatternOptimization):
         """Either form of the reciprocal."""
         return g.op.Div(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Look at the type (1)."""
         return is_float(g.try_infer_type(m.z)) or self.none(m.nodes[0], msg="no floating-point numbers")
 

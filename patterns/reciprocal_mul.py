@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import keeps_shape
 
@@ -37,7 +29,7 @@ class ReciprocalMulPattern(EasyPatternOptimization):
         """Either form of the reciprocal (2)."""
         return g.op.Mul(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shapes (1)."""
         product = next(node for node in m.nodes if node.op_type == "Mul")
         if not is_float(g.try_infer_type(m.z)):  # (3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._shapes import uniform_value
 
@@ -22,7 +22,7 @@ class RecurrentZeroStatePattern(PatternOptimization):
 
     anchors = ("LSTM", "GRU", "RNN")
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Operands 5 and, for LSTM, 6."""
         layers = g.try_infer_shape(node.input[0])
         batch = 0 if node.get_attribute("layout") else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._nodes import is_op
 from ._reductions import REDUCTIONS, reduced_axes
@@ -24,7 +24,7 @@ class ReduceReshapePattern(PatternOptimization):
     anchors = ("Squeeze", "Unsqueeze", "Reshape")
     near = REDUCTIONS
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Only the shapes matter."""
         reduction = g.node_before(node.input[0])
         if not is_op(reduction, *REDUCTIONS) or not g.is_exclusive(node.input[0]):  # (2)

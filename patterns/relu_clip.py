@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class ReluClipPattern(EasyPatternOptimization):
@@ -29,7 +21,7 @@ class ReluClipPattern(EasyPatternOptimization):
         """Constant bounds."""
         return g.op.Clip(g.op.Relu(x), min=g.capture("low", optional=True), max=g.capture("high", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The lower bound is 0 unless Clip has a higher one, or an upper one below 0: then all become that."""
         if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
             return self.none(m.nodes[1], msg="a bound is NaN, or the type is unknown")

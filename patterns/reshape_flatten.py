@@ -8,16 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.inference.arguments import normalized
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class ReshapeFlattenPattern(EasyPatternOptimization):
@@ -36,7 +27,7 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         """A zero in the target copies a size, as usual."""
         return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Multiply what is known; -1 stands for the other part."""
         target = g.get_ints(m.shape) or []
         axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))

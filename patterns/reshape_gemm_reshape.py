@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import reshape_target
 
@@ -42,7 +33,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         product = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
         return g.op.Reshape(product, split, attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shapes before and after."""
         before, flat, after = map(g.try_infer_shape, (m.x, m.nodes[0].output[0], m.outputs[0]))
         product = g.try_infer_shape(m.nodes[1].output[0])

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import keeps_shape, known_values, merged_target, survives_zeros
 
@@ -43,7 +34,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         """The Reshape that stays."""
         return g.op.Reshape(middle, shape, allowzero=g.capture("allowzero", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find the target (1)."""
         last, target = m.nodes[1], known_values(g, m.shape)
         source, middle = g.try_infer_shape(m.x), g.try_infer_shape(last.input[0])

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.inference.arguments import normalized
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import moved_zeros
 
@@ -41,7 +32,7 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
             return g.op.Squeeze(middle, axes=g.capture("axes"))
         return g.op.Unsqueeze(middle, axes=g.capture("axes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Edit the target."""
         target: list[int | None] = [*(g.get_ints(m.shape) or ())]
         rank = len(target) + (0 if m.squeeze else len(m.axes))

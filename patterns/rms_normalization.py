@@ -8,16 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._kernels import runs
 from ._trailing import trailing_shape
@@ -46,7 +37,7 @@ class RMSNormalizationPattern(EasyPatternOptimization):
             return g.op.Div(x, root)
         return g.op.Mul(x, g.op.Reciprocal(root) if g.option("reciprocal") else g.op.Div(1.0, root))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the scale and the number that is added."""
         shape = trailing_shape(g, m.x, m.axes)
         if shape is None:  # (1)
@@ -59,7 +50,7 @@ class RMSNormalizationPattern(EasyPatternOptimization):
             return self.none(m.nodes[-1], msg="no kernel for the type")
         return m.derive(number=number, ones=np.ones(shape, numpy_dtype(dtype)))
 
-    def _runs(self, g: GraphBuilderPatternOptimization, x: str) -> bool:
+    def _runs(self, g: GraphView, x: str) -> bool:
         return runs(g, "RMSNormalization", x)
 
     def apply_pattern(self, g: PatternRewriter, x: str, ones: np.ndarray, number: float) -> str:

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._channels import Array
 from ._trailing import multiplied, same_trailing
@@ -37,7 +29,7 @@ class RMSNormalizationMulPattern(EasyPatternOptimization):
         """The factor on either side."""
         return g.op.Mul(g.op.RMSNormalization(x, scale, attributes=g.capture("attributes")), factor)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the new scale."""
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor has another shape than the scale")

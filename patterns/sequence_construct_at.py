@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from ._nodes import is_op, read_instead
 
@@ -22,7 +22,7 @@ class SequenceConstructAtPattern(PatternOptimization):
     near = ("SequenceConstruct",)
     min_opset = 11
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """A negative position counts from the end."""
         construct = g.node_before(node.input[0])
         place = g.get_ints(node.input[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import agree_elsewhere
 from ._nodes import is_op
@@ -25,7 +25,7 @@ class SequenceConstructConcatPattern(PatternOptimization):
     near = ("SequenceConstruct",)
     min_opset = 11
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """The sequence goes when nothing else reads it."""
         construct = g.node_before(node.input[0])
         if not is_op(construct, "SequenceConstruct") or node.get_attribute("new_axis"):  # (1)

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import expand_target, same_dims
 
@@ -35,7 +27,7 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
         """Any Expand."""
         return g.op.Expand(x, shape)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find the constant."""
         source, result = g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])
         if source is None or result is None:  # (1)

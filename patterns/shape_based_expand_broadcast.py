@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._shapes import BROADCASTING, broadcast_shape, same_dims, unstretched
 
@@ -23,7 +23,7 @@ class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     near = ("Expand", "Tile")
     min_opset = 8
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """One operand at a time: two that are stretched to the same shape may need each other."""
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import is_nonzero
 from xoptim.inference.broadcasting import broadcast_shapes
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import same_dims
 
@@ -40,7 +32,7 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
             return g.op.MatMul(g.op.Expand(a, shape), b)
         return g.op.MatMul(a, g.op.Expand(b, shape))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the batch axes."""
         product = m.nodes[-1]
         a, b, result = g.try_infer_shape(m.a), g.try_infer_shape(m.b), g.try_infer_shape(product.output[0])

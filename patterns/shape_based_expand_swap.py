@@ -7,7 +7,7 @@ from functools import partial
 
 from xoptim.facts.info import Shape
 from xoptim.inference.broadcasting import broadcast_shapes
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._expand import is_read_from_outside, shape_with
 from ._shapes import BROADCASTING, ELEMENTWISE, same_dims
@@ -32,7 +32,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     radius = 8
     priority = 1
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Take in readers, in the order of the graph, as long as they need nothing that comes after the Expand."""
         shape, sizes = g.try_infer_shape(node.input[0]), g.info(node.input[1]).data or g.get_ints(node.input[1])
         if shape is None or sizes is None:  # (1)
@@ -76,7 +76,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
         )
 
 
-def _moves_up(g: GraphBuilderPatternOptimization, reader: Node, node: Node, shrunk: Mapping[str, Shape]) -> bool:
+def _moves_up(g: GraphView, reader: Node, node: Node, shrunk: Mapping[str, Shape]) -> bool:
     """Whether a reader is elementwise and all else that it reads is there where the Expand is."""
     if reader.op_type not in BROADCASTING and reader.op_type not in ELEMENTWISE:
         return False

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.graph.propagate import infer_node
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import inserted_ones, reshape_target
 
@@ -39,7 +30,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
         """``allowzero`` plays no part: what is known of the result covers it."""
         return g.op.Reshape(x, shape, attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find the constant."""
         if g.is_constant(m.shape):  # (1)
             return self.none(m.nodes[0], msg="the shape is constant")

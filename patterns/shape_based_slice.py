@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import same_dims
 
@@ -36,7 +27,7 @@ class ShapeBasedSlicePattern(EasyPatternOptimization):
         """Any Slice."""
         return g.op.Slice(x, starts, ends, axes, steps)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shapes."""
         if not same_dims(g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])):  # (1)
             return self.none(m.nodes[0], msg="the shape changes or is unknown")

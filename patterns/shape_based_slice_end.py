@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 _END = np.iinfo(np.int64).max
 
@@ -38,7 +29,7 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
         """Any Slice."""
         return g.op.Slice(x, starts, ends, axes, steps)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """One end after the other."""
         shape, ends = g.try_infer_shape(m.x), g.info(m.ends).data
         if shape is None or ends is None or g.is_constant(m.ends) or g.try_infer_type(m.ends) != 7:  # (1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Shape
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._shapes import axes_part, find_run, given_tensors, measured_tensors, results_above
 
@@ -33,7 +33,7 @@ class ShapeConcatPattern(PatternOptimization):
     priority = 1
     radius = 6
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Longest pieces first."""
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
@@ -102,7 +102,7 @@ def _length(part: _Part) -> int:
     return 1 if isinstance(part, str) else len(part) if isinstance(part, list) else part[2] - part[1]
 
 
-def _superfluous(g: GraphBuilderPatternOptimization, node: Node, kept: set[str]) -> int:
+def _superfluous(g: GraphView, node: Node, kept: set[str]) -> int:
     """Number of nodes that go with a node: itself, and those whose results only these read, and that are not kept."""
     gone = {node}
     pending = [node]

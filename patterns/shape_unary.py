@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._nodes import is_op
 from ._shapes import SHAPE_KEEPING
@@ -23,7 +23,7 @@ class ShapeUnaryPattern(PatternOptimization):
     anchors = ("Shape", "Size")
     near = tuple(sorted(SHAPE_KEEPING))
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """As far up as possible."""
         name = node.input[0]
         producer = g.node_before(name)

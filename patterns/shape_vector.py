@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._shapes import axes_part, find_run, given_tensors, measured_tensors
 
@@ -24,7 +24,7 @@ class ShapeVectorPattern(PatternOptimization):
 
     anchors = ("Shape", "Concat", "Unsqueeze", "Gather", "Slice", "Where", "Reshape", "Expand", "Cast", "Squeeze")
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Inputs first, then the tensors that the chain itself asks."""
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)

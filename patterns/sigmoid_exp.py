@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -38,7 +30,7 @@ class SigmoidExpPattern(EasyPatternOptimization):
         shifted = g.op.Add(g.op.Exp(g.op.Neg(x)), 1.0)
         return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The type decides."""
         if g.try_infer_type(m.x) == TensorProto.FLOAT16:  # (1)
             return self.none(m.nodes[1], msg="the exponential overflows")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._kernels import runs
 from .rms_normalization import RMSNormalizationPattern
@@ -32,7 +32,7 @@ class SimplifiedLayerNormalizationPattern(RMSNormalizationPattern):
         normal = super().match_pattern(g, x, epsilon)
         return g.op.Mul(normal, scale) if g.option("scaled") else normal
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the scale."""
         if not super().validate_mapping(g, m):  # (1)
             return None
@@ -40,7 +40,7 @@ class SimplifiedLayerNormalizationPattern(RMSNormalizationPattern):
             return self.none(m.nodes[-1], msg="the scale has another shape than what is normalized")
         return m.derive(parameter=m.scale if m.scaled else m.ones, axis=-m.ones.ndim)
 
-    def _runs(self, g: GraphBuilderPatternOptimization, x: str) -> bool:
+    def _runs(self, g: GraphView, x: str) -> bool:
         return runs(g, "SimplifiedLayerNormalization", x)
 
     def apply_pattern(self, g: PatternRewriter, x: str, parameter: Any, axis: int, number: float) -> str:  # type: ignore[override]

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -45,7 +36,7 @@ class SkipLayerNormalizationPattern(EasyPatternOptimization):
         axis = g.capture("axis")
         return total, g.op.LayerNormalization(total, scale, bias, axis=axis, epsilon=g.capture("epsilon"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Shapes and type."""
         if not g.same_shape(m.x, m.skip) or g.info(m.x).rank != 3 or m.axis not in (-1, 2):  # (1)
             return self.none(m.nodes[0], msg="not a sum of two tensors with the same three axes")

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import axis_of
 from ._nodes import is_op
@@ -28,7 +28,7 @@ class SliceGatherPattern(PatternOptimization):
     anchors = ("Gather",)
     near = ("Slice",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Constants only."""
         producer = g.node_before(node.input[0])
         cut = cut_of(g, producer) if is_op(producer, "Slice") else None

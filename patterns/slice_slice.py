@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._spans import Span, composed, spans_by_axis
 
@@ -32,7 +24,7 @@ class SliceSlicePattern(EasyPatternOptimization):
         middle = g.op.Slice(x, **{key: g.capture(f"{key}_1", optional=key in ("axes", "steps")) for key in _KEYS})
         return g.op.Slice(middle, **{key: g.capture(f"{key}_2", optional=key in ("axes", "steps")) for key in _KEYS})
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Merge axis by axis."""
         shape = g.try_infer_shape(m.x)
         first, second = (spans_by_axis(shape, *(m[f"{key}_{i}"] for key in _KEYS)) for i in (1, 2))

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import axis_of
 from ._slices import cut_of
@@ -33,7 +33,7 @@ class SlicesConcatPattern(PatternOptimization):
     near = ("Slice",)
     phase = "specialize"
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """All operands."""
         producers = [g.node_before(name) for name in node.input]
         cuts = [cut for p in producers if p is not None and (cut := cut_of(g, p)) is not None]

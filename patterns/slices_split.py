@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._slices import cut_of
 
@@ -25,7 +25,7 @@ class SlicesSplitPattern(PatternOptimization):
     priority = 9
     min_opset = 2
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """At the Slice that starts at 0, follow the bounds to the end."""
         first = cut_of(g, node)
         if first is None or first.start != 0:  # (1)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -37,7 +29,7 @@ class SoftmaxExpPattern(EasyPatternOptimization):
         power = g.op.Exp(g.op.Sub(x, g.op.ReduceMax(x, axes=axes)))
         return g.op.Div(power, g.op.ReduceSum(power, axes=axes))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel (2)."""
         return True if runs(g, "Softmax", m.x) else self.none(m.nodes[-1], msg="Softmax has no kernel for the type")
 

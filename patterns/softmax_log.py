@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -35,7 +27,7 @@ class SoftmaxLogPattern(EasyPatternOptimization):
         """Both operators understand the axis in the same way, in all operator sets."""
         return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel (1)."""
         return True if runs(g, "LogSoftmax", m.x) else self.none(m.nodes[-1], msg="LogSoftmax has no kernel for the type")
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -34,7 +26,7 @@ class SoftsignAbsPattern(EasyPatternOptimization):
         """One form."""
         return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel (1)."""
         return True if runs(g, "Softsign", m.x) else self.none(m.nodes[-1], msg="Softsign has no kernel for the type")
 

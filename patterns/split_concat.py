@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import agree_elsewhere, axis_of
 from ._nodes import is_op
@@ -23,7 +23,7 @@ class SplitConcatPattern(PatternOptimization):
     anchors = ("Concat",)
     near = ("Split",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Look for the first piece of a Split whose others follow."""
         for position, name in enumerate(node.input):
             split = g.node_before(name)

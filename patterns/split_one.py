@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class SplitOnePattern(EasyPatternOptimization):
@@ -31,7 +22,7 @@ class SplitOnePattern(EasyPatternOptimization):
         """Sizes may be given or not: one part takes all."""
         return g.op.Split(x, attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Count the parts (1)."""
         node = m.nodes[0]
         if len(node.output) > 1 or node.attribute.get("num_outputs", 1) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._axes import axis_of, size_along
 from ._nodes import is_op
@@ -24,7 +24,7 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
     anchors = ("SplitToSequence",)
     min_opset = 11
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """All readers at once."""
         readers = g.next_nodes(node.output[0])
         sizes = self._sizes(g, node)
@@ -36,7 +36,7 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
             return self.none(node, msg="the sequence is read otherwise than by SequenceAt at constant positions")
         return MatchResult(self, [node, *readers], partial(self._split, sizes, known))
 
-    def _sizes(self, g: GraphBuilderPatternOptimization, node: Node) -> list[int] | None:
+    def _sizes(self, g: GraphView, node: Node) -> list[int] | None:
         axis = axis_of(g, node)
         size = size_along(g, node.input[0], axis) if axis is not None else None
         if not isinstance(size, int) or not size:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class SqueezeSqueezePattern(EasyPatternOptimization):
@@ -31,7 +23,7 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
         """The second one may do without axes; it then removes all of size 1, and so may the two together."""
         return g.op.Squeeze(g.op.Squeeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The axes of the second one are what the first one leaves."""
         if not m.b or not m.a:
             return m.derive(axes=None) if not m.b else self.none(m.nodes[0], msg="no axes")  # (1)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import keeps_shape
 
@@ -33,7 +25,7 @@ class SqueezeUnsqueezePattern(EasyPatternOptimization):
         """Without axes, Squeeze removes whatever has size 1."""
         return g.op.Unsqueeze(g.op.Squeeze(x, axes=g.capture("removed", optional=True)), axes=g.capture("added"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the axes, then the shapes: neither operator moves an element (1)."""
         rank = g.info(m.x).rank or 0
         removed, added = ({a + rank if a < 0 else a for a in axes or ()} for axes in (m.removed, m.added))

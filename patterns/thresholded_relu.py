@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from ._factors import fits
 from ._kernels import runs
@@ -37,7 +28,7 @@ class ThresholdedReluPattern(EasyPatternOptimization):
         """NaN is not greater than the threshold in both forms."""
         return g.op.Where(g.op.Greater(x, t), x, 0.0)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the threshold."""
         if not runs(g, "ThresholdedRelu", m.x):  # (1)
             return self.none(m.nodes[-1], msg="ThresholdedRelu has no kernel for the type")

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -44,7 +36,7 @@ class TransposeFusedMatMulBPattern(EasyPatternOptimization):
             return g.op.MatMul(left, right)
         return g.op.FusedMatMul(left, right, domain="com.microsoft", attributes=g.capture("attributes"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the permutation that is left and the attributes."""
         rank = len(m.perm)
         rest = [*m.perm[:-2], m.perm[-1], m.perm[-2]]

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class TransposeGatherPattern(EasyPatternOptimization):
@@ -31,7 +23,7 @@ class TransposeGatherPattern(EasyPatternOptimization):
         """Permutation and axis are captured."""
         return g.op.Gather(g.op.Transpose(x, perm=g.capture("perm")), indices, axis=g.capture("axis"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the order of the axes that remain."""
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
         remaining = [place for position, place in enumerate(m.perm) if position != axis]

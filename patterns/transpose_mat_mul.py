@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
 
@@ -39,7 +31,7 @@ class TransposeMatMulPattern(EasyPatternOptimization):
             return g.op.MatMul(a, g.op.Transpose(b, perm=[1, 0]))
         return g.op.MatMul(g.op.Transpose(a, perm=[1, 0]), b)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ranks and type."""
         if g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (1)
             return self.none(m.nodes[-1], msg="not a product of two matrices")

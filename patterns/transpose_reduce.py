@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._movement import permutation
 from ._nodes import is_op
@@ -28,7 +28,7 @@ class TransposeReducePattern(PatternOptimization):
     near = ("Transpose",)
     exactness = "rounding"
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Where keepdims is set, axes of size 1 stay between the others, and must be in order too."""
         transpose = g.node_before(node.input[0])
         perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None

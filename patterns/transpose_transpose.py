@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class TransposeTransposePattern(EasyPatternOptimization):
@@ -31,7 +23,7 @@ class TransposeTransposePattern(EasyPatternOptimization):
         """Both permutations are captured (1)."""
         return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))
 
-    def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_attribute_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Each axis must occur once in both."""
         axes = list(range(len(m.first)))
         return True if sorted(m.first) == sorted(m.second) == axes else self.none(msg="not a permutation")  # (2)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._shapes import BROADCASTING, broadcast_shape, same_dims, uniform_value
 
@@ -27,7 +27,7 @@ class UniformBroadcastPattern(PatternOptimization):
     near = ("ConstantOfShape", "Expand", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Not", "Neg")
     min_opset = 9
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """One operand at a time."""
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):

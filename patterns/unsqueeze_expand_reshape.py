@@ -7,16 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.facts.dims import Dim
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 _LONGEST = 4096
 
@@ -40,7 +31,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         """All that counts are the shapes."""
         return g.op.Reshape(g.op.Expand(g.op.Unsqueeze(x, axes=g.capture("axes")), stretched), shape, attributes=ANY)
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shape of x with those of Expand and Reshape."""
         before, between, after = (
             g.try_infer_shape(m.x),

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class UnsqueezeSqueezePattern(EasyPatternOptimization):
@@ -31,7 +23,7 @@ class UnsqueezeSqueezePattern(EasyPatternOptimization):
         """Without axes, Squeeze removes whatever has size 1, and so all that was added."""
         return g.op.Squeeze(g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Both lists are places in the shape in between; what is left is counted without the others."""
         if m.b is None or not m.b:
             return m.derive(added=[], removed=None)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class UnsqueezeUnsqueezePattern(EasyPatternOptimization):
@@ -31,7 +23,7 @@ class UnsqueezeUnsqueezePattern(EasyPatternOptimization):
         """Constant axes."""
         return g.op.Unsqueeze(g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b"))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The axes of the first one are what the second one leaves free."""
         rank = g.info(m.nodes[0].output[0]).rank
         if rank is None and min(*m.a, *m.b, 0) < 0:  # (1)

@@ -7,12 +7,16 @@ from xoptim.match.result import MatchResult
 from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
+GraphView = GraphBuilderPatternOptimization
+"""The same under a name that leaves room in the signatures of patterns."""
+
 __all__ = [
     "ANY",
     "Constant",
     "EasyPatternOptimization",
     "Example",
     "GraphBuilderPatternOptimization",
+    "GraphView",
     "Match",
     "MatchResult",
     "Node",

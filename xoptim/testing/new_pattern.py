@@ -12,15 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphBuilderPatternOptimization,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
 class {name}(EasyPatternOptimization):
@@ -36,7 +28,7 @@ class {name}(EasyPatternOptimization):
         """The subgraph to look for."""
         return g.op.Relu(g.op.Relu(x))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """What the form of the subgraph cannot say."""
         return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
 
