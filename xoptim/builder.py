@@ -81,13 +81,22 @@ def optimize(
     source = Source(model)
     chosen = replace(options or OptimizationOptions(), **changes)
     with collection_paused():
-        builder = GraphBuilder(source, optimization_options=chosen, inline=inline)
-        builder.optimize()
-        if report is not None:
-            report(builder.report())
-        result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
-        builder.model.dispose()
+        proto = _optimized(source, chosen, inline, report)
+    result: AnyModel = source.give_back(proto)
     return result
+
+
+def _optimized(
+    source: Source, options: OptimizationOptions, inline: bool, report: Callable[[OptimizationReport], object] | None
+) -> onnx.ModelProto:
+    """Nothing of the work outlives this call, so that there is nothing left to walk for the garbage collector."""
+    builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    builder.optimize()
+    if report is not None:
+        report(builder.report())
+    proto = builder.to_onnx(optimize=False)
+    builder.dispose()
+    return proto
 
 
 class GraphBuilder:
@@ -332,6 +341,11 @@ class GraphBuilder:
     def save(self, path: str | Path, *, external_data: bool | None = None) -> list[Path]:
         """Write the model as it is now; see `xoptim.graph.save.save_proto`. Returns the files written."""
         return save_proto(export_model(self.model), Path(path), self.model.base_dir, external=external_data)
+
+    def dispose(self) -> None:
+        """Free the memory of a model that is not needed any more, at once; the builder is of no use afterwards."""
+        self.model.dispose()
+        self._optimizer = None
 
     def _count(self) -> int:
         return sum(self.count_types().values())

@@ -53,7 +53,7 @@ def select(selection: Selection, drop: Iterable[str] = ()) -> list[Pattern]:
         elif isinstance(item, Pattern):
             chosen[item.name()] = item
         elif isinstance(item, type) and issubclass(item, Pattern):
-            chosen[item.name()] = item()
+            chosen[item.name()] = _shared(item)
         else:
             raise TypeError(f"a name, a class or an instance of a pattern is expected, not {item!r}")
     names = [_short(word) for word in drop]
@@ -61,6 +61,17 @@ def select(selection: Selection, drop: Iterable[str] = ()) -> list[Pattern]:
     for name in names:
         chosen.pop(name, None)
     return sorted(chosen.values(), key=lambda p: (PHASES.index(p.phase), p.priority, p.name()))
+
+
+_INSTANCES: dict[type[Pattern], Pattern] = {}
+
+
+def _shared(cls: type[Pattern]) -> Pattern:
+    """The one instance of a pattern: it has no state, and what is worked out about it once serves every model."""
+    found = _INSTANCES.get(cls)
+    if found is None:
+        found = _INSTANCES[cls] = cls()
+    return found
 
 
 def _apply_text(text: str, chosen: dict[str, Pattern]) -> None:
@@ -75,7 +86,7 @@ def _apply_text(text: str, chosen: dict[str, Pattern]) -> None:
                 if sign == "-":
                     chosen.pop(cls.name(), None)
                 else:
-                    chosen.setdefault(cls.name(), cls())
+                    chosen.setdefault(cls.name(), _shared(cls))
 
 
 def resolve(word: str) -> list[type[Pattern]]:

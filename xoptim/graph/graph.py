@@ -334,6 +334,8 @@ class Graph:
         """Empty all tables of a graph that is not needed any more."""
         for table in (self._producers, self._uses, self._captures, self._by_type, self._node_values):
             table.clear()
+        for facts in (self.infos, self.initializers, self.evaluated):
+            facts.clear()
         self._idle.clear()
         self.nodes = OrderedNodes()
 

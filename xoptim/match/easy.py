@@ -112,12 +112,12 @@ class EasyPatternOptimization(PatternOptimization):
                 if near is not None and program.near is not None and program.near not in near and listener() is None:
                     continue
                 attempt = Attempt(program, g, self.name())
-                result = attempt.run(node, partial(self._accept, g, attempt, node))
+                result = attempt.run(node, partial(self._accept, g, node))
                 if result is not None:
                     return result
         return None
 
-    def _accept(self, g: GraphBuilderPatternOptimization, attempt: Attempt, anchor: Node) -> MatchResult | None:
+    def _accept(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | None:
         nodes = [node for node in attempt.nodes if node is not None]
         program = attempt.program
         outputs = [attempt.names[symbol.index] or "" for symbol in program.trace.outputs]

@@ -25,7 +25,7 @@ _BROADCASTING = frozenset(
     )
 )
 
-Accept: TypeAlias = "Callable[[], MatchResult | None]"
+Accept: TypeAlias = "Callable[[Attempt], MatchResult | None]"
 
 
 class Attempt:
@@ -57,7 +57,8 @@ class Attempt:
 
         Args:
             anchor: where to start.
-            accept: called when everything fits and the registers are filled; what it refuses makes the search go on.
+            accept: called with this attempt when everything fits and the registers are filled; what it refuses makes the
+                search go on.
         """
         self._accept = accept
         found = self._steps(0) if self._bind(self.program.anchor, anchor, 0) else None
@@ -89,7 +90,7 @@ class Attempt:
             if not self._bind(step.node, node, position):
                 return None
         self._listen = None  # no other way leads further than to a validation, which says itself what it refuses
-        return self._accept()
+        return self._accept(self)
 
     def _first(
         self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any, int], bool]
