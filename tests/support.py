@@ -93,8 +93,8 @@ def verify(model: Model) -> None:
             for name in filter(None, node.input):
                 if graph.scope(name) is graph:
                     uses.setdefault(name, Counter())[node] += 1
-        assert graph._uses == uses
-        assert graph._captures == captures.get(id(graph), {})
+        assert graph._uses.counts() == uses
+        assert graph._captures.counts() == captures.get(id(graph), {})
         by_type: dict[tuple[str, str], list[Node]] = {}
         for node in nodes:
             by_type.setdefault((node.domain, node.op_type), []).append(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnx
@@ -14,11 +14,10 @@ from xoptim.facts.schema import DOMAIN_VERSIONS, is_deterministic
 from xoptim.graph.node import Node
 from xoptim.graph.order import OrderedNodes
 from xoptim.graph.tensors import Tensor
+from xoptim.graph.uses import Uses
 
 if TYPE_CHECKING:
     from xoptim.graph.model import Model
-
-_NOBODY: dict[Node, int] = {}
 
 
 class Listener(Protocol):
@@ -68,8 +67,8 @@ class Graph:
         self._input_names: set[str] = set()
         self._output_names: set[str] = set()
         self._producers: dict[str, Node] = {}
-        self._uses: dict[str, dict[Node, int]] = {}
-        self._captures: dict[str, dict[Node, int]] = {}
+        self._uses = Uses()
+        self._captures = Uses()
         self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
         self._idle: list[Node] = []
         self._node_values: dict[Node, Tensor | None] = {}
@@ -82,16 +81,15 @@ class Graph:
 
     def consumers(self, name: str) -> list[Node]:
         """The nodes of this graph that read a result, each once."""
-        return list(self._uses.get(name, _NOBODY))
+        return self._uses.readers(name)
 
     def captures(self, name: str) -> list[Node]:
         """The nodes of subgraphs that read a result of this graph, and those with a subgraph that gives it as its output."""
-        return list(self._captures.get(name, _NOBODY))
+        return self._captures.readers(name)
 
     def use_count(self, name: str) -> int:
         """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
-        uses = self._uses.get(name)
-        return 0 if not uses else sum(uses.values())
+        return self._uses.count(name)
 
     def is_output(self, name: str) -> bool:
         """Whether a result is an output of this graph."""
@@ -332,10 +330,11 @@ class Graph:
 
     def forget(self) -> None:
         """Empty all tables of a graph that is not needed any more."""
-        for table in (self._producers, self._uses, self._captures, self._by_type, self._node_values):
+        self._uses.clear()
+        self._captures.clear()
+        tables: tuple[dict[Any, Any], ...] = (self._producers, self._by_type, self._node_values)
+        for table in (*tables, self.infos, self.initializers, self.evaluated):
             table.clear()
-        for facts in (self.infos, self.initializers, self.evaluated):
-            facts.clear()
         self._idle.clear()
         self.nodes = OrderedNodes()
 
@@ -358,43 +357,31 @@ class Graph:
                 self._add_use(node, name)
 
     def _add_use(self, node: Node, name: str) -> None:
-        table = self._uses
-        if self.parent is not None and not self.defines(name):
-            scope = self.parent.scope(name)
-            if scope is None:
-                raise ModelError(f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines")
-            table = scope._captures
-        uses = table.get(name)
-        if uses is None:
-            table[name] = {node: 1}
-        else:
-            uses[node] = uses.get(node, 0) + 1
+        if self.parent is None or self.defines(name):
+            self._uses.add(name, node)
+            return
+        scope = self.parent.scope(name)
+        if scope is None:
+            raise ModelError(f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines")
+        scope._captures.add(name, node)
 
     def _drop_use(self, node: Node, name: str) -> None:
         graph: Graph | None = self
-        if self.parent is not None and name not in self._uses:
+        table = self._uses
+        if self.parent is not None and name not in table:
             graph = self.parent
-            while graph is not None and node not in graph._captures.get(name, _NOBODY):
+            while graph is not None and not graph._captures.reads(name, node):
                 graph = graph.parent
             if graph is None:
                 return
             table = graph._captures
-        else:
-            table = self._uses
-        uses = table.get(name)
-        if uses is None or node not in uses:
+        if not table.drop(name, node):
             return
-        if uses[node] > 1:
-            uses[node] -= 1
-            return
-        del uses[node]
         assert graph is not None
         producer = graph._producers.get(name)
-        if not uses:
-            del table[name]
-            if producer is not None:
-                graph._idle.append(producer)
         if producer is not None:
+            if name not in table:
+                graph._idle.append(producer)
             graph._notify(producer)
 
     def _notify(self, node: Node) -> None:

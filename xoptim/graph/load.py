@@ -249,9 +249,9 @@ def free_names(graph: GraphProto) -> set[str]:
 
 
 def _captures_later(graph: Graph) -> bool:
-    for name, readers in graph._captures.items():
+    for name in graph._captures:
         producer = graph.producer(name)
-        if producer is not None and any(owner_in(graph, reader).label <= producer.label for reader in readers):
+        if producer is not None and any(owner_in(graph, reader).label <= producer.label for reader in graph.captures(name)):
             return True
     return False
 

@@ -131,7 +131,7 @@ class Attempt:
         inputs = node.input
         count = len(wanted.inputs)
         if len(inputs) > count:
-            moved = {p: a for a, p in moved_inputs(node.op_type, node.opset).items()} if not node.domain else {}
+            moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
             for place in range(count, len(inputs)):
                 if inputs[place] and not self._may_be_unnamed(wanted, node, moved.get(place, ""), inputs[place]):
                     return self._heard and self._refuse(

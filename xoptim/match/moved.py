@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,10 @@ AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
 """Stands for a value that is there but not known before the model runs."""
 
 
-def moved_inputs(op_type: str, opset: int) -> dict[str, int]:
-    """Attributes of an operator that are inputs in this operator set, with the position of each."""
-    return {a: place for (op, a), (place, since, _) in MOVED.items() if op == op_type and opset >= since}
+@cache
+def moved_inputs(op_type: str, opset: int) -> dict[int, str]:
+    """Attributes of an operator that are inputs in this operator set, by position. Do not modify the result."""
+    return {place: a for (op, a), (place, since, _) in MOVED.items() if op == op_type and opset >= since}
 
 
 def read_moved(graph: Graph, node: Node, name: str) -> Any:

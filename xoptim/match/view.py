@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -296,17 +297,19 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     precision and then rounded, and nothing else.
     """
     item = array.reshape(())
-    if item.dtype.kind == "b" or isinstance(value, bool):
-        return item.dtype.kind == "b" and bool(item) == value
-    if item.dtype.kind in "iu":
+    kind, size = item.dtype.kind, item.dtype.itemsize
+    if kind == "f" and size >= 4 and not isinstance(value, bool):
+        found = float(item)
+        return found == value or abs(found - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
+    if kind == "b" or isinstance(value, bool):
+        return kind == "b" and bool(item) == value
+    if kind in "iu":
         return int(item) == value
-    if item.dtype.kind in "OUSc":
+    if kind in "OUSc":
         return False
     with np.errstate(over="ignore"):
         wanted = np.asarray(value).astype(item.dtype)
     if not np.isfinite(np.float64(wanted)):
         return bool(item == wanted)
-    digits = {2: 2.0**-9, 4: 2.0**-22, 8: 2.0**-51}.get(item.dtype.itemsize, 2.0**-3)
-    if item.dtype.name == "bfloat16":
-        digits = 2.0**-6
+    digits = 2.0**-6 if item.dtype.name == "bfloat16" else 2.0**-9 if size == 2 else 2.0**-3
     return abs(float(item) - float(wanted)) <= digits * abs(float(wanted))

@@ -109,7 +109,7 @@ class Engine:
             index = self._index if sweep is None else sweep
             everywhere = sweep is not None
             sweep = None
-            nodes = dict.fromkeys(self.graph.nodes, 0) if everywhere else self.worklist.take(self.graph, index.longest_reach)
+            nodes = index.anchors_in(self.graph) if everywhere else self.worklist.take(self.graph, index.longest_reach)
             if not nodes:
                 break
             total += self._round(index, nodes)

@@ -44,6 +44,16 @@ class PatternIndex:
         """Largest distance at which a change can make a pattern match."""
         return max(self.reach, default=0)
 
+    def anchors_in(self, graph: Graph) -> dict[Node, int]:
+        """All nodes of a graph at which some pattern may match, in order, as `candidates` wants them."""
+        if self._everywhere:
+            return dict.fromkeys(graph.nodes, 0)
+        types = graph.types
+        present = sorted((self._by_anchor.keys() | self._by_producer.keys()) & types.keys())
+        nodes = [node for key in present for node in types[key]]
+        nodes.sort(key=lambda node: node.label)
+        return dict.fromkeys(nodes, 0)
+
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
         """The nodes at which each pattern is worth trying, by number of the pattern, both in order.
 
