@@ -220,3 +220,12 @@ def test_saving(tmp_path: Path) -> None:
         assert run(onnx.ModelProto(), feeds, str(tmp_path / f"{name}.onnx"))[0].sum() == 1000
     again: Any = GraphBuilder(tmp_path / "n.onnx")
     assert again.save(tmp_path / "o.onnx") == [tmp_path / "o.onnx"], "the weights stay where they are"
+
+
+@pytest.mark.parametrize(("element", "grade"), [("float", "exact"), ("float16", "rounding"), ("bfloat16", "rounding")])
+def test_half_precision_is_never_promised_to_be_exact(element: str, grade: str) -> None:
+    reports: list[OptimizationReport] = []
+    text = f"agraph ({element}[a,b] x) => ({element}[a,b] y) {{ t = Transpose(x) u = Transpose(t) y = Relu(u) }}"
+    optimize(parse(text), report=reports.append)
+    assert reports[0].applied == {"TransposeTranspose": 1}
+    assert reports[0].exactness == grade

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import Exactness, type_name
@@ -43,7 +44,8 @@ class OptimizationReport:
         applied: how often each pattern was applied, by name.
         nodes_before: number of nodes, subgraphs included.
         nodes_after: the same afterwards.
-        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices).
+        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices);
+            never better than ``rounding`` for a model that computes in 16 bits, where the runtime decides what is rounded.
     """
 
     rows: list[dict[str, Any]]
@@ -318,7 +320,7 @@ class GraphBuilder:
         counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
         grades: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
         used = [p.exactness for p in optimizer.patterns if p.name() in counts] if optimizer is not None else []
-        if optimizer is not None and optimizer.statistics.rounding_folds:
+        if optimizer is not None and (optimizer.statistics.rounding_folds or self._has_half_precision()):
             used.append("rounding")
         weakest = max(used, key=grades.index, default=grades[0])
         rows = optimizer.statistics.rows if optimizer is not None else []
@@ -341,6 +343,15 @@ class GraphBuilder:
     def save(self, path: str | Path, *, external_data: bool | None = None) -> list[Path]:
         """Write the model as it is now; see `xoptim.graph.save.save_proto`. Returns the files written."""
         return save_proto(export_model(self.model), Path(path), self.model.base_dir, external=external_data)
+
+    def _has_half_precision(self) -> bool:
+        """Whether anything is computed in 16 bits.
+
+        Runtimes without such kernels cast to 32 bits where they like, which depends on what stands beside what, so that even
+        a rewrite of equal bits may change how results are rounded.
+        """
+        infos = (info for graph in self.model.graphs() for info in graph.infos.values())
+        return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
 
     def dispose(self) -> None:
         """Free the memory of a model that is not needed any more, at once; the builder is of no use afterwards."""
