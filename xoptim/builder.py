@@ -15,15 +15,15 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import Exactness, type_name
 from xoptim.facts.errors import ModelError
-from xoptim.facts.info import Info, Shape
-from xoptim.graph.constants import constant_array, is_constant, store
+from xoptim.facts.info import Info
+from xoptim.graph.constants import constant_array, store
 from xoptim.graph.export import export_model
-from xoptim.graph.graph import Graph
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import collection_paused, free_names, infer_model, load_bodies, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refine, refresh
+from xoptim.graph.queries import GraphQueries
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
@@ -101,7 +101,7 @@ def _optimized(
     return proto
 
 
-class GraphBuilder:
+class GraphBuilder(GraphQueries):
     """A model with shapes and types, to build or to optimize.
 
     Args:
@@ -138,74 +138,11 @@ class GraphBuilder:
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
             self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
+        self.graph = self.model.graph
         self._nodes_before = self._count()
         self.op = OpBuilder(self.graph, self._created, self._append)
 
     # ---------------------------------------------------------------- reading
-
-    @property
-    def graph(self) -> Graph:
-        """The main graph."""
-        return self.model.graph
-
-    @property
-    def main_opset(self) -> int:
-        """Version of the standard operator set."""
-        return self.model.opsets.get("", 0)
-
-    @property
-    def opsets(self) -> dict[str, int]:
-        """Versions of all imported operator sets, by domain."""
-        return dict(self.model.opsets)
-
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes of the main graph, in order."""
-        return list(self.graph.nodes)
-
-    @property
-    def input_names(self) -> list[str]:
-        """Inputs of the main graph."""
-        return list(self.graph.inputs)
-
-    @property
-    def output_names(self) -> list[str]:
-        """Outputs of the main graph."""
-        return list(self.graph.outputs)
-
-    def has_type(self, name: str) -> bool:
-        """Whether the element type of a result is known."""
-        return self.graph.info_of(name).dtype != 0
-
-    def get_type(self, name: str) -> int:
-        """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
-        dtype = self.graph.info_of(name).dtype
-        if not dtype:
-            raise LookupError(f"the type of {name!r} is unknown")
-        return dtype
-
-    def has_shape(self, name: str) -> bool:
-        """Whether the rank of a result is known, and so each axis as a number or a symbol."""
-        return self.graph.info_of(name).shape is not None
-
-    def get_shape(self, name: str) -> Shape:
-        """Shape of a result; fails when unknown."""
-        shape = self.graph.info_of(name).shape
-        if shape is None:
-            raise LookupError(f"the shape of {name!r} is unknown")
-        return shape
-
-    def has_rank(self, name: str) -> bool:
-        """Whether the rank of a result is known."""
-        return self.has_shape(name)
-
-    def get_rank(self, name: str) -> int:
-        """Rank of a result; fails when unknown."""
-        return len(self.get_shape(name))
-
-    def is_constant(self, name: str) -> bool:
-        """Whether a result is the same at every run."""
-        return is_constant(self.graph, name)
 
     def get_constant(self, name: str) -> np.ndarray | None:
         """Value of a constant, ``None`` for what is not constant. Do not modify it."""

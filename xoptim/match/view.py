@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from xoptim.facts.info import Info, Shape
-from xoptim.graph.constants import constant_array, is_constant, known_value, store
+from xoptim.graph.constants import constant_array, known_value, store
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import owner_in
 from xoptim.graph.node import Node
+from xoptim.graph.queries import GraphQueries
 from xoptim.match.create import OpBuilder, make_node
 
 
-class GraphBuilderPatternOptimization:
+class GraphBuilderPatternOptimization(GraphQueries):
     """Answers the questions of a pattern about one graph. Nothing here changes it.
 
     Args:
@@ -30,49 +31,15 @@ class GraphBuilderPatternOptimization:
         self.graph = graph
         self.provider = provider
 
-    # ---------------------------------------------------------------- opsets
-
-    @property
-    def main_opset(self) -> int:
-        """Version of the standard operator set."""
-        return self.graph.opsets.get("", 0)
-
-    @property
-    def opsets(self) -> dict[str, int]:
-        """Versions of all imported operator sets, by domain."""
-        return dict(self.graph.opsets)
-
     # ---------------------------------------------------------------- shapes and types
 
     def info(self, name: str) -> Info:
         """Everything that is known about a result."""
         return self.graph.info_of(name)
 
-    def has_type(self, name: str) -> bool:
-        """Whether the element type of a result is known."""
-        return self.graph.info_of(name).dtype != 0
-
-    def get_type(self, name: str) -> int:
-        """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
-        dtype = self.graph.info_of(name).dtype
-        if not dtype:
-            raise LookupError(f"the type of {name!r} is unknown")
-        return dtype
-
     def try_infer_type(self, name: str) -> int:
         """Element type of a result, 0 when unknown."""
         return self.graph.info_of(name).dtype
-
-    def has_shape(self, name: str) -> bool:
-        """Whether the rank of a result is known, and so each axis as a number or a symbol."""
-        return self.graph.info_of(name).shape is not None
-
-    def get_shape(self, name: str) -> Shape:
-        """Shape of a result, numbers and symbolic dimensions; fails when unknown."""
-        shape = self.graph.info_of(name).shape
-        if shape is None:
-            raise LookupError(f"the shape of {name!r} is unknown")
-        return shape
 
     def try_infer_shape(self, name: str) -> Shape | None:
         """Shape of a result, ``None`` when unknown."""
@@ -81,14 +48,6 @@ class GraphBuilderPatternOptimization:
     def static_shape(self, name: str) -> tuple[int, ...] | None:
         """Shape of a result when every axis is a number, else ``None``."""
         return self.graph.info_of(name).static_shape
-
-    def has_rank(self, name: str) -> bool:
-        """Whether the rank of a result is known."""
-        return self.graph.info_of(name).shape is not None
-
-    def get_rank(self, name: str) -> int:
-        """Rank of a result; fails when unknown."""
-        return len(self.get_shape(name))
 
     def same_shape(self, a: str, b: str) -> bool:
         """Whether two results are known to have equal shapes (symbols included)."""
@@ -104,10 +63,6 @@ class GraphBuilderPatternOptimization:
         raise LookupError(f"the device of {name!r} is unknown")
 
     # ---------------------------------------------------------------- constants
-
-    def is_constant(self, name: str) -> bool:
-        """Whether a result is an initializer, a constant, or computed from such results only."""
-        return bool(name) and is_constant(self.graph, name)
 
     def is_constant_scalar(self, name: str, value: float | None = None) -> bool:
         """Whether a result is a constant with one element, equal to ``value`` up to the rounding of its type if given."""
@@ -154,24 +109,9 @@ class GraphBuilderPatternOptimization:
 
     # ---------------------------------------------------------------- graph
 
-    @property
-    def nodes(self) -> list[Node]:
-        """All nodes in order."""
-        return list(self.graph.nodes)
-
     def iter_nodes(self) -> Iterator[Node]:
         """All nodes in order, one at a time."""
         return iter(self.graph.nodes)
-
-    @property
-    def input_names(self) -> list[str]:
-        """Inputs of the graph."""
-        return list(self.graph.inputs)
-
-    @property
-    def output_names(self) -> list[str]:
-        """Outputs of the graph."""
-        return list(self.graph.outputs)
 
     def node_before(self, name: str) -> Node | None:
         """The node that produces a result, ``None`` for inputs, initializers and results of an enclosing graph."""

@@ -1,0 +1,79 @@
+"""Questions about a graph that builders and patterns ask alike."""
+
+from __future__ import annotations
+
+from xoptim.facts.info import Shape
+from xoptim.graph.constants import is_constant
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+
+class GraphQueries:
+    """Answers questions about the results of one graph.
+
+    Attributes:
+        graph: the graph.
+    """
+
+    __slots__ = ()
+
+    graph: Graph
+
+    @property
+    def main_opset(self) -> int:
+        """Version of the standard operator set."""
+        return self.graph.opsets.get("", 0)
+
+    @property
+    def opsets(self) -> dict[str, int]:
+        """Versions of all imported operator sets, by domain."""
+        return dict(self.graph.opsets)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes in order."""
+        return list(self.graph.nodes)
+
+    @property
+    def input_names(self) -> list[str]:
+        """Inputs of the graph."""
+        return list(self.graph.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Outputs of the graph."""
+        return list(self.graph.outputs)
+
+    def has_type(self, name: str) -> bool:
+        """Whether the element type of a result is known."""
+        return self.graph.info_of(name).dtype != 0
+
+    def get_type(self, name: str) -> int:
+        """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
+        dtype = self.graph.info_of(name).dtype
+        if not dtype:
+            raise LookupError(f"the type of {name!r} is unknown")
+        return dtype
+
+    def has_shape(self, name: str) -> bool:
+        """Whether the rank of a result is known, and so each axis as a number or a symbol."""
+        return self.graph.info_of(name).shape is not None
+
+    def get_shape(self, name: str) -> Shape:
+        """Shape of a result, numbers and symbolic dimensions; fails when unknown."""
+        shape = self.graph.info_of(name).shape
+        if shape is None:
+            raise LookupError(f"the shape of {name!r} is unknown")
+        return shape
+
+    def has_rank(self, name: str) -> bool:
+        """Whether the rank of a result is known."""
+        return self.has_shape(name)
+
+    def get_rank(self, name: str) -> int:
+        """Rank of a result; fails when unknown."""
+        return len(self.get_shape(name))
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a result is the same at every run: stored, or computed from such results only."""
+        return bool(name) and is_constant(self.graph, name)
