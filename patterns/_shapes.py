@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero
+from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
 from xoptim.facts.info import Shape
 from xoptim.graph.constants import evaluate
 from xoptim.graph.graph import Graph
@@ -98,22 +98,24 @@ def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
             yield producer.input[0], shape
 
 
-def is_given(g: GraphView, dim: Dim) -> bool:
-    """Whether a dimension is made of numbers and of symbols in the shapes of the model's inputs only.
+def is_given_size(g: GraphView, dim: Dim) -> bool:
+    """Whether a dimension is at least 1 as long as no input is empty along its first two axes.
 
-    Such a dimension is what the caller says it is; one that depends on data (the number of non-zero elements, ...) may be 0
-    unexpectedly.
+    These are the batch and the length of what a caller has to tell. A later axis may well be empty (the past of a decoder
+    at its first step), and so may one that depends on data (the number of non-zero elements, ...).
     """
-    if not isinstance(dim, SymbolicDim):
-        return True
-    if dim.is_anonymous:
+    if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
     known: set[str] = set()
     for _, shape in given_tensors(g.graph):
-        for axis in shape:
+        for axis in shape[:2]:
             if isinstance(axis, SymbolicDim):
                 known |= axis.symbols
-    return dim.symbols <= known
+    if not dim.symbols <= known:
+        return False
+    # Whatever is cut off may be all there is: n - 1 is 0 for one step of a sequence.
+    low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols}))
+    return low is not None and low >= 1
 
 
 def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
@@ -135,7 +137,7 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
     """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
 
     Numbers stand for themselves, 0 copies an axis in its place, and -1 stands for one axis at most. onnxruntime refuses -1
-    beside an axis of size 0, so that what is copied beside it must be a size that the caller gives.
+    beside an axis of size 0, so that what is copied beside it must not be 0.
 
     Args:
         g: the graph.
@@ -157,7 +159,7 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
         return None
     if unknown and not set(unknown) <= set(inferred):
         copied = [source[position] for position, size in enumerate(target) if size == 0]
-        if not all(is_nonzero(dim) or (isinstance(dim, SymbolicDim) and is_given(g, dim)) for dim in copied):
+        if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
             return None
     return target
 

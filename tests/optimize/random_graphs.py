@@ -351,7 +351,8 @@ class RandomGraph:
             condition = self.constant(bool(self.rng.integers(2)), np.bool_)
         else:
             total = self.aside("ReduceSum", [x], keepdims=0)
-            condition = self.aside("Greater", [total, self.constant(0.0)])
+            # Not 0: sums of normalized rows are 0 but for rounding, which must not decide.
+            condition = self.aside("Greater", [total, self.constant(0.3)])
         bodies = []
         for op_type in ("Relu", "Neg"):
             inner, result = self.name(), self.name()

@@ -13,7 +13,7 @@ import pytest
 import xoptim
 from tests.optimize.random_graphs import RandomGraph
 
-_SIZES = ({"n": 5, "m": 1}, {"n": 1, "m": 4})
+_SIZES = ({"n": 5, "m": 1}, {"n": 1, "m": 4}, {"n": 1, "m": 1})
 
 
 def _session(model: onnx.ModelProto) -> Any:
