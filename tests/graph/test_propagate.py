@@ -116,3 +116,14 @@ def test_unknown_operators_and_omitted_results() -> None:
     assert shape(graph, "y") == ["N", "1", "3"]
     assert infer_node(graph, Node("Thing", ["x"], ["a", "b"], domain="test")) == [UNKNOWN, UNKNOWN]
     assert infer_node(graph, Node("NoSuchOperator", ["x"], ["a"])) == [UNKNOWN]
+
+
+def test_one_stale_declaration_makes_all_doubtful(caplog: pytest.LogCaptureFixture) -> None:
+    proto = parse("agraph (float[N,4] x, int64[2] s) => (float[?,?] z) { y = Relu(x) t = Reshape(y, s) z = Neg(t) }")
+    for name, dims in (("y", [1, 4]), ("t", [1, 4])):
+        proto.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, dims))
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        graph = load_model(proto).graph
+    assert shape(graph, "y") == ["N", "4"]
+    assert shape(graph, "z") != ["1", "4"], "the size of t may be as stale as that of y"
+    assert caplog.text.count("contradicts") == 1

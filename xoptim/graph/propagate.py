@@ -37,7 +37,12 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
         for name, info in zip(node.output, results, strict=False):
             if name:
                 if declared and name in declared:
-                    info = _with_declared(name, info, declared[name])
+                    if _contradicts(info, declared[name]):
+                        # One stale declaration (a batch size that was opened afterwards) makes all others doubtful.
+                        text = "value_info of %r contradicts the operators; declared shapes are ignored"
+                        logger.warning(text, name)
+                        return infer_graph(graph)
+                    info = _with_declared(info, declared[name])
                 infos[name] = info
 
 
@@ -170,40 +175,30 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
     return new if old.is_anonymous and not new.is_anonymous else old
 
 
-def _with_declared(name: str, inferred: Info, proto: onnx.ValueInfoProto) -> Info:
-    """What follows from the operators, completed by what the model declares; where they disagree the former wins."""
-    if (
-        inferred.dtype
-        and inferred.shape is not None
-        and not any(not isinstance(d, int) and d.is_anonymous for d in inferred.shape)
-    ):
-        # Nothing to learn; still, a declaration that contradicts the operators deserves a word.
-        if _contradicts(inferred, proto):
-            logger.warning("value_info of %r contradicts the operators; the inferred shape is used", name)
+def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:
+    """What follows from the operators, completed by what the model declares."""
+    if inferred.dtype and inferred.shape is not None and not any(map(_is_anonymous, inferred.shape)):
         return inferred
     declared = type_proto_to_info(proto.type)
     if inferred is UNKNOWN:
         return declared
-    if not inferred.is_tensor or not declared.is_tensor:
-        return inferred
-    conflict = inferred.dtype and declared.dtype and inferred.dtype != declared.dtype
-    if inferred.shape is not None and declared.shape is not None and not _compatible(inferred.shape, declared.shape):
-        conflict = True
-    if conflict:
-        logger.warning("value_info of %r contradicts the operators; the inferred shape is used", name)
-        return inferred
-    return refine(inferred, declared)
+    return refine(inferred, declared) if inferred.is_tensor and declared.is_tensor else inferred
+
+
+def _is_anonymous(dim: Dim) -> bool:
+    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
-    if not proto.type.HasField("tensor_type"):
+    """Whether a declaration says something else than the operators, or fixes a size that the inputs leave open."""
+    if not proto.type.HasField("tensor_type") or not inferred.is_tensor:
         return False
     tensor = proto.type.tensor_type
-    if tensor.elem_type and tensor.elem_type != inferred.dtype:
+    if tensor.elem_type and inferred.dtype and tensor.elem_type != inferred.dtype:
         return True
     if not tensor.HasField("shape") or inferred.shape is None:
         return False
-    dims = tensor.shape.dim
-    if len(dims) != len(inferred.shape):
+    if len(tensor.shape.dim) != len(inferred.shape):
         return True
-    return any(d.dim_value and isinstance(i, int) and d.dim_value != i for d, i in zip(dims, inferred.shape, strict=True))
+    pairs = zip(tensor.shape.dim, inferred.shape, strict=True)
+    return any(d.dim_value > 0 and d.dim_value != i and not _is_anonymous(i) for d, i in pairs)
