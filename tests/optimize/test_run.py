@@ -17,7 +17,7 @@ from xoptim.builder import optimize
 from xoptim.doc import demo_mlp_model
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.run import Optimizer, optimize_model
+from xoptim.optimize.run import Optimizer
 
 NESTED = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
   a = Neg(x) b = Neg(x) k = Add(w, w)
@@ -78,7 +78,8 @@ def test_switches(switch: str) -> None:
 
 def test_the_model_is_no_longer_listened_to_afterwards() -> None:
     model = load(chain("Neg", "Neg", "Abs"))
-    optimizer = optimize_model(model, OptimizationOptions(patterns=NegNegPattern, debug=DebugSettings()))
+    optimizer = Optimizer(model, OptimizationOptions(patterns=NegNegPattern, debug=DebugSettings()))
+    optimizer.run()
     assert model.listeners == []
     assert optimizer.statistics.counts == {"NegNeg": 1}
     verify(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from xoptim.facts.dims import Dim
@@ -49,10 +49,6 @@ class Info:
     def is_tensor(self) -> bool:
         """Whether this is a dense tensor (of known or unknown type)."""
         return self.container == ""
-
-    def with_dtype(self, dtype: int) -> Info:
-        """The same facts for another element type."""
-        return replace(self, dtype=dtype)
 
 
 UNKNOWN = Info()

@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from xoptim.facts.info import Info
+from xoptim.facts.protos import copy_fields
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Function, Model
@@ -44,13 +45,7 @@ def export_graph(graph: Graph, proto: GraphProto) -> None:
     """Write a graph into an empty protobuf."""
     source = graph.source
     if source is not None:
-        for field, value in source.ListFields():
-            if field.name in _REBUILT:
-                continue
-            if isinstance(value, (str, int)):
-                setattr(proto, field.name, value)
-            else:
-                getattr(proto, field.name).extend(value)
+        copy_fields(source, proto, _REBUILT)
     if source is None or source.HasField("name"):
         proto.name = graph.name if source is not None else graph.name or "graph"
     stored = graph.initializers

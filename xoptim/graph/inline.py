@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import inliner
 
+from xoptim.facts.protos import copy_fields
+
 
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model without local functions. The one given is not modified.
@@ -14,20 +16,8 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     The weights are put aside meanwhile: the inliner works on serialized models, which have a size limit.
     """
     light = onnx.ModelProto()
-    for field, value in proto.ListFields():
-        if field.name == "graph":
-            continue
-        if isinstance(value, (int, str, bytes, float)):
-            setattr(light, field.name, value)
-        else:
-            getattr(light, field.name).extend(value)
-    for field, value in proto.graph.ListFields():
-        if field.name == "initializer":
-            continue
-        if isinstance(value, (int, str)):
-            setattr(light.graph, field.name, value)
-        else:
-            getattr(light.graph, field.name).extend(value)
+    copy_fields(proto, light, ("graph",))
+    copy_fields(proto.graph, light.graph, ("initializer",))
     _write_defaults(light)
     inlined = inliner.inline_local_functions(light)
     inlined.graph.initializer.extend(proto.graph.initializer)

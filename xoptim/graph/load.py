@@ -16,6 +16,7 @@ from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
+from xoptim.facts.protos import copy_fields
 from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model
@@ -74,7 +75,7 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
         raise ModelError("the model has no graph")
     with collection_paused():
         model = Model(_opsets(proto.opset_import), proto.ir_version, base_dir)
-        _fill_shell(model.shell, proto)
+        copy_fields(proto, model.shell, ("graph", "functions"))
         for function in proto.functions:
             model.functions.append(_load_function(model, function))
         _check_recursion(model)
@@ -98,16 +99,6 @@ def infer_model(model: Model) -> None:
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
-
-
-def _fill_shell(shell: onnx.ModelProto, proto: onnx.ModelProto) -> None:
-    for field, value in proto.ListFields():
-        if field.name in ("graph", "functions"):
-            continue
-        if isinstance(value, (int, str, bytes, float)):
-            setattr(shell, field.name, value)
-        else:
-            getattr(shell, field.name).extend(value)
 
 
 def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from xoptim.graph.node import Node
 
 logger = logging.getLogger("xoptim")
-EventKind = Literal["phase", "round", "matched", "refused", "applied", "dropped", "cleaned", "folded", "merged", "failed"]
+EventKind = Literal["round", "matched", "refused", "applied", "dropped", "cleaned", "folded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Event:
 
     Attributes:
         kind: what.
-        pattern: name of the pattern, or of the phase.
+        pattern: name of the pattern, or of the step.
         graph: name of the graph.
         iteration: round of the phase.
         node: node that it is about.

@@ -108,13 +108,8 @@ class Optimizer:
         start = perf_counter()
         count = action()
         self.statistics.step(name, perf_counter() - start, count)
+        if count:
+            self.events.send("cleaned", name, text=f"{count} removed", level=10)
         if graphs and not any(g.defines(kept) for g in graphs):
             raise BudgetError(f"PATTERNNOREMOVE: step {name} removes result {kept!r}")
         return count
-
-
-def optimize_model(model: Model, options: OptimizationOptions) -> Optimizer:
-    """Optimize a model in place; the result holds the statistics."""
-    optimizer = Optimizer(model, options)
-    optimizer.run()
-    return optimizer

@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
+from xoptim.facts.protos import copy_fields
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 
@@ -67,8 +68,8 @@ def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelP
         left_out: names of initializers of the main graph.
     """
     copy = onnx.ModelProto()
-    _copy_fields(model, copy, "graph")
-    _copy_fields(model.graph, copy.graph, "initializer")
+    copy_fields(model, copy, ("graph",))
+    copy_fields(model.graph, copy.graph, ("initializer",))
     for tensor in model.graph.initializer:
         if tensor.name in left_out:
             copy.graph.initializer.append(_stub(tensor))
@@ -81,16 +82,6 @@ def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
     initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     return [value for value in model.graph.input if value.name not in initialized]
-
-
-def _copy_fields(source: onnx.ModelProto | onnx.GraphProto, target: onnx.ModelProto | onnx.GraphProto, but: str) -> None:
-    for field, value in source.ListFields():
-        if field.name == but:
-            continue
-        if hasattr(value, "MergeFrom"):
-            getattr(target, field.name).MergeFrom(value)
-        else:
-            setattr(target, field.name, value)
 
 
 def _stub(tensor: TensorProto) -> TensorProto:
