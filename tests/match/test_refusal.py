@@ -53,7 +53,7 @@ GOOD = {"a": "x", "b": "half", "c": "Erf", "d": "1", "e": "one"}
     [
         ({"b": "two"}, "Mul", "'two' is not the constant 0.5", 1),
         ({"c": "Exp"}, "Exp", "Erf expected, Exp found", 2),
-        ({"d": "0"}, "Softmax", "attribute axis does not fit", 3),
+        ({"d": "0"}, "Softmax", "attribute axis=0 does not fit", 3),
         ({"e": "two"}, "Sub", "'two' is not the constant 1.0", 4),
     ],
 )

@@ -15,6 +15,10 @@ class RewriteError(XoptimError):
     """A rewrite would break the graph; nothing of it was applied."""
 
 
+class Declined(RewriteError):
+    """A rewrite found out, while it was made, that it does not apply here; nothing of it was applied, and nothing is wrong."""
+
+
 class BudgetError(XoptimError):
     """The loop was stopped because it made no progress towards a fixed point."""
 

@@ -19,6 +19,9 @@ COMMUTATIVE = frozenset(
 """Operators whose inputs may be given in any order without changing a bit of the result (for two operands; sums of more
 than two operands round differently in another order)."""
 
+ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
+"""Operators of which a tree may be arranged at will (floating-point sums and products round differently then)."""
+
 NON_DETERMINISTIC = frozenset(
     ("", op_type)
     for op_type in (
@@ -136,6 +139,11 @@ def attribute_default(
 def is_commutative(op_type: str, domain: str) -> bool:
     """Whether the operands may be swapped without changing the result."""
     return (domain, op_type) in COMMUTATIVE
+
+
+def is_associative(op_type: str, domain: str) -> bool:
+    """Whether a tree of such operators gives the same result (but for rounding) however its operands are arranged."""
+    return (domain, op_type) in ASSOCIATIVE
 
 
 def is_deterministic(op_type: str, domain: str) -> bool:

@@ -77,7 +77,7 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
         model = Model(_opsets(proto.opset_import), proto.ir_version, base_dir)
         copy_fields(proto, model.shell, ("graph", "functions"))
         for function in proto.functions:
-            model.functions.append(_load_function(model, function))
+            model.functions.append(load_function(model, function))
         _check_recursion(model)
         load_graph(model.graph, proto.graph)
         _pin_training(model.graph, proto)
@@ -109,7 +109,8 @@ def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:
             graph.pinned.update((binding.key, binding.value))
 
 
-def _load_function(model: Model, proto: onnx.FunctionProto) -> Function:
+def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
+    """The body of a function as a graph. The function is not added to the model, and nothing is inferred yet."""
     graph = Graph(model, proto.name)
     graph.opsets = _opsets(proto.opset_import)
     for name in proto.input:

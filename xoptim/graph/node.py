@@ -148,6 +148,11 @@ class Node:
         found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
         return {**found, **(self.metadata or {})}
 
+    @property
+    def remark(self) -> str:
+        """The ``doc_string`` of the node, of the protobuf it came from included."""
+        return self.doc_string or ("" if self._proto is None else self._proto.doc_string)
+
     def to_proto(self) -> onnx.NodeProto:
         """A protobuf of this node without its subgraphs."""
         if self._proto is not None:

@@ -4,7 +4,7 @@ from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.result import MatchResult
-from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol
+from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 GraphView = GraphBuilderPatternOptimization
@@ -26,4 +26,5 @@ __all__ = [
     "PatternRewriter",
     "Scalar",
     "Symbol",
+    "Variadic",
 ]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.pattern import PatternOptimization, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
-from xoptim.match.refusal import Refusal, listener
+from xoptim.match.refusal import Refusal, listener, listening
 from xoptim.match.result import MatchResult
-from xoptim.match.trace import trace
+from xoptim.match.trace import Capture, Trace, Variadic, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 
@@ -24,14 +25,18 @@ class Match(Mapping[str, Any]):
     Attributes:
         nodes: the matched nodes in the order of the calls in `match_pattern`.
         outputs: names of the results that the replacement must give.
+        output_names: what `match_pattern` calls them, when it returns a dictionary.
     """
 
-    __slots__ = ("_bindings", "nodes", "outputs")
+    __slots__ = ("_bindings", "nodes", "output_names", "outputs")
 
-    def __init__(self, bindings: dict[str, Any], nodes: list[Node], outputs: list[str]) -> None:
+    def __init__(
+        self, bindings: dict[str, Any], nodes: list[Node], outputs: list[str], output_names: tuple[str, ...] = ()
+    ) -> None:
         self._bindings = bindings
         self.nodes = nodes
         self.outputs = outputs
+        self.output_names = output_names
 
     def derive(self, **values: Any) -> bool:
         """Hand values to `apply_pattern`, which receives them as parameters of these names.
@@ -61,15 +66,19 @@ class Match(Mapping[str, Any]):
 class EasyPatternOptimization(PatternOptimization):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
-    - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results; see
+    - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
       `xoptim.match.trace.PatternBuilder` for what can be said. Parameters stand for results from outside; annotate them with
-      `Constant`, `Scalar` or `Optional`.
+      `Constant`, `Scalar`, `Optional` or `Variadic`.
     - ``validate_mapping(self, g, m)`` says what the form of the subgraph cannot; it may hand on values with ``m.derive``.
-    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns as many results as `match_pattern`. Its parameters
-      are any of the captured results, attributes, options and derived values, by name.
+    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
+      `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no entry) for one that nothing
+      reads. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
+      values, by name; what another variant captures, but not this one, is ``None``.
 
     Class attributes:
-        interior: what to do when a result in between is read elsewhere too: ``refuse`` the match, or ``keep`` its producer.
+        anchors: operators among which the engine chooses where the search starts; all of the pattern when empty.
+        interior: what to do when a result in between is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
+            ``g.keep(value)`` and ``g.exclusive(value)`` say it of one result.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
@@ -89,6 +98,18 @@ class EasyPatternOptimization(PatternOptimization):
     def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
         """Check captured attributes; called before `validate_mapping`. ``return self.none(msg=...)`` refuses."""
         return True
+
+    def traced(self) -> list[Trace]:
+        """The variants of the pattern. Other forms of patterns override this."""
+        return trace(self.match_pattern)
+
+    def replacement(self, g: PatternRewriter, match: Match) -> Any:
+        """What takes the place of the results. Other forms of patterns override this."""
+        return self.apply_pattern(g, **_arguments(self, match))
+
+    def progress(self, line: int) -> int:
+        """Validations come when everything else fits."""
+        return _COMPLETE + line
 
     def anchor_keys(self) -> frozenset[tuple[str, str]]:
         """Operators of the anchors of all variants."""
@@ -118,40 +139,91 @@ class EasyPatternOptimization(PatternOptimization):
         return None
 
     def _accept(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | None:
-        nodes = [node for node in attempt.nodes if node is not None]
-        program = attempt.program
-        outputs = [attempt.names[symbol.index] or "" for symbol in program.trace.outputs]
-        operands = {attempt.names[s.index] for s in program.trace.symbols if s.producer is None and s.literal is None}
-        if not operands.isdisjoint(outputs):
-            self._refuse(program, anchor, "an operand is one of the results")
-            return None
-        kept = _needed_outside(g, nodes, set(outputs), operands)
-        if kept and self.interior == "refuse":
-            self._refuse(program, kept[0], "a result in between is read elsewhere")
-            return None
-        bindings: dict[str, Any] = {s.name: attempt.names[s.index] or "" for s in program.trace.symbols if s.name}
+        nodes = [*(node for node in attempt.nodes if node is not None), *attempt.extra]
+        found, names = attempt.program.trace, attempt.names
+        bindings: dict[str, Any] = {s.name: names[s.index] or "" for s in found.symbols if s.name}
         bindings.update(attempt.attributes)
-        bindings.update(program.trace.options)
-        match = Match(bindings, nodes, outputs)
-        if not self.validate_attribute_mapping(g, match) or not self.validate_mapping(g, match):
+        bindings.update(found.options)
+        outputs = list(_flat(bindings[s.name] if s.kind is Variadic else names[s.index] or "" for s in found.outputs))
+        operands = set(_operands(found, attempt))
+        if not operands.isdisjoint(outputs):
+            self._refuse(attempt, anchor, "an operand is one of the results")
+            return None
+        kept = needed_outside(g, nodes, set(outputs), operands)
+        refused = _read_elsewhere(g, attempt, kept, operands, self.interior) if kept else None
+        if refused is not None:
+            self._refuse(attempt, refused, "a result in between is read elsewhere", *refused.output)
+            return None
+        match = Match(bindings, nodes, outputs, found.output_names)
+        if not self._validate(g, attempt, match, anchor):
             return None
         result = MatchResult(self, nodes, partial(self._rewrite, match, kept), bindings=bindings)
         result.anchor = anchor
         return result
 
-    def _refuse(self, program: Program, node: Node, reason: str) -> None:
+    def _validate(self, g: GraphBuilderPatternOptimization, attempt: Attempt, match: Match, anchor: Node) -> bool:
+        for condition in attempt.program.trace.conditions:
+            if not condition.check(g, match):
+                self._refuse(attempt, anchor, condition.reason or "a condition does not hold", line=condition.line)
+                return False
+        listen = listener()
+        if listen is None:
+            return bool(self.validate_attribute_mapping(g, match)) and bool(self.validate_mapping(g, match))
+        heard: list[Refusal] = []
+        for check in (self.validate_attribute_mapping, self.validate_mapping):
+            with listening(heard.append):
+                fits = check(g, match)
+            if not fits:
+                for refusal in heard:
+                    listen(replace(refusal, matched=tuple(match.nodes), total=len(attempt.nodes)))
+                if not heard:
+                    self._refuse(attempt, anchor, f"{check.__name__} says no", line=check.__code__.co_firstlineno)
+                return False
+        return True
+
+    def _refuse(self, attempt: Attempt, node: Node, reason: str, *values: str, line: int = 0) -> None:
         listen = listener()
         if listen is not None:
-            line = program.anchor.line
-            listen(Refusal(self.name(), node, reason, program.trace.file, line, len(program.steps)))
+            found = attempt.program.trace
+            matched = tuple(n for n in attempt.nodes if n is not None)
+            where = line or attempt.program.anchor.line
+            given = tuple(filter(None, values))
+            listen(Refusal(self.name(), node, reason, found.file, where, _COMPLETE, matched, len(found.nodes), given))
 
     def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        arguments = {name: match[name] for name in _parameters(self)}
-        results = self.apply_pattern(g, **arguments)
-        given = [results] if isinstance(results, str) else list(results)
+        results = self.replacement(g, match)
+        if isinstance(results, Mapping):
+            unknown = [name for name in results if name not in match.output_names]
+            if unknown:
+                raise RewriteError(f"{self.name()}: apply_pattern gives {unknown[0]!r}, which match_pattern does not return")
+            results = [results.get(name) for name in match.output_names]
+        given = [results] if isinstance(results, str) or results is None else list(_flat(results))
         if len(given) != len(match.outputs):
             raise RewriteError(f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} expected")
         return [*kept, *_connect(g, given, match.outputs)]
+
+
+_COMPLETE = 1_000_000
+"""Progress of a match in which nothing but a condition on the whole is missing."""
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """Results, those of lists of results one by one."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from value
+        else:
+            yield value
+
+
+def _operands(found: Trace, attempt: Attempt) -> Iterator[str]:
+    """Results from outside that the pattern reads."""
+    for symbol in found.symbols:
+        if symbol.producer is None and symbol.literal is None:
+            if symbol.kind is Variadic:
+                yield from attempt.attributes.get(symbol.name, ())
+            else:
+                yield attempt.names[symbol.index] or ""
 
 
 def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[tuple[str, str]]:
@@ -160,13 +232,15 @@ def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[tuple[str,
     return {CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
 
 
-def _connect(g: PatternRewriter, given: Sequence[str], wanted: Sequence[str]) -> list[Node]:
+def _connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
     """Give the results of the replacement the names of the results they stand for."""
     created = g.created
     renamed: dict[str, str] = {}
     extra: list[Node] = []
     made = {name for node in created for name in node.output}
     for name, target in zip(given, wanted, strict=True):
+        if not name or not target:
+            continue
         if name in made and name not in renamed:
             renamed[name] = target
         else:
@@ -177,28 +251,23 @@ def _connect(g: PatternRewriter, given: Sequence[str], wanted: Sequence[str]) ->
     return [*created, *extra]
 
 
-def _needed_outside(
-    g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str], operands: set[str | None]
+def needed_outside(
+    g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str], operands: set[str]
 ) -> list[Node]:
-    """The matched nodes that must stay: something else or the replacement reads a result of theirs; and what these need."""
+    """The matched nodes that must stay: something else or the replacement reads a result of theirs; and what these need.
+
+    Args:
+        g: the graph.
+        nodes: the matched nodes.
+        outputs: results that the replacement gives.
+        operands: results that it reads.
+    """
     graph = g.graph
     inside = set(nodes)
     kept: set[Node] = set()
-    pending = []
-    for node in nodes:
-        for name in node.output:
-            if (
-                name
-                and name not in outputs
-                and (
-                    name in operands
-                    or graph.is_output(name)
-                    or graph.is_captured(name)
-                    or any(n not in inside for n in graph.consumers(name))
-                )
-            ):
-                pending.append(node)
-                break
+    pending = [
+        node for node in nodes if any(_is_read(g, name, inside, operands) for name in node.output if name not in outputs)
+    ]
     while pending:
         node = pending.pop()
         if node not in kept:
@@ -208,8 +277,35 @@ def _needed_outside(
     return [node for node in nodes if node in kept]
 
 
+def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]) -> bool:
+    graph = g.graph
+    return bool(name) and (
+        name in operands
+        or graph.is_output(name)
+        or graph.is_captured(name)
+        or any(reader not in inside for reader in graph.consumers(name))
+    )
+
+
+def _read_elsewhere(
+    g: GraphBuilderPatternOptimization, attempt: Attempt, kept: Sequence[Node], operands: set[str], default: str
+) -> Node | None:
+    """A node whose result in between is read elsewhere against the will of the pattern."""
+    trace = attempt.program.trace
+    said = {attempt.names[s.index]: s.interior for s in trace.symbols if s.interior}
+    if not said:
+        return kept[0] if default == "refuse" else None
+    outputs = {attempt.names[s.index] for s in trace.outputs if s.kind is not Variadic}
+    inside = {*(node for node in attempt.nodes if node is not None), *attempt.extra}
+    for node in kept:
+        for name in node.output:
+            if said.get(name, default) == "refuse" and name not in outputs and _is_read(g, name, inside, operands):
+                return node
+    return None
+
+
 _PROGRAMS: dict[type[EasyPatternOptimization], tuple[Program, ...]] = {}
-_PARAMETERS: dict[type[EasyPatternOptimization], tuple[str, ...]] = {}
+_PARAMETERS: dict[type[EasyPatternOptimization], tuple[inspect.Parameter, ...]] = {}
 
 
 def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
@@ -217,13 +313,35 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     cls = type(pattern)
     found = _PROGRAMS.get(cls)
     if found is None:
-        found = _PROGRAMS[cls] = tuple(compile_trace(variant) for variant in trace(pattern.match_pattern))
+        anchors = tuple(map(operator_key, cls.anchors))
+        found = _PROGRAMS[cls] = tuple(compile_trace(variant, anchors) for variant in pattern.traced())
     return found
 
 
-def _parameters(pattern: EasyPatternOptimization) -> tuple[str, ...]:
+def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
+    """What `apply_pattern` is called with."""
+    given: dict[str, Any] = {}
+    for parameter in _parameters(pattern):
+        if parameter.name in match:
+            given[parameter.name] = match[parameter.name]
+        elif parameter.default is inspect.Parameter.empty:
+            if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):
+                raise RewriteError(f"{pattern.name()}: apply_pattern asks for {parameter.name!r}, which nothing captures")
+            given[parameter.name] = None
+    return given
+
+
+def _captured(found: Trace) -> set[str]:
+    """All names under which a variant of a pattern captures something."""
+    names = {symbol.name for symbol in found.symbols} | set(found.options)
+    for node in found.nodes:
+        names |= {value.name for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)}
+    return names
+
+
+def _parameters(pattern: EasyPatternOptimization) -> tuple[inspect.Parameter, ...]:
     cls = type(pattern)
     found = _PARAMETERS.get(cls)
     if found is None:
-        found = _PARAMETERS[cls] = tuple(inspect.signature(pattern.apply_pattern).parameters)[1:]
+        found = _PARAMETERS[cls] = tuple(inspect.signature(pattern.apply_pattern).parameters.values())[1:]
     return found

@@ -59,6 +59,7 @@ class PatternOptimization:
         tags: words to select it by. A pattern with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
             no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
+        former_names: what it was called before; it is still found by them, with a warning.
         radius: how many nodes away from the anchor a change may make it match.
     """
 
@@ -73,6 +74,7 @@ class PatternOptimization:
     providers: ClassVar[tuple[str, ...]] = ()
     tags: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[Literal["stable", "preview", "deprecated"]] = "stable"
+    former_names: ClassVar[tuple[str, ...]] = ()
     radius: ClassVar[int] = 3
 
     @classmethod
@@ -142,8 +144,13 @@ class PatternOptimization:
             return None
         frame = sys._getframe(1)
         reason = msg() if callable(msg) else msg or ""
-        listen(Refusal(self.name(), node, reason, frame.f_code.co_filename, lineno or frame.f_lineno))
+        line = lineno or frame.f_lineno
+        listen(Refusal(self.name(), node, reason, frame.f_code.co_filename, line, self.progress(line)))
         return None
+
+    def progress(self, line: int) -> int:
+        """How far a match had come that is refused at a line: conditions are tried from top to bottom."""
+        return line
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,14 +10,15 @@ from xoptim.facts.schema import is_commutative
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace
 
 Key = tuple[str, str]
-Kind = Literal["inputs", "up", "down"]
+Kind = Literal["inputs", "terms", "up", "down"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One instruction.
 
-    ``inputs``: compare the operands of a node that was found, in one of ``orders``. ``up``: the producer of ``symbol``
+    ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders when there are none).
+    ``terms``: the same for the operands of a tree of nodes with an associative operator. ``up``: the producer of ``symbol``
     must be the pattern's ``node``. ``down``: some consumer of ``symbol`` must be.
     """
 
@@ -55,23 +56,30 @@ class Program:
         return self.anchor.domain, self.anchor.op_type
 
 
-def compile_trace(trace: Trace) -> Program:
+def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of what is known.
 
     The anchor is the node of the rarest operator, among equals the last one, as in the seed document.
 
+    Args:
+        trace: the pattern.
+        anchors: operators among which to choose the anchor; all when empty.
+
     Raises:
-        TypeError: when the pattern is empty, not connected, or returns what it does not compute.
+        TypeError: when the pattern is empty, not connected, returns what it does not compute, or has no such anchor.
     """
     if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
         raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
-    anchor = min(trace.nodes, key=lambda node: (_frequency(node), -node.index))
+    allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
+    if not allowed:
+        raise TypeError(f"match_pattern in {trace.file} has no node of the operators that are to be its anchor")
+    anchor = min(allowed, key=lambda node: (_frequency(node), -node.index))
     steps: list[Step] = []
     depth = {anchor.index: 0}
     queue = [anchor]
     while queue:
         node = queue.pop(0)
-        steps.append(Step("inputs", node, orders=operand_orders(node)))
+        steps.append(Step("terms" if node.associative else "inputs", node, orders=operand_orders(node)))
         for symbol in node.inputs:
             if symbol is not None and symbol.producer is not None and symbol.producer.index not in depth:
                 depth[symbol.producer.index] = depth[node.index] + 1
@@ -101,6 +109,8 @@ def _frequency(node: PatternNode) -> int:
 
 def _near(anchor: PatternNode) -> Key | None:
     """The most telling thing that is known about the operands of the anchor."""
+    if anchor.associative and len(anchor.inputs) > 2:
+        return None  # its operands may be those of the nodes before it
     producers = [s.producer for s in anchor.inputs if s is not None and s.producer is not None]
     if producers:
         rarest = min(producers, key=_frequency)
@@ -129,8 +139,10 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:
-    """The orders in which the operands of a node may stand."""
+    """The orders in which the operands of a node may stand; empty when that depends on how many there are."""
     straight = tuple(range(len(node.inputs)))
-    if len(straight) == 2 and is_commutative(node.op_type, node.domain) and node.inputs[0] is not node.inputs[1]:
-        return straight, (1, 0)
-    return (straight,)
+    if not node.any_order and not is_commutative(node.op_type, node.domain):
+        return (straight,)
+    if node.variadic >= 0 or len(straight) > 2:
+        return ()
+    return (straight, (1, 0)) if len(straight) == 2 and node.inputs[0] is not node.inputs[1] else (straight,)

@@ -22,7 +22,10 @@ class Refusal:
         reason: what was expected; empty when the pattern gave none.
         file: source file of the condition.
         line: its line.
-        progress: number of steps of the match that had succeeded.
+        progress: how far the match had come; comparable between refusals of one pattern only.
+        matched: nodes that did fit.
+        total: number of nodes of the pattern, 0 when it does not say.
+        values: names of the results that the condition is about.
     """
 
     pattern: str
@@ -31,6 +34,9 @@ class Refusal:
     file: str = ""
     line: int = 0
     progress: int = 0
+    matched: tuple[Node, ...] = ()
+    total: int = 0
+    values: tuple[str, ...] = ()
 
     @property
     def exit_point(self) -> str:

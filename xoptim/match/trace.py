@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+
+from xoptim.facts.schema import is_associative
+
+Answer = TypeVar("Answer")
+_VARIANTS = 512
+_TERMS = 6
+"""Most operands of an associative operator: they are tried in all orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,10 @@ class Optional:
     """Annotation of a parameter of `match_pattern`: the input may be left out; it is then captured as ``""``."""
 
 
+class Variadic:
+    """Annotation of a parameter of `match_pattern`: all operands that are left, captured as a tuple of names."""
+
+
 @dataclass(slots=True, eq=False)
 class Symbol:
     """A result in a pattern.
@@ -58,6 +69,10 @@ class Symbol:
         producer: pattern node that makes it.
         literal: value that it must have.
         kind: annotation of the parameter.
+        predicate: what the value of a constant must satisfy, as an array, or as a number for a `Scalar`.
+        elements: for a `Variadic`: what each of its results must be.
+        least: for a `Variadic`: fewest results.
+        interior: whether something outside the pattern may read it; as the pattern says when empty.
     """
 
     index: int
@@ -65,11 +80,28 @@ class Symbol:
     producer: PatternNode | None = None
     literal: Any = None
     kind: type | None = None
+    predicate: Callable[[Any], bool] | None = None
+    elements: type | None = None
+    least: int = 0
+    interior: Literal["", "keep", "refuse"] = ""
 
 
 @dataclass(slots=True, eq=False)
 class PatternNode:
-    """A node in a pattern."""
+    """A node in a pattern.
+
+    Attributes:
+        index: its place in the order of the calls.
+        op_type: operator.
+        domain: of the operator.
+        inputs: operands, ``None`` for those that must be absent.
+        outputs: results.
+        attributes: what each attribute must be.
+        others: what the attributes that are not mentioned must be.
+        line: where the pattern says so.
+        associative: whether a tree of such nodes may stand in its place.
+        any_order: whether the operands may stand in any order although the operator is not commutative.
+    """
 
     index: int
     op_type: str
@@ -79,16 +111,44 @@ class PatternNode:
     attributes: dict[str, Any]
     others: Any
     line: int = 0
+    associative: bool = False
+    any_order: bool = False
+
+    @property
+    def variadic(self) -> int:
+        """Place of the operand that takes all that are left, -1 without such an operand."""
+        return next((i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that must hold of a match: ``check(g, m)``."""
+
+    check: Callable[[Any, Any], bool | None]
+    reason: str
+    line: int
 
 
 @dataclass(slots=True)
 class Trace:
-    """One variant of a pattern: its nodes in the order of the calls, and what it returns."""
+    """One variant of a pattern: its nodes in the order of the calls, and what it returns.
+
+    Attributes:
+        nodes: in the order of the calls.
+        symbols: all results.
+        outputs: results that the replacement must give.
+        output_names: their names, when the pattern names them.
+        options: answers to the questions that the pattern asked.
+        conditions: what must hold besides.
+        file: where the pattern is written.
+    """
 
     nodes: list[PatternNode] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     outputs: list[Symbol] = field(default_factory=list)
-    options: dict[str, bool] = field(default_factory=dict)
+    output_names: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    conditions: list[Condition] = field(default_factory=list)
     file: str = ""
 
 
@@ -96,26 +156,62 @@ class PatternBuilder:
     """The ``g`` of `match_pattern`: ``g.op.Add(x, y)`` adds a node to the pattern and returns its result.
 
     Operands are results, numbers or arrays (a constant of that value, in any form in which a model can store it), or
-    ``None`` for an input that must be absent. Attributes are values, `AnyOf`, `ANY`, predicates, or ``g.capture("name")``;
+    ``None`` for an input that must be absent. Attributes are values, `any_of`, `ANY`, predicates, or ``g.capture("name")``;
     one that is not mentioned must have its schema's default. What became an input in later operator sets (``axes`` of
-    ReduceMean, ``min`` of Clip, ...) is written as an attribute.
+    ReduceMean, ``min`` of Clip, ...) is written as an attribute. Keywords of all operators besides: ``domain``, ``outputs``
+    (a number, or ``g.variadic("name")`` for all there are), ``attributes`` (`ANY` or a capture for all attributes that are
+    not mentioned), ``associative=True`` (a sum of sums, in any order: ``g.op.Add(x, y, z, associative=True)``) and
+    ``any_order=True``.
+
+    Attributes:
+        place: file and line that refusals name in place of the caller's, for patterns that are not written in Python.
     """
 
     ANY = ANY
 
-    def __init__(self, choices: Sequence[bool]) -> None:
+    def __init__(self, choices: Sequence[int]) -> None:
         self.trace = Trace()
+        self.place: tuple[str, int] | None = None
         self._choices = list(choices)
+        self._answers: dict[str, int] = {}
+        self.counts: list[int] = []
+        """How many answers each question has."""
         self.op = _Ops(self)
+
+    # ---------------------------------------------------------------- variants
+
+    @property
+    def taken(self) -> list[int]:
+        """Number of the answer to each question so far."""
+        return self._choices[: len(self.counts)]
 
     def option(self, name: str) -> bool:
         """A choice: the pattern is tried with both answers. ``if g.option("bias"): y = g.op.Add(y, b)``."""
-        if name not in self.trace.options:
-            position = len(self.trace.options)
+        return self.choice(name, True, False)
+
+    def choice(self, name: str, *answers: Answer) -> Answer:
+        """One of several answers: the pattern is tried with each. It is captured under the name."""
+        if name not in self._answers:
+            position = len(self.counts)
             if position == len(self._choices):
-                self._choices.append(True)
-            self.trace.options[name] = self._choices[position]
-        return self.trace.options[name]
+                self._choices.append(0)
+            self._answers[name] = self._choices[position]
+            self.counts.append(len(answers))
+        answer: Answer = answers[self._answers[name]]
+        self.trace.options[name] = answer
+        return answer
+
+    def either(self, *alternatives: Callable[[], Answer], name: str = "") -> Answer:
+        """One of several sub-patterns: ``g.either(lambda: g.op.Relu(x), lambda: g.op.Clip(x, min=0.0))``.
+
+        Args:
+            *alternatives: functions that describe them.
+            name: captures the number of the one that was found.
+        """
+        number: int = self.choice(name or f"either {len(self.counts)}", *range(len(alternatives)))
+        return alternatives[number]()
+
+    # ---------------------------------------------------------------- captures and conditions
 
     def capture(self, name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False) -> Capture:
         """An attribute of any value (that satisfies the predicate), to be used in `validate_mapping` and `apply_pattern`."""
@@ -125,24 +221,78 @@ class PatternBuilder:
         """An attribute with one of several values."""
         return AnyOf(values)
 
+    def constant(self, name: str, predicate: Callable[[Any], bool] | None = None, *, scalar: bool = False) -> Symbol:
+        """A constant operand, in any form in which a model can store it; captured as the name of the result.
+
+        Args:
+            name: to capture it under.
+            predicate: what its value must satisfy: an array, or a number when ``scalar``.
+            scalar: whether it must have exactly one element.
+        """
+        found = self._named(name, Scalar if scalar else Constant)
+        found.predicate = predicate
+        return found
+
+    def variadic(self, name: str, *, least: int = 0, constant: bool = False) -> Symbol:
+        """All operands (or, as ``outputs=``, all results) that are left; captured as a tuple of names.
+
+        Args:
+            name: to capture them under.
+            least: fewest.
+            constant: whether each must be constant.
+        """
+        found = self._named(name, Variadic)
+        found.least, found.elements = least, Constant if constant else None
+        return found
+
+    def keep(self, value: Symbol) -> Symbol:
+        """Let others read this result of the pattern: its producer stays then."""
+        value.interior = "keep"
+        return value
+
+    def exclusive(self, value: Symbol) -> Symbol:
+        """Refuse when anything outside the pattern reads this result."""
+        value.interior = "refuse"
+        return value
+
+    def require(self, check: Callable[[Any, Any], bool | None], reason: str = "") -> None:
+        """State a condition where it belongs, in an alternative for instance.
+
+        Args:
+            check: called with the view of the graph and the match, before `validate_attribute_mapping`.
+            reason: what is wrong when it does not hold.
+        """
+        self.trace.conditions.append(Condition(check, reason, sys._getframe(1).f_lineno))
+
+    # ---------------------------------------------------------------- nodes
+
     def symbol(self, name: str = "", kind: type | None = None, literal: Any = None) -> Symbol:
         """A new result of the pattern."""
         found = Symbol(len(self.trace.symbols), name, None, literal, kind)
         self.trace.symbols.append(found)
         return found
 
-    def add(self, op_type: str, operands: Sequence[Any], outputs: int, domain: str, attributes: dict[str, Any]) -> Any:
+    def add(self, op_type: str, operands: Sequence[Any], outputs: Any, domain: str, attributes: dict[str, Any]) -> Any:
         """Add a node to the pattern."""
         inputs = [self._operand(operand) for operand in operands]
         others = attributes.pop("attributes", None)
-        line = sys._getframe(2).f_lineno
-        node = PatternNode(len(self.trace.nodes), op_type, domain, inputs, [], attributes, others, line)
-        for _ in range(outputs):
-            result = self.symbol()
+        associative, any_order = attributes.pop("associative", False), attributes.pop("any_order", False)
+        line = self.place[1] if self.place is not None else sys._getframe(2).f_lineno
+        index = len(self.trace.nodes)
+        domain = "" if domain == "ai.onnx" else domain
+        node = PatternNode(index, op_type, domain, inputs, [], attributes, others, line, associative, any_order)
+        _check_operands(node)
+        node.outputs += [outputs] if isinstance(outputs, Symbol) else [self.symbol() for _ in range(outputs)]
+        for result in node.outputs:
             result.producer = node
-            node.outputs.append(result)
         self.trace.nodes.append(node)
-        return node.outputs[0] if outputs == 1 else tuple(node.outputs)
+        return node.outputs[0] if len(node.outputs) == 1 else tuple(node.outputs)
+
+    def _named(self, name: str, kind: type) -> Symbol:
+        for known in self.trace.symbols:
+            if known.name == name:
+                raise TypeError(f"the pattern captures {name!r} twice; use the value that the first call returned")
+        return self.symbol(name, kind)
 
     def _operand(self, operand: Any) -> Symbol | None:
         if operand is None or isinstance(operand, Symbol):
@@ -155,6 +305,15 @@ class PatternBuilder:
         raise TypeError(f"{operand!r} cannot be an operand of a pattern")
 
 
+def _check_operands(node: PatternNode) -> None:
+    if sum(s is not None and s.kind is Variadic for s in node.inputs) > 1:
+        raise TypeError(f"{node.op_type}: one operand of a pattern can take all that are left, not two")
+    if node.associative and (not is_associative(node.op_type, node.domain) or node.variadic >= 0 or None in node.inputs):
+        raise TypeError(f"{node.op_type} cannot be matched as an associative operator with these operands")
+    if node.associative and not 2 <= len(node.inputs) <= _TERMS:
+        raise TypeError(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
+
+
 class _Ops:
     def __init__(self, builder: PatternBuilder) -> None:
         self._builder = builder
@@ -163,36 +322,46 @@ class _Ops:
         if op_type.startswith("__"):
             raise AttributeError(op_type)
 
-        def call(*operands: Any, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
+        def call(*operands: Any, outputs: int | Symbol = 1, domain: str = "", **attributes: Any) -> Any:
             return self._builder.add(op_type, operands, outputs, domain, attributes)
 
         return call
 
 
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in (Constant, Scalar, Optional)}
+_KINDS: dict[str, type] = {kind.__name__: kind for kind in (Constant, Scalar, Optional, Variadic)}
 
 
-def trace(function: Callable[..., Any]) -> list[Trace]:
-    """All variants of a pattern: one for each combination of answers to `PatternBuilder.option`.
+def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> list[Trace]:
+    """All variants of a pattern: one for each combination of answers to `PatternBuilder.choice`.
 
     Args:
         function: the bound method `match_pattern`.
+        names: what the parameters stand for; read from the signature when not given.
+
+    Raises:
+        TypeError: the pattern says what no pattern can; the message tells what.
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
+    formal = [(p.name, _kind(p.annotation)) for p in parameters] if names is None else [(name, None) for name in names]
     variants: list[Trace] = []
-    pending: list[list[bool]] = [[]]
+    pending: list[list[int]] = [[]]
     while pending:
         choices = pending.pop()
         builder = PatternBuilder(choices)
-        symbols = [builder.symbol(p.name, _kind(p.annotation)) for p in parameters]
+        symbols = [builder.symbol(name, kind) for name, kind in formal]
         results = function(builder, *symbols)
         found = builder.trace
+        if isinstance(results, Mapping):
+            found.output_names, results = tuple(results), tuple(results.values())
         found.outputs = list(results) if isinstance(results, (tuple, list)) else [results]
-        found.file = function.__code__.co_filename
+        found.file = builder.place[0] if builder.place is not None else function.__code__.co_filename
         variants.append(found)
-        answers = list(found.options.values())
-        # The other answer to each question that this run was the first to ask.
-        pending += [[*answers[:position], False] for position in reversed(range(len(choices), len(answers)))]
+        if len(variants) > _VARIANTS:
+            raise TypeError(f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns")
+        taken = builder.taken
+        # The other answers to each question that this run was the first to ask.
+        for position in reversed(range(len(choices), len(taken))):
+            pending += [[*taken[:position], answer] for answer in range(builder.counts[position] - 1, 0, -1)]
     return variants
 
 

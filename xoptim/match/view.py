@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import onnx
 
 from xoptim.facts.info import Info, Shape
 from xoptim.graph.constants import constant_array, known_value, store
@@ -15,6 +17,7 @@ from xoptim.graph.load import owner_in
 from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
 from xoptim.match.create import OpBuilder, make_node
+from xoptim.match.functions import define_function
 
 
 class GraphBuilderPatternOptimization(GraphQueries):
@@ -218,6 +221,15 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         super().__init__(graph, provider)
         self.created: list[Node] = []
         self.op = OpBuilder(graph, self.created)
+
+    def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
+        """Define a local function, and return what calls it: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
+
+        Args:
+            definition: see `xoptim.match.functions.define_function`.
+        """
+        found = define_function(self.graph, definition)
+        return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
         """Store a constant and return its name, which differs from ``name`` when that is taken.

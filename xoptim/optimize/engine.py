@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from time import perf_counter
 
-from xoptim.facts.errors import BudgetError, RewriteError, XoptimError
+from xoptim.facts.errors import BudgetError, Declined, RewriteError, XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.rewrite import replace
@@ -20,6 +20,7 @@ from xoptim.optimize.dump import dump_application
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.index import PatternIndex, index_of
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.provenance import inherit
 from xoptim.optimize.statistics import Statistics
 from xoptim.optimize.worklist import Worklist
 
@@ -98,6 +99,20 @@ class Engine:
             return 0
         self._unconfirmed = self._rounds(self._index)
         return self._unconfirmed
+
+    def find(self, pattern: PatternOptimization) -> list[MatchResult]:
+        """All matches of a pattern as the graph is now, in order; they may overlap."""
+        index = index_of((pattern,), ())
+        nodes = index.candidates(self.graph, index.anchors_in(self.graph)).get(0, [])
+        return [match for match in (self._match(pattern, node, []) for node in nodes) if match is not None]
+
+    def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
+        """Match a pattern at one node and rewrite there at once; returns whether it did."""
+        match = self._match(pattern, node, [])
+        if match is None or not self._apply(match, fresh=True):
+            return False
+        self._clean()
+        return True
 
     def _rounds(self, sweep: PatternIndex | None) -> int:
         """Offer all nodes to the patterns of ``sweep``, then what changes to all active patterns, until nothing does."""
@@ -250,7 +265,7 @@ class Engine:
     def _replace(self, match: MatchResult, anchor: Node, removed: list[Node]) -> list[Node] | None:
         """Make the replacement and put it in; ``None`` when that fails, and everything is as it was."""
         graph, pattern = self.graph, match.pattern
-        stored, imported = len(graph.initializers), len(graph.opsets)
+        stored, imported, defined = len(graph.initializers), len(graph.opsets), len(graph.model.functions)
         try:
             new = match.apply(PatternRewriter(graph, self.options.provider), *match.nodes)
             self._watch(removed, new, pattern)
@@ -261,6 +276,7 @@ class Engine:
             for name in list(graph.initializers)[stored:]:
                 if not graph.is_needed(name):
                     graph.remove_initializer(name)
+            del graph.model.functions[defined:]
             for domain in list(graph.opsets)[imported:]:
                 if not any(nodes for key, nodes in graph.types.items() if key[0] == domain):
                     del graph.opsets[domain]
@@ -273,9 +289,7 @@ class Engine:
 
     def _record(self, pattern: PatternOptimization, anchor: Node, added: list[Node], gone: list[Node], seconds: float) -> None:
         name = pattern.name()
-        if self.options.tag_nodes:
-            for node in added:
-                node.metadata = {**(node.metadata or {}), "xoptim.pattern": name}
+        inherit(added, gone, name if self.options.tag_nodes else "")
         self._count(name, added, len(added) < len(gone))
         self.statistics.applied(pattern, seconds, len(added), len(gone))
         self.events.send(
@@ -301,7 +315,7 @@ class Engine:
         self._dropped.add((pattern.name(), anchor))
         logger.debug("%s at %r: %s", pattern.name(), anchor.name, error)
         self.events.send("dropped", pattern.name(), node=anchor, text=str(error), level=self._level(pattern))
-        if self.options.strict:
+        if self.options.strict and not isinstance(error, Declined):
             raise XoptimError(f"pattern {pattern.name()} at {anchor.name or anchor.op_type!r}: {error}") from error
 
     def _fail(self, pattern: PatternOptimization, node: Node, error: Exception) -> None:

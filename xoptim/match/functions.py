@@ -1,0 +1,104 @@
+"""Local functions that patterns define and call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+from xoptim.facts.errors import Declined
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_function
+from xoptim.graph.model import Model
+from xoptim.graph.propagate import infer_graph
+
+Key = tuple[str, str, str]
+DOMAIN = "xoptim.local"
+"""Domain of functions whose definition names none."""
+_LEAST_IR_VERSION = 8
+
+
+def define_function(graph: Graph, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
+    """Add a local function to the model of a graph, unless it has just that one.
+
+    Args:
+        graph: where the function will be called.
+        definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
+            header may be left out. Operator sets that it does not import are those of the graph.
+
+    Returns:
+        The function as it is in the model. Its name differs from the one wished for when that is taken.
+
+    Raises:
+        Declined: when the model's file format has no functions, when the graph is part of a function of the same domain (or a
+            pattern would find its own subgraph in the function that it made of it), or when a function would call itself.
+        onnx.parser.ParseError: when the text is not that of a function.
+    """
+    model = graph.model
+    if model.ir_version < _LEAST_IR_VERSION:
+        raise Declined(f"local functions need version {_LEAST_IR_VERSION} of the file format")
+    wanted = _complete(_parsed(definition), graph)
+    taken = {function.key: function for function in model.functions}
+    name, number = wanted.name, 0
+    while (known := taken.get((wanted.domain, wanted.name, wanted.overload))) is not None:
+        if known.proto == wanted:
+            _check_no_recursion(model, graph, known.key)
+            return known.proto
+        number += 1
+        wanted.name = f"{name}_{number}"
+    function = load_function(model, wanted)
+    _check_no_recursion(model, graph, function.key, function.body)
+    infer_graph(function.body)
+    model.functions.append(function)
+    model.opsets.setdefault(wanted.domain, 1)
+    return wanted
+
+
+def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
+    if isinstance(definition, onnx.FunctionProto):
+        copy = onnx.FunctionProto()
+        copy.CopyFrom(definition)
+        return copy
+    header = "" if definition.lstrip().startswith("<") else f'<domain: "{DOMAIN}", opset_import: []>'
+    parsed: onnx.FunctionProto = onnx.parser.parse_function(header + definition)
+    return parsed
+
+
+def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
+    """Import what the nodes use in the versions that the graph uses."""
+    function.domain = function.domain or DOMAIN
+    imported = {o.domain if o.domain != "ai.onnx" else "" for o in function.opset_import}
+    for node in function.node:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if domain not in imported:
+            imported.add(domain)
+            function.opset_import.append(onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1)))
+    return function
+
+
+def _check_no_recursion(model: Model, graph: Graph, called: Key, body: Graph | None = None) -> None:
+    """Make sure that a call in a graph does not lead back to the function that the graph is part of."""
+    root = graph
+    while root.parent is not None:
+        root = root.parent
+    bodies = {function.key: function.body for function in model.functions}
+    caller = next((key for key, found in bodies.items() if found is root), None)
+    if caller is None:
+        return
+    if caller[0] == called[0]:
+        raise Declined(f"functions of {caller[0]!r} do not come to call each other")
+    if body is not None:
+        bodies[called] = body
+    pending, seen = [called], {called}
+    while pending:
+        key = pending.pop()
+        if key == caller:
+            raise Declined(f"function {caller[1]!r} would call itself")
+        pending += [callee for callee in _callees(bodies[key]) if callee in bodies and callee not in seen]
+        seen.update(pending)
+
+
+def _callees(body: Graph) -> Iterator[Key]:
+    for graph in body.all_graphs():
+        for node in graph.nodes:
+            yield node.domain, node.op_type, node.overload
