@@ -11,35 +11,65 @@ from typing import Any
 import click
 from rich.table import Table
 
-from xoptim import GraphBuilder, PatternOptimization, installed_patterns, resolve, select
+from xoptim import GlobalRewriter, GraphBuilder, PatternOptimization, database, resolve
 
+from .selection import chosen_patterns, selection_options
 from .summary import open_console
 
 
 @click.command("list")
-@click.option("--patterns", default="all", show_default=True, help='Selection such as "default-Cast".')
+@selection_options(default="all")
+@click.option("--tags", is_flag=True, help="List the words to select by instead, with the number of patterns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_command(patterns: str, as_json: bool) -> None:
+def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
     """List the patterns."""
-    found = sorted({type(pattern) for pattern in select(patterns)}, key=lambda cls: cls.name())
+    found = sorted(chosen_patterns(choices), key=lambda pattern: pattern.name())
+    counts = _words(found) if tags else {}
     if as_json:
-        click.echo(json.dumps([_describe(cls) for cls in found], indent=2))
-        return
-    table = Table("pattern", "phase", "exactness", "opset", "tags", "rewrite", box=None, pad_edge=False)
-    for cls in found:
-        table.add_row(cls.name(), cls.phase, cls.exactness, _opsets(cls), " ".join(cls.tags), cls.arrow())
+        click.echo(json.dumps(counts if tags else list(map(_describe, found)), indent=2))
+    elif tags:
+        table = Table("word", box=None, pad_edge=False)
+        table.add_column("patterns", justify="right")
+        for word, count in counts.items():
+            table.add_row(word, str(count))
+        open_console().print(table)
+    else:
+        _print_patterns(found)
+
+
+def _words(patterns: list[PatternOptimization]) -> dict[str, int]:
+    """How many of some patterns each word stands for."""
+    names = {pattern.name() for pattern in patterns}
+    return {word: sum(entry.item.name() in names for entry in database().find(word)) for word in database().words()}
+
+
+def _print_patterns(patterns: list[PatternOptimization]) -> None:
+    columns = ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
+    is_mixed = any(pattern.status != "stable" for pattern in patterns)
+    if is_mixed:
+        columns.insert(4, "status")
+    table = Table(*columns, box=None, pad_edge=False)
+    for pattern in patterns:
+        row = _describe(pattern)
+        row |= {"pattern": row["name"], "opset": _opsets(pattern), "tags": " ".join(row["tags"])}
+        table.add_row(*(row[column] for column in columns))
     open_console().print(table)
-    click.echo(f"{len(found)} of {len(installed_patterns())} patterns")
+    click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
 
 
-def _opsets(cls: type[PatternOptimization]) -> str:
+def _opsets(cls: PatternOptimization | type[PatternOptimization]) -> str:
     return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
 
 
-def _describe(cls: type[PatternOptimization]) -> dict[str, Any]:
+def _phase(pattern: PatternOptimization | type[PatternOptimization]) -> str:
+    cls = pattern if isinstance(pattern, type) else type(pattern)
+    return "global" if issubclass(cls, GlobalRewriter) else cls.phase
+
+
+def _describe(cls: PatternOptimization) -> dict[str, Any]:
     return {
         "name": cls.name(),
-        "phase": cls.phase,
+        "phase": _phase(cls),
         "priority": cls.priority,
         "exactness": cls.exactness,
         "min_opset": cls.min_opset,
@@ -59,7 +89,7 @@ def show_command(pattern: str) -> None:
     for cls in resolve(pattern):
         click.echo(click.style(cls.__name__, bold=True))
         click.echo(inspect.cleandoc(cls.__doc__ or ""))
-        click.echo(f"\nphase {cls.phase}, exactness {cls.exactness}, opset {_opsets(cls)}")
+        click.echo(f"\nphase {_phase(cls)}, exactness {cls.exactness}, opset {_opsets(cls)}")
         for number, example in enumerate(cls.examples(), 1):
             click.echo(f"\nexample {number}, opset {example.opset}")
             click.echo(f"  before  {example.before}\n  after   {example.after}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,13 +17,25 @@ import click
 
 from xoptim import XoptimError, __version__
 
+from .bisection import bisect_command
+from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
+from .limits import MEMORY_BOUND
 from .optimization import optimize_command
 from .verification import verify_command
 
 BAD_USAGE = 2
 INTERRUPTED = 130  # as the shell has it: 128 and the number of the signal
 UNREAD = 141
+TERMINATED = 143
+
+
+class _Terminated(BaseException):
+    """The process is asked to end; raised so that nothing half-written is left behind."""
+
+
+def _terminate(*_: object) -> None:
+    raise _Terminated
 
 
 class _Warnings(logging.Handler):
@@ -67,12 +81,17 @@ def xopt() -> None:
     xopt show TransposeTranspose       what a pattern does
     xopt verify a.onnx b.onnx          compare two models
     xopt stats model.onnx              what is in a model
+    xopt explain model.onnx Gelu       why a pattern does not apply
+    xopt bisect model.onnx             which rewrite changes a result
 
     A model that is called like a command is written ./list. `xopt optimize --help` lists the options.
     """
 
 
-for _command in (optimize_command, list_command, show_command, verify_command, stats_command):
+for _command in (
+    *(optimize_command, list_command, show_command, verify_command, stats_command),
+    *(explain_command, find_command, apply_command, replay_command, bisect_command),
+):
     xopt.add_command(_command)
 
 
@@ -101,13 +120,21 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(error.format_message(), BAD_USAGE)
     except XoptimError as error:
         return _say(str(error), BAD_USAGE)
+    except OSError as error:
+        name = repr(str(error.filename)) if error.filename is not None else "a file"
+        return _say(f"cannot use {name}: {error.strerror or error}; nothing was written", BAD_USAGE)
+    except _Terminated:
+        return _say("terminated; nothing was written", TERMINATED)
     except MemoryError:
-        return _say("out of memory; nothing was written", BAD_USAGE)
+        pass  # what fills the memory hangs on the error: it goes first
     except Exception as error:  # the last line of defence: no traceback, unless it is asked for
         if logging.getLogger("xoptim").isEnabledFor(logging.INFO):
             traceback.print_exc()
         kind = type(error).__name__
         return _say(f"internal error ({kind}: {error}); nothing was written; -v shows where", BAD_USAGE)
+    gc.collect()
+    MEMORY_BOUND.lift()
+    return _say("out of memory; nothing was written", BAD_USAGE)
 
 
 def _say(message: str, code: int) -> int:
@@ -120,4 +147,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name or an arrow that the terminal has no character for is no error
+    signal.signal(signal.SIGTERM, _terminate)
+    MEMORY_BOUND.set()
     sys.exit(run())

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from xoptim import Exactness
-from xoptim.validate import ValidationReport
+from xoptim import Culprit, Exactness
+from xoptim.validate import EachCheck, ValidationReport
 
 
 @dataclass(slots=True)
@@ -30,6 +30,8 @@ class Summary:
         optimize_seconds: rewriting and export.
         reports: validation on each provider; empty when it was not asked for.
         written: files written.
+        left_out: what was left out because it made the model compute something else.
+        each: how the rewrites were checked one by one, if they were.
     """
 
     model: Path
@@ -44,6 +46,24 @@ class Summary:
     bytes_after: int | None = None
     reports: list[ValidationReport] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
+    left_out: list[Culprit] = field(default_factory=list)
+    each: EachCheck | None = None
+
+    def refusal(self, strict: bool) -> str:
+        """Why nothing may be written, empty when something may.
+
+        Args:
+            strict: whether a model that cannot be validated is refused too.
+        """
+        names = ", ".join(self.applied) or "none"
+        for report in self.reports:
+            if report.status == "different":
+                return f"{report.summary()}; nothing was written; patterns applied: {names}"
+            if strict and not report.ok:
+                return f"{report.summary()}; nothing was written because of --strict"
+        if self.each is not None and self.each.disagreements:
+            return f"{self.each.disagreements[0]}; nothing was written"
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """Everything, for machines."""
@@ -61,6 +81,8 @@ class Summary:
             "load_seconds": self.load_seconds,
             "optimize_seconds": self.optimize_seconds,
             "validation": [report.to_json() for report in self.reports],
+            "left_out": [culprit.to_json() for culprit in self.left_out],
+            "each": None if self.each is None else self.each.to_json(),
         }
 
 
@@ -95,6 +117,10 @@ def print_summary(summary: Summary) -> None:
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.exactness})")
     if not summary.reports:
         console.print("validation  not asked for")
+    if summary.each is not None:
+        console.print(f"rewrites    {summary.each.summary()}")
+    for culprit in summary.left_out:
+        console.print(f"left out    {culprit}")
     written = ", ".join(map(str, summary.written)) or "nothing"
     console.print(f"written     {written}")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import click
 import numpy as np
 
 from xoptim.validate import ModelLike, ValidationOptions, ValidationReport, resolve_providers, validate
+
+from .limits import MEMORY_BOUND
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +28,14 @@ def check_choices(command: Command) -> Command:
         click.option(
             "--test-data", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of test_data_set_*/input_*.pb files."
         ),
+        click.option(
+            "--run-limit",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600,
+            show_default=True,
+            metavar="SECONDS",
+            help="Time after which a run of a model is stopped.",
+        ),
     ):
         command = option(command)
     return command
@@ -34,8 +43,8 @@ def check_choices(command: Command) -> Command:
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     """What the options of a command line ask for; what cannot be had is noticed before any work."""
-    if choices.get("verify", True):
-        resolve_providers(choices["provider"])
+    if choices.get("verify", True) and resolve_providers(choices["provider"]) != resolve_providers(("cpu",)):
+        MEMORY_BOUND.lift()
     return ValidationOptions(
         rtol=choices["rtol"],
         atol=choices["atol"],
@@ -43,6 +52,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         dims=dict(map(_dimension, choices["dims"])),
         feeds=_feeds(choices["feeds"]),
         test_data=choices["test_data"],
+        run_limit=choices["run_limit"],
     )
 
 
@@ -71,5 +81,5 @@ def _feeds(path: Path | None) -> dict[str, np.ndarray]:
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, BadZipFile, EOFError) as error:
+    except Exception as error:  # what is no archive makes numpy, zipfile and zlib raise a dozen unrelated types
         raise click.UsageError(f"cannot read feeds from {str(path)!r}: {error}; write them with numpy.savez") from error

@@ -231,3 +231,11 @@ def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
         results = None if inner is None else evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
     return None
+
+
+def broadcasts_to(g: GraphView, name: str, other: str) -> bool:
+    """Whether a result is known to broadcast to the shape of another one, without changing it."""
+    shape, wanted = g.try_infer_shape(name), g.try_infer_shape(other)
+    if shape is None or wanted is None or len(shape) > len(wanted):
+        return False
+    return all(dim in (1, axis) for dim, axis in zip(shape[::-1], wanted[::-1], strict=False))

@@ -18,6 +18,7 @@ class FastGeluPattern(GeluPattern):
     Refuses when:
     1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
     2. the provider has no kernel of FastGelu for the type.
+    3. the tensor may have no axis: that kernel refuses scalars.
     """
 
     phase = "target"  # type: ignore[assignment]
@@ -27,7 +28,9 @@ class FastGeluPattern(GeluPattern):
     tags = ("onnxruntime",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (2); the constants are in the pattern that this one extends (1)."""
+        """Ask for a kernel (2) and for an axis (3); the constants are in the pattern that this one extends (1)."""
+        if not g.try_infer_shape(m.x):  # unknown, or of rank 0
+            return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
         has_kernel = runs(g, "FastGelu", m.x, "com.microsoft")
         return True if has_kernel else self.none(m.nodes[-1], msg="FastGelu has no kernel for the type")
 

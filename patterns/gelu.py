@@ -10,6 +10,15 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from ._kernels import runs
 
 
+def _argument(g: PatternBuilder, x: Symbol) -> Symbol:
+    """The argument of Tanh: the cube as power or product, with or without x factored out."""
+    if g.option("factored"):
+        square = g.op.Pow(x, 2.0) if g.option("power") else g.op.Mul(x, x)
+        return g.op.Mul(g.op.Mul(x, math.sqrt(2 / math.pi)), g.op.Add(g.op.Mul(square, 0.044715), 1.0))
+    cube = g.op.Pow(x, 3.0) if g.option("power") else g.op.Mul(g.op.Mul(x, x), x)
+    return g.op.Mul(g.op.Add(x, g.op.Mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+
+
 class GeluPattern(EasyPatternOptimization):
     """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → Gelu(x, approximate=tanh)
 
@@ -25,17 +34,8 @@ class GeluPattern(EasyPatternOptimization):
     min_opset = 20
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The cube as power or product, the argument of Tanh with or without x factored out, the half in three places (1)."""
-        if g.option("factored"):
-            square = g.op.Pow(x, 2.0) if g.option("power") else g.op.Mul(x, x)
-            argument = g.op.Mul(g.op.Mul(x, math.sqrt(2 / math.pi)), g.op.Add(g.op.Mul(square, 0.044715), 1.0))
-        else:
-            cube = g.op.Pow(x, 3.0) if g.option("power") else g.op.Mul(g.op.Mul(x, x), x)
-            argument = g.op.Mul(g.op.Add(x, g.op.Mul(cube, 0.044715)), math.sqrt(2 / math.pi))
-        shifted = g.op.Add(g.op.Tanh(argument), 1.0)
-        if g.option("half_last"):
-            return g.op.Mul(g.op.Mul(x, shifted), 0.5)
-        return g.op.Mul(g.op.Mul(x, 0.5), shifted) if g.option("half_first") else g.op.Mul(x, g.op.Mul(shifted, 0.5))
+        """The three factors, whichever two are multiplied first (1)."""
+        return g.op.Mul(x, 0.5, g.op.Add(g.op.Tanh(_argument(g, x)), 1.0), associative=True)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ask for a kernel (2)."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from ._shapes import broadcasts_to
+
 
 class MatMulAddPattern(EasyPatternOptimization):
     """Add(MatMul(a, b), c) → Gemm(a, b, c)
@@ -29,15 +31,10 @@ class MatMulAddPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Ranks, type and the shape of the bias."""
-        product, bias = g.try_infer_shape(m.nodes[0].output[0]), g.try_infer_shape(m.c)
-        ranks = [g.info(name).rank for name in (m.a, m.b)]
-        if ranks != [2, 2] or not is_float(g.try_infer_type(m.a)):  # (1)
+        if [g.info(name).rank for name in (m.a, m.b)] != [2, 2] or not is_float(g.try_infer_type(m.a)):  # (1)
             return self.none(m.nodes[0], msg="not a product of two floating-point matrices")
-        if product is None or bias is None or len(bias) > 2:  # (2)
-            return self.none(m.nodes[1], msg="the shape of the bias is unknown, or it has too many axes")
-        if any(d not in (1, axis) for d, axis in zip(bias[::-1], product[::-1], strict=False)):
-            return self.none(m.nodes[1], msg="the bias does not broadcast to the product")
-        return True
+        fits = broadcasts_to(g, m.c, m.nodes[0].output[0])
+        return fits or self.none(m.nodes[1], msg="the bias is not known to broadcast to the product")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str) -> str:
         """Gemm with its default scales."""

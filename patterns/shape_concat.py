@@ -49,7 +49,8 @@ class ShapeConcatPattern(PatternOptimization):
             parts.append(part)
             rest = rest[_length(part) :]
         made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
-        if made >= _superfluous(g, node, {part for part in parts if isinstance(part, str)}):  # (3)
+        read = {part if isinstance(part, str) else part[0] for part in parts if not isinstance(part, list)}
+        if made >= _superfluous(g, node, read):  # (3)
             return self.none(node, msg="no fewer nodes than it takes now")
         return MatchResult(self, [node], partial(self._join, parts))
 

@@ -1,52 +1,97 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
 from xoptim.builder import GraphBuilder, OptimizationReport, optimize
+from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
+from xoptim.catalogue.query import Query
 from xoptim.catalogue.selection import resolve, select
+from xoptim.explaining import apply_at, explain, find_matches
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.errors import BudgetError, ModelError, RewriteError, UnknownPatternError, XoptimError
+from xoptim.facts.errors import BudgetError, ModelError, RewriteError, TextRuleError, UnknownPatternError, XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
+from xoptim.healing import Culprit, Suspect
+from xoptim.match.chain import ChainPattern
+from xoptim.match.chain_rules import ChainRegistry
 from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.local import local_rewriter
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.refusal import Refusal
 from xoptim.match.result import MatchResult
-from xoptim.match.trace import ANY, Constant, Optional, Scalar
+from xoptim.match.shortcuts import OpRemove, OpSub, PatternSub
+from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.whole_graph import GlobalRewriter, global_rewriter
 from xoptim.optimize.events import Event
+from xoptim.optimize.explain import Explanation, NoMatchError, Place, ValueFacts
+from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.rewriting import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
+from xoptim.validate.replay import Replayed, replay
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ANY",
     "BudgetError",
+    "ChainPattern",
+    "ChainRegistry",
     "Constant",
+    "Culprit",
     "EasyPatternOptimization",
     "Event",
     "Exactness",
     "Example",
+    "Explanation",
+    "GlobalRewriter",
     "Graph",
     "GraphBuilder",
     "GraphBuilderPatternOptimization",
     "Match",
     "MatchResult",
     "ModelError",
+    "NoMatchError",
     "Node",
+    "OpRemove",
+    "OpSub",
     "OptimizationOptions",
     "OptimizationReport",
     "Optional",
     "PatternOptimization",
     "PatternRewriter",
+    "PatternSub",
+    "Place",
+    "Query",
     "Refusal",
+    "Replayed",
+    "ReverseNavigator",
     "RewriteError",
     "Scalar",
+    "SubgraphRewriter",
+    "Suspect",
+    "TextRuleError",
+    "TopologicalNavigator",
     "UnknownPatternError",
+    "ValueFacts",
+    "Variadic",
     "XoptimError",
+    "apply_at",
+    "database",
+    "explain",
+    "find_matches",
+    "global_rewriter",
     "installed_patterns",
+    "local_rewriter",
     "optimize",
+    "parse_rules",
+    "read_rules",
+    "register",
+    "register_filter",
+    "register_rewrite",
+    "replay",
     "resolve",
+    "rewrite_rule",
     "save_proto",
     "select",
 ]

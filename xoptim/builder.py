@@ -24,6 +24,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refine, refresh
 from xoptim.graph.queries import GraphQueries
+from xoptim.graph.redirect import redirect
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
@@ -230,6 +231,21 @@ class GraphBuilder(GraphQueries):
         if self.graph.defines(name):
             raise ModelError(f"{name!r} is already defined")
 
+    def replace(self, old: str, new: str) -> None:
+        """Make every reader of a result of the main graph read another one of the same value.
+
+        An output of the graph keeps its name. Nodes that nothing reads any more go when the model is optimized.
+
+        Args:
+            old: the result that is not to be read any more.
+            new: an older result, or one that `op` has made since.
+
+        Raises:
+            RewriteError: when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
+                ``old`` must stay. Nothing has changed then.
+        """
+        redirect(self.graph, old, new)
+
     # ---------------------------------------------------------------- optimizing
 
     def optimize(self, max_iter: int = -1, remove_identity: bool = True) -> list[dict[str, Any]]:
@@ -249,14 +265,14 @@ class GraphBuilder(GraphQueries):
             remove_identity=remove_identity and options.remove_identity,
         )
         self._optimizer = Optimizer(self.model, options)
-        return self._optimizer.run()
+        return self._optimizer.run(self)
 
     def report(self) -> OptimizationReport:
         """What the last optimization did."""
         optimizer = self._optimizer
         counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
         grades: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
-        used = [p.exactness for p in optimizer.patterns if p.name() in counts] if optimizer is not None else []
+        used = optimizer.grades() if optimizer is not None else []
         if optimizer is not None and (optimizer.statistics.rounding_folds or self._has_half_precision()):
             used.append("rounding")
         weakest = max(used, key=grades.index, default=grades[0])

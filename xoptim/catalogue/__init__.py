@@ -1,1 +1,12 @@
-"""Fourth floor: which patterns there are, and which of them run."""
+"""Fourth floor: which patterns there are, and which of them run.
+
+All patterns are in one `database`: a sequence of groups, one for each phase, and of rewriters of whole models. Selections are
+questions to it, as a text (``"default+onnxruntime-Gelu"``) or as a `Query`. Its words:
+
+- names, with or without the suffix ``Pattern``, and former names;
+- presets: ``default`` (bit-identical or equal up to rounding, standard operators), ``onnxruntime`` (as safe, operators of that
+  runtime), ``finite`` (needs finite numbers), ``approximate``, ``all``;
+- profiles: ``fast_compile`` (what costs little: exact patterns of the phase ``canonicalize`` that make standard operators only)
+  and ``fast_run`` (everything safe: ``default`` and ``onnxruntime``);
+- tags, phases (``global`` for rewriters of whole models), exactness and status.
+"""

@@ -11,10 +11,11 @@ from types import ModuleType
 
 from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.pattern import PatternOptimization
+from xoptim.match.whole_graph import GlobalRewriter
 
 logger = logging.getLogger("xoptim")
 GROUP = "xoptim.patterns"
-_BASES = (PatternOptimization, EasyPatternOptimization)
+_BASES = (PatternOptimization, EasyPatternOptimization, GlobalRewriter)
 
 
 @cache

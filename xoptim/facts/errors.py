@@ -15,7 +15,7 @@ class RewriteError(XoptimError):
     """A rewrite would break the graph; nothing of it was applied."""
 
 
-class Declined(RewriteError):
+class Declined(RewriteError):  # noqa: N818 - nothing is wrong
     """A rewrite found out, while it was made, that it does not apply here; nothing of it was applied, and nothing is wrong."""
 
 
@@ -25,3 +25,7 @@ class BudgetError(XoptimError):
 
 class UnknownPatternError(XoptimError):
     """A name in a selection is not the name of a pattern, a preset or a tag."""
+
+
+class TextRuleError(XoptimError):
+    """A rule in text form cannot be used. The message begins with ``FILE:LINE:COLUMN``."""

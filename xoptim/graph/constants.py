@@ -81,7 +81,12 @@ def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | 
     """The results of one node: by numpy where that is exact, else by onnxruntime; ``None`` when it cannot be run."""
     kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
     if kernel is not None:
-        results = kernel(EvaluationView(node), inputs)
+        try:
+            results = kernel(EvaluationView(node), inputs)
+        except MemoryError:
+            raise
+        except Exception:  # whatever numpy may raise about operands that make no sense
+            results = None
         if results is not None:
             return results
     assert node.graph is not None

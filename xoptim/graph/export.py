@@ -12,6 +12,7 @@ from xoptim.facts.protos import copy_fields
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Function, Model
+from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import info_to_type_proto
 
@@ -29,7 +30,7 @@ def export_model(model: Model) -> ModelProto:
         _add_missing_domains(model, proto)
         export_graph(model.graph, proto.graph)
         for function in model.functions:
-            _export_function(function, proto.functions.add())
+            proto.functions.append(export_function(function))
     return proto
 
 
@@ -95,21 +96,17 @@ def value_info(name: str, info: Info) -> ValueInfoProto:
 
 def export_nodes(graph: Graph) -> list[NodeProto]:
     """The nodes of a graph. Those that nothing touched are the very objects they came from: copy, do not modify."""
-    protos: list[NodeProto] = []
-    for node in graph.nodes:
-        proto = node.untouched_proto
-        if (
-            proto is None
-            or node.bodies
-            or node.metadata
-            or node.input != tuple(proto.input)
-            or node.output != tuple(proto.output)
-        ):
-            proto = node.to_proto()
-            for name, body in node.bodies.items():
-                _export_body(proto, name, body)
-        protos.append(proto)
-    return protos
+    return list(map(export_node, graph.nodes))
+
+
+def export_node(node: Node) -> NodeProto:
+    """A node with its subgraphs; the very object it came from when nothing touched it: copy, do not modify."""
+    proto = node.untouched_proto
+    if proto is None or node.bodies or node.metadata or node.input != tuple(proto.input) or node.output != tuple(proto.output):
+        proto = node.to_proto()
+        for name, body in node.bodies.items():
+            _export_body(proto, name, body)
+    return proto
 
 
 def _export_body(proto: NodeProto, name: str, body: Graph) -> None:
@@ -130,7 +127,9 @@ def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:
     return nodes
 
 
-def _export_function(function: Function, proto: onnx.FunctionProto) -> None:
+def export_function(function: Function) -> onnx.FunctionProto:
+    """A local function as it is now."""
+    proto = onnx.FunctionProto()
     proto.CopyFrom(function.proto)
     del proto.node[:]
     body = function.body
@@ -144,3 +143,4 @@ def _export_function(function: Function, proto: onnx.FunctionProto) -> None:
     for domain, version in body.opsets.items():
         if domain not in present:
             proto.opset_import.add(domain=domain, version=version)
+    return proto

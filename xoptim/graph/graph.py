@@ -328,6 +328,18 @@ class Graph:
             if self.owner is not None and not self.defines(name):
                 self._drop_use(self.owner, name)
 
+    def retain(self) -> None:
+        """Record again what `release` forgot: this subgraph was put back."""
+        for node in self.nodes:
+            for name in node.input:
+                if name and not self.defines(name):
+                    self._add_use(node, name)
+            for body in node.bodies.values():
+                body.retain()
+        for name in self.outputs:
+            if self.owner is not None and not self.defines(name):
+                self._add_use(self.owner, name)
+
     def forget(self) -> None:
         """Empty all tables of a graph that is not needed any more."""
         self._uses.clear()

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import graphlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 from onnx import inliner
 
+from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import copy_fields
+
+EXPANSION_LIMIT = 1_000_000
+"""Nodes above which calls are not replaced: functions that call each other twice, forty levels deep, would never end."""
 
 
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model without local functions. The one given is not modified.
 
     The weights are put aside meanwhile: the inliner works on serialized models, which have a size limit.
+
+    Raises:
+        ModelError: when functions call themselves, or would unfold to more than ``EXPANSION_LIMIT`` nodes.
     """
+    if (count := expanded_size(proto)) > EXPANSION_LIMIT:
+        raise ModelError(f"without local functions the model would have {count:,} nodes; leave them (no --inline)")
     light = onnx.ModelProto()
     copy_fields(proto, light, ("graph",))
     copy_fields(proto.graph, light.graph, ("initializer",))
@@ -22,6 +33,37 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     inlined = inliner.inline_local_functions(light)
     inlined.graph.initializer.extend(proto.graph.initializer)
     return inlined
+
+
+def expanded_size(proto: onnx.ModelProto) -> int:
+    """Number of nodes of a model, subgraphs included, once every call of a local function is replaced by its body.
+
+    Raises:
+        ModelError: when a function calls itself, directly or through others.
+    """
+    functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
+    calls = {key: Counter(_operators(function.node)) for key, function in functions.items()}
+    sizes: dict[tuple[str, str, str], int] = {}
+    dependencies = {key: called.keys() & calls.keys() for key, called in calls.items()}
+    try:
+        for key in graphlib.TopologicalSorter(dependencies).static_order():
+            sizes[key] = _total(calls[key], sizes)
+    except graphlib.CycleError as error:
+        raise ModelError(f"local function {error.args[1][0][1]!r} calls itself") from error
+    return _total(Counter(_operators(proto.graph.node)), sizes)
+
+
+def _total(calls: Mapping[tuple[str, str, str], int], sizes: Mapping[tuple[str, str, str], int]) -> int:
+    return sum(count * sizes.get(key, 1) for key, count in calls.items())
+
+
+def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]]:
+    """What the nodes call, those of subgraphs too."""
+    for node in nodes:
+        yield node.domain, node.op_type, node.overload
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _operators(attribute.g.node)
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:

@@ -6,7 +6,8 @@ import gc
 import graphlib
 import heapq
 import logging
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import copy_fields
+from xoptim.facts.protos import copy_fields, unreadable_texts
 from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model
@@ -26,6 +27,9 @@ from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import type_proto_to_info
 
 logger = logging.getLogger("xoptim")
+
+LARGEST_FILE = (1 << 31) - 1
+"""Bytes of the largest protobuf that can be read."""
 
 
 @contextmanager
@@ -47,9 +51,16 @@ def read_proto(path: Path) -> onnx.ModelProto:
         ModelError: when the file is missing, unreadable, or not a model.
     """
     try:
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise ModelError(f"cannot read {str(path)!r}: it is a device, not a file")
+        if status.st_size > LARGEST_FILE:
+            raise ModelError(
+                f"{str(path)!r} is not an ONNX model: a protobuf ends at 2 GiB; weights beyond that have to be external data"
+            )
         raw = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(raw)
@@ -73,20 +84,30 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
     """
     if not proto.HasField("graph"):
         raise ModelError("the model has no graph")
-    with collection_paused():
-        model = Model(_opsets(proto.opset_import), proto.ir_version, base_dir)
-        copy_fields(proto, model.shell, ("graph", "functions"))
-        for function in proto.functions:
-            model.functions.append(load_function(model, function))
-        _check_recursion(model)
-        load_graph(model.graph, proto.graph)
-        _pin_training(model.graph, proto)
-        if infer:
-            infer_model(model)
-        else:
-            for graph in model.graphs():
-                declared = declared_values(graph)
-                graph.infos.update((n, type_proto_to_info(v.type)) for n, v in declared.items() if graph.producer(n))
+    try:
+        with collection_paused():
+            return _load(proto, base_dir, infer)
+    except (TypeError, ValueError) as error:
+        wrong = next(unreadable_texts(proto), None)
+        if wrong is None:
+            raise
+        raise ModelError(f"the model is damaged: {wrong!r} is not UTF-8") from error
+
+
+def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
+    model = Model(_opsets(proto.opset_import), proto.ir_version, base_dir)
+    copy_fields(proto, model.shell, ("graph", "functions"))
+    for function in proto.functions:
+        model.functions.append(load_function(model, function))
+    _check_recursion(model)
+    load_graph(model.graph, proto.graph)
+    _pin_training(model.graph, proto)
+    if infer:
+        infer_model(model)
+    else:
+        for graph in model.graphs():
+            declared = declared_values(graph)
+            graph.infos.update((n, type_proto_to_info(v.type)) for n, v in declared.items() if graph.producer(n))
     return model
 
 
@@ -97,7 +118,10 @@ def infer_model(model: Model) -> None:
     infer_graph(model.graph, declared_values(model.graph))
 
 
-def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    wrong = next((o for o in imports if not 0 <= o.version < 1 << 31), None)
+    if wrong is not None:
+        raise ModelError(f"operator set {wrong.domain or 'ai.onnx'!r} has no version {wrong.version}")
     return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
 
 
@@ -114,6 +138,8 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
     graph = Graph(model, proto.name)
     graph.opsets = _opsets(proto.opset_import)
     for name in proto.input:
+        if graph.is_input(name):
+            raise ModelError(f"input {name!r} of local function {proto.name!r} is declared twice")
         graph.declare_input(name)
     _load_nodes(graph, proto.node)
     for name in proto.output:
@@ -124,6 +150,9 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 def _check_recursion(model: Model) -> None:
     keys = {f.key for f in model.functions}
+    if len(keys) < len(model.functions):
+        twice = next(f for index, f in enumerate(model.functions) if any(f.key == g.key for g in model.functions[:index]))
+        raise ModelError(f"local function {twice.key[1]!r} is defined twice")
     calls = {f.key: {(n.domain, n.op_type, n.overload) for g in f.body.all_graphs() for n in g.nodes} for f in model.functions}
     try:
         graphlib.TopologicalSorter({key: callees & keys for key, callees in calls.items()}).prepare()
@@ -139,6 +168,7 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
     """
     graph.source = proto
     graph.name = proto.name
+    _check_text((graph.name, *(v.name for v in (*proto.input, *proto.output)), *(t.name for t in proto.initializer)))
     for value in proto.input:
         if graph.is_input(value.name):
             raise ModelError(f"graph input {value.name!r} is declared twice")
@@ -150,6 +180,7 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
             raise ModelError(f"initializer {tensor.name!r} is defined twice")
         if graph.is_input(tensor.name) and graph.model.ir_version >= 4:
             graph.overridable.add(tensor.name)
+        handle.check_count()
         graph.add_initializer(tensor.name, handle)
     for sparse in proto.sparse_initializer:
         # Known by name and shape only: nothing folds it, it is written back as it came.
@@ -160,13 +191,24 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
     _check_names(graph)
 
 
+def _check_text(texts: Iterable[object]) -> None:
+    """Refuse texts that protobuf hands over as bytes, because they are no UTF-8; nothing could write them back."""
+    for text in texts:
+        if type(text) is not str:
+            raise ModelError(f"the model is damaged: the name {text!r} is not UTF-8")
+
+
 def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     wrap, append = Node.from_proto, graph.nodes.append
     producers, by_type = graph._producers, graph._by_type
     used = graph.model.names.used
     owners: list[Node] = []
     for proto in protos:
-        node = wrap(proto)
+        try:
+            node = wrap(proto)
+        except TypeError:
+            _check_text((*proto.input, *proto.output, proto.op_type, proto.domain, proto.overload))
+            raise
         append(node)
         node.graph = graph
         for name in node.output:
@@ -183,6 +225,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
             table[node] = None
         if node.domain or node.op_type in GRAPH_OPERATORS:
             owners.append(node)
+    _check_text(node.name for node in graph.nodes)
     clash = next((n for n in producers if n in graph._input_names or n in graph.initializers), None)
     if clash is not None:
         raise ModelError(f"result {clash!r} is produced by a node and is an input or an initializer too")
@@ -218,12 +261,11 @@ def load_bodies(graph: Graph, node: Node) -> None:
         found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
     else:
         found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
-    bodies: dict[str, Graph] = {}
-    for name, source in found.items():
-        bodies[name] = Graph(graph.model, parent=graph, owner=node)
-        load_graph(bodies[name], source)
-    if bodies:
-        node.bodies = bodies
+    if found:
+        node.bodies = bodies = {}  # at once: what one of them captures is to be released even if the next one is wrong
+        for name, source in found.items():
+            bodies[name] = Graph(graph.model, parent=graph, owner=node)
+            load_graph(bodies[name], source)
 
 
 def free_names(graph: GraphProto) -> set[str]:

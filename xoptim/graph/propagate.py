@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.errors import RewriteError
+from xoptim.facts.errors import RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.graph.context import GraphNodeContext
 from xoptim.graph.graph import Graph
@@ -74,7 +74,13 @@ def infer_node(graph: Graph, node: Node) -> list[Info]:
     context = GraphNodeContext(graph, node, _infer_body)
     formula = FORMULAS.get((node.domain, node.op_type))
     if formula is not None:
-        results = formula(context)
+        try:
+            results = formula(context)
+        except (XoptimError, MemoryError):
+            raise
+        except Exception as error:  # whatever a formula may raise about a node that makes no sense: nothing is known then
+            logger.debug("no shape for %r: %s: %s", node, type(error).__name__, error)
+            results = ()
     elif node.domain in _STANDARD and not node.bodies:
         results = infer_with_onnx(node.to_proto(), context.opset, context.inputs, context.constant)
     else:

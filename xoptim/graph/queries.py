@@ -44,6 +44,14 @@ class GraphQueries:
         """Outputs of the graph."""
         return list(self.graph.outputs)
 
+    def node_before(self, name: str) -> Node | None:
+        """The node that produces a result, ``None`` for inputs, initializers and results of an enclosing graph."""
+        return self.graph.producer(name)
+
+    def next_nodes(self, name: str) -> list[Node]:
+        """The nodes that read a result, each once; nodes of subgraphs are not among them."""
+        return self.graph.consumers(name)
+
     def has_type(self, name: str) -> bool:
         """Whether the element type of a result is known."""
         return self.graph.info_of(name).dtype != 0

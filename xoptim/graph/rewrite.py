@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from onnx import GraphProto
 
-from xoptim.facts.errors import RewriteError
+from xoptim.facts.errors import Declined, RewriteError
 from xoptim.facts.info import Info
 from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.graph.graph import Graph
@@ -37,17 +37,47 @@ def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert
     produced = _check_names(graph, gone, new)
     infos = _infer(graph, new)
     place = _place(graph, gone, new, produced, insert_at)
-    for node in gone:
-        graph.remove(node)
+    known = {name: graph.infos.get(name) for name in produced}
+    undone: list[tuple[Node, Node | None]] = []
+    try:
+        for node in gone:
+            undone.append((node, node.previous))
+            graph.remove(node)
+        for node in new:
+            graph.insert(node, place)
+            place = node
+        graph.suspect(new)
+        _store(graph, new, infos)
+        for node in new:
+            if _may_own_graphs(node):
+                load_bodies(graph, node)
+                refresh(graph, [node])
+    except BaseException:
+        _undo(graph, undone, new, known)
+        raise
+
+
+def _undo(graph: Graph, gone: Sequence[tuple[Node, Node | None]], new: Sequence[Node], known: dict[str, Info | None]) -> None:
+    """Take out what is new, and put back what is gone, each node behind the one that it was behind."""
     for node in new:
-        graph.insert(node, place)
-        place = node
-    graph.suspect(new)
-    _store(graph, new, infos)
-    for node in new:
-        if _may_own_graphs(node):
-            load_bodies(graph, node)
-            refresh(graph, [node])
+        if node.graph is graph:
+            graph.remove(node)
+    for name, info in known.items():
+        graph.infos.pop(name, None)
+        if info is not None:
+            graph.infos[name] = info
+        else:
+            graph.computed_constants.discard(name)
+    back = [(node, previous) for node, previous in reversed(gone) if node.graph is None]
+    for node, previous in back:
+        graph.nodes.insert_after(previous, node)
+        graph.link(node)
+    for node, _ in back:  # only now is everything defined that they read
+        graph.connect(node)
+        for body in node.bodies.values():
+            body.retain()
+        for listener in graph.model.listeners:
+            listener.inserted(node)
 
 
 def _may_own_graphs(node: Node) -> bool:
@@ -182,7 +212,7 @@ def _move_after(graph: Graph, place: Node, readers: Sequence[Node], new: Sequenc
     while pending:
         node = pending.pop()
         if node in needed:
-            raise RewriteError("the new nodes would form a cycle with the ones that stay")
+            raise Declined("the new nodes would form a cycle with the ones that stay")
         for name in node.output:
             owners = [owner_in(graph, n) for n in graph.captures(name)]
             for follower in (*graph.consumers(name), *owners):

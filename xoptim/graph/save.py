@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,25 +60,67 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
                     _move(tensor, stream, base_dir, data.name)
         with _beside(target, temporary) as stream:
             stream.write(proto.SerializeToString())
-        for final, written in temporary.items():
-            os.replace(written, final)
+        _put_in_place(temporary)
     except (OSError, ValueError, EncodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
     finally:
-        for written in temporary.values():
-            written.unlink(missing_ok=True)
+        _remove(temporary.values())
     return list(temporary)
 
 
-def _beside(final: Path, temporary: dict[Path, Path]) -> BinaryIO:
-    """Open a temporary file in the folder of ``final``, with the permissions that a new file has."""
-    handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".tmp", dir=final.parent)
+def _put_in_place(temporary: dict[Path, Path]) -> None:
+    """Move what was written to where it belongs: all of it or, whatever is raised meanwhile, nothing.
+
+    Weights come before the model that refers to them; what they replace is kept until the model is in place too.
+    """
+    kept: dict[Path, Path] = {}
+    moved: list[Path] = []
+    *earlier, last = temporary
+    try:
+        for final in earlier:
+            if final.exists():
+                kept[final] = temporary[final].with_suffix(".old")
+                os.replace(final, kept[final])
+            moved.append(final)
+            os.replace(temporary[final], final)
+        os.replace(temporary[last], last)
+    except BaseException:
+        if temporary[last].exists():
+            _remove([final for final in moved if final not in kept])
+            for final, old in kept.items():
+                if old.exists():
+                    os.replace(old, final)
+        raise
+    finally:
+        _remove(kept.values())
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
+
+
+@contextmanager
+def _beside(final: Path, temporary: dict[Path, Path]) -> Iterator[BinaryIO]:
+    """Open a temporary file in the folder of ``final``, with the permissions that a new file has; it ends up on the disk."""
+    # Part of the name only: the whole may be as long as a name can be.
+    handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
     temporary[final] = Path(name)
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
-    return os.fdopen(handle, "wb")
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
+        stream = os.fdopen(handle, "wb")
+    except BaseException:
+        with suppress(OSError):
+            os.close(handle)
+        raise
+    with stream:
+        yield stream
+        stream.flush()
+        os.fsync(handle)
 
 
 def _data_path(target: Path, tensors: list[TensorProto], beside: bool) -> Path:
@@ -122,24 +165,38 @@ def _move(tensor: TensorProto, stream: BinaryIO, base_dir: Path | None, location
 
 
 def _tensors(proto: ModelProto) -> Iterator[TensorProto]:
-    """Initializers of a model and of its subgraphs, and tensors of attributes as far as they are external."""
+    """Initializers of all graphs; sparse ones and tensors of attributes as far as they are external."""
     yield from _graph_tensors(proto.graph)
     for function in proto.functions:
         yield from _node_tensors(function.node)
+    for training in proto.training_info:
+        yield from _graph_tensors(training.initialization)
+        yield from _graph_tensors(training.algorithm)
 
 
 def _graph_tensors(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from _external(sparse.values, sparse.indices)
     yield from _node_tensors(graph.node)
 
 
 def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
     for node in nodes:
         for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
+            kind = attribute.type
+            if kind == AttributeProto.GRAPH:
                 yield from _graph_tensors(attribute.g)
-            elif attribute.type == AttributeProto.TENSOR and attribute.t.data_location == TensorProto.EXTERNAL:
-                yield attribute.t
+            elif kind == AttributeProto.TENSOR:
+                yield from _external(attribute.t)
+            elif kind == AttributeProto.SPARSE_TENSOR:
+                yield from _external(attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+            elif kind == AttributeProto.TENSORS:
+                yield from _external(*attribute.tensors)
+
+
+def _external(*tensors: TensorProto) -> Iterator[TensorProto]:
+    return (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
 
 
 def check_external_data(proto: ModelProto, base_dir: Path) -> None:

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 else:
     ir = lazy_module("onnx_ir")
 
+_KNOWN = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+_FIELDS: dict[int, str] = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT32: "int32_data",
+    TensorProto.INT64: "int64_data",
+}
 UNIFORM_LIMIT = 1 << 14
 """Number of elements up to which a constant is asked whether all of them are equal."""
 
@@ -53,11 +60,35 @@ class Tensor:
         Args:
             proto: the tensor, its data inside or in an external file.
             base_dir: folder of the model, against which the location of external data is resolved.
+
+        Raises:
+            ModelError: when the element type is unknown, or a dimension negative.
         """
-        tensor = cls(proto.data_type, tuple(proto.dims))
+        shape = tuple(proto.dims)
+        if proto.data_type not in _KNOWN:
+            raise ModelError(f"{_label(proto)} is damaged, or newer than the installed onnx: its type is {proto.data_type}")
+        if shape and min(shape) < 0:
+            raise ModelError(f"{_label(proto)} is damaged: its shape is {list(shape)}")
+        tensor = cls(proto.data_type, shape)
         tensor._proto = proto
         tensor._base_dir = base_dir
         return tensor
+
+    def check_count(self) -> None:
+        """Make sure that a small tensor has as many numbers as its shape says (large ones are looked at when they are read).
+
+        Raises:
+            ModelError: when it has not.
+        """
+        proto, field = self._proto, _FIELDS.get(self.dtype)
+        if proto is None or field is None or self.is_external or not 0 < self.size <= UNIFORM_LIMIT:
+            return
+        if proto.HasField("raw_data"):
+            found, expected, unit = len(proto.raw_data), self.nbytes, "bytes of data"
+        else:
+            found, expected, unit = len(getattr(proto, field)), self.size, "numbers"
+        if found != expected:
+            raise ModelError(f"{_label(proto)} is damaged: {found} {unit}, {expected} expected")
 
     @classmethod
     def from_array(cls, array: np.ndarray) -> Tensor:
@@ -104,19 +135,25 @@ class Tensor:
         """
         assert self._proto is not None
         entries = {e.key: e.value for e in self._proto.external_data}
+        location, label = entries.get("location", ""), _label(self._proto)
         base = (self._base_dir or Path()).resolve()
-        path = (base / entries.get("location", "")).resolve()
-        name = self._proto.name
+        try:
+            path = (base / location).resolve()
+            available = path.stat().st_size if path.is_file() else -1
+        except (OSError, ValueError, RuntimeError, TypeError) as error:  # a name that no file can have, links in a circle
+            reason = "it is not UTF-8" if isinstance(error, TypeError) else getattr(error, "strerror", None) or error
+            raise ModelError(f"{label}: external data {location[:100]!r} cannot be read: {reason}") from error
         if not path.is_relative_to(base):
-            raise ModelError(f"tensor {name!r}: external data {entries.get('location')!r} is outside the model's folder")
-        if not path.is_file():
-            raise ModelError(f"tensor {name!r}: external data file {str(path)!r} is missing; put it beside the model")
+            raise ModelError(f"{label}: external data {location!r} is outside the model's folder")
+        if available < 0:
+            problem = "is not a file" if location and path.exists() else "is missing; put it beside the model"
+            raise ModelError(f"{label}: external data file {str(path)!r} {problem}")
         try:
             offset, length = int(entries.get("offset") or 0), int(entries.get("length") or self.nbytes)
         except ValueError as error:
-            raise ModelError(f"tensor {name!r}: the place of its external data is not a number: {error}") from error
-        if length < self.nbytes or offset < 0 or path.stat().st_size < offset + length:
-            raise ModelError(f"tensor {name!r}: external data file {str(path)!r} is too short; it may be truncated")
+            raise ModelError(f"{label}: the place of its external data is not a number: {error}") from error
+        if length < self.nbytes or offset < 0 or available < offset + length:
+            raise ModelError(f"{label}: external data file {str(path)!r} is too short; it may be truncated")
         return path, offset, length
 
     def numpy(self) -> np.ndarray:
@@ -132,7 +169,7 @@ class Tensor:
         try:
             array = self._read(proto)
         except (ValueError, TypeError, AssertionError, OSError) as error:
-            raise ModelError(f"tensor {proto.name!r} is damaged: {error}") from error
+            raise ModelError(f"{_label(proto)} is damaged: {error}") from error
         if array.dtype.isbuiltin == 0:  # the same type with its byte order spelled out, which comparisons of types trip over
             array = array.view(np.dtype(array.dtype.char))
         if not self.is_external and array.nbytes <= 1 << 16:
@@ -200,7 +237,7 @@ class Tensor:
         """
         raw = self._stored()
         if self._proto is not None and bits(self.dtype) and len(raw) != self.nbytes:
-            raise ModelError(f"tensor {self._proto.name!r} is damaged: {len(raw)} bytes of data, {self.nbytes} expected")
+            raise ModelError(f"{_label(self._proto)} is damaged: {len(raw)} bytes of data, {self.nbytes} expected")
         return raw
 
     def _stored(self) -> bytes:
@@ -239,11 +276,16 @@ class Tensor:
         return f"Tensor({TensorProto.DataType.Name(self.dtype)}, {self.shape})"
 
 
+def _label(proto: TensorProto) -> str:
+    """What a message calls a tensor."""
+    return f"tensor {proto.name!r}" if proto.name else "a constant"
+
+
 def _parse(proto: TensorProto) -> np.ndarray:
     try:
         return onnx.numpy_helper.to_array(proto)
     except (ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"tensor {proto.name!r} is damaged: {error}") from error
+        raise ModelError(f"{_label(proto)} is damaged: {error}") from error
 
 
 def _little_endian(array: np.ndarray) -> bytes:

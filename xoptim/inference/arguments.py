@@ -8,6 +8,8 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.registry import NodeContext
 
+_MOST_AXES = 1024
+
 
 def integer(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
     """An integer attribute, ``default`` when absent, ``None`` when it is something else (a reference, a list)."""
@@ -68,7 +70,13 @@ def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
 
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
-    """A shape of which only the rank is known."""
+    """A shape of which only the rank is known.
+
+    Raises:
+        ValueError: no tensor has so many axes.
+    """
+    if rank > _MOST_AXES:
+        raise ValueError(f"a tensor of {rank} axes")
     return tuple(ctx.fresh() for _ in range(rank))
 
 

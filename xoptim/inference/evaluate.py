@@ -72,7 +72,7 @@ def evaluate_with_onnxruntime(
         functions: model-local functions that the nodes call.
 
     Returns:
-        The values, or the reason why there are none. Nothing is raised and nothing is logged.
+        The values, or the reason why there are none. Nothing but MemoryError is raised, and nothing is logged.
     """
     used = _names_read(nodes)
     feeds = {name: value for name, value in feeds.items() if name in used}
@@ -81,6 +81,8 @@ def evaluate_with_onnxruntime(
         model = region.model(opsets, ir_version, _called(nodes, functions))
         reason = _division_hazard(model, {name: _value(feed) for name, feed in feeds.items()})
         return RegionResult(None, reason) if reason else RegionResult(region.run(model))
+    except MemoryError:
+        raise
     except Exception as error:  # onnxruntime raises a dozen unrelated types, and bad nodes make onnx raise others
         return RegionResult(None, f"{type(error).__name__}: {' '.join(str(error).split())}")
 

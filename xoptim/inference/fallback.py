@@ -57,6 +57,8 @@ def infer_with_onnx(
         complete = _with_all_outputs(node)
         results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
         return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
+    except MemoryError:
+        raise
     except Exception:  # whatever a malformed node makes the checks of the package raise
         return unknown
 

@@ -1,6 +1,8 @@
 """Third floor: patterns, and how they are matched. A pattern file needs no other import than this one and facts."""
 
 from xoptim.graph.node import Node
+from xoptim.match.chain import ChainPattern
+from xoptim.match.chain_rules import ChainRegistry
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.result import MatchResult
@@ -12,6 +14,8 @@ GraphView = GraphBuilderPatternOptimization
 
 __all__ = [
     "ANY",
+    "ChainPattern",
+    "ChainRegistry",
     "Constant",
     "EasyPatternOptimization",
     "Example",

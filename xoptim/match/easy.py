@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
-from xoptim.match.pattern import PatternOptimization, operator_key
+from xoptim.match.pattern import Key, PatternOptimization, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import Refusal, listener, listening
 from xoptim.match.result import MatchResult
@@ -120,6 +120,10 @@ class EasyPatternOptimization(PatternOptimization):
         near = [program.near for program in compiled(self)]
         return frozenset(key for key in near if key is not None) if None not in near else frozenset()
 
+    def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
+        """Operators of the anchors, and what must lead to each of them."""
+        return frozenset((program.anchor_key, program.path) for program in compiled(self))
+
     def reach(self) -> int:
         """How many nodes lie between the anchor and the farthest other node."""
         return max(program.reach for program in compiled(self))
@@ -145,7 +149,7 @@ class EasyPatternOptimization(PatternOptimization):
         bindings.update(attempt.attributes)
         bindings.update(found.options)
         outputs = list(_flat(bindings[s.name] if s.kind is Variadic else names[s.index] or "" for s in found.outputs))
-        operands = set(_operands(found, attempt))
+        operands = set(filter(None, _operands(found, attempt)))
         if not operands.isdisjoint(outputs):
             self._refuse(attempt, anchor, "an operand is one of the results")
             return None
@@ -153,6 +157,10 @@ class EasyPatternOptimization(PatternOptimization):
         refused = _read_elsewhere(g, attempt, kept, operands, self.interior) if kept else None
         if refused is not None:
             self._refuse(attempt, refused, "a result in between is read elsewhere", *refused.output)
+            return None
+        double = next((node for node in kept if not set(outputs).isdisjoint(node.output)), None)
+        if double is not None:
+            self._refuse(attempt, double, "a node that has to stay gives one of the results", *double.output)
             return None
         match = Match(bindings, nodes, outputs, found.output_names)
         if not self._validate(g, attempt, match, anchor):
@@ -200,7 +208,7 @@ class EasyPatternOptimization(PatternOptimization):
         given = [results] if isinstance(results, str) or results is None else list(_flat(results))
         if len(given) != len(match.outputs):
             raise RewriteError(f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} expected")
-        return [*kept, *_connect(g, given, match.outputs)]
+        return [*kept, *connect(g, given, match.outputs)]
 
 
 _COMPLETE = 1_000_000
@@ -232,13 +240,13 @@ def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[tuple[str,
     return {CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
 
 
-def _connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
+def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
     """Give the results of the replacement the names of the results they stand for."""
     created = g.created
     renamed: dict[str, str] = {}
     extra: list[Node] = []
     made = {name for node in created for name in node.output}
-    for name, target in zip(given, wanted, strict=True):
+    for name, target in dict.fromkeys(zip(given, wanted, strict=True)):
         if not name or not target:
             continue
         if name in made and name not in renamed:
@@ -293,8 +301,6 @@ def _read_elsewhere(
     """A node whose result in between is read elsewhere against the will of the pattern."""
     trace = attempt.program.trace
     said = {attempt.names[s.index]: s.interior for s in trace.symbols if s.interior}
-    if not said:
-        return kept[0] if default == "refuse" else None
     outputs = {attempt.names[s.index] for s in trace.outputs if s.kind is not Variadic}
     inside = {*(node for node in attempt.nodes if node is not None), *attempt.extra}
     for node in kept:

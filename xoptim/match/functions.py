@@ -70,6 +70,8 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     imported = {o.domain if o.domain != "ai.onnx" else "" for o in function.opset_import}
     for node in function.node:
         domain = "" if node.domain == "ai.onnx" else node.domain
+        if not domain:
+            node.ClearField("domain")  # the parser sets it, the exporter of constants does not: a second run must not differ
         if domain not in imported:
             imported.add(domain)
             function.opset_import.append(onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1)))

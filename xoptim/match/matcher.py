@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import permutations
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, permutations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ _BROADCASTING = frozenset(
     )
 )
 
+_MOST_ORDERS = 720
+"""Orders of many operands that are tried, the given one first: all of those of six."""
 Accept: TypeAlias = "Callable[[Attempt], MatchResult | None]"
 
 
@@ -44,6 +47,7 @@ class Attempt:
         "_furthest",
         "_heard",
         "_listen",
+        "_waived",
         "attributes",
         "extra",
         "g",
@@ -65,6 +69,8 @@ class Attempt:
         self._heard = self._listen is not None
         """Reasons are put into words only then."""
         self._furthest: Refusal | None = None
+        self._waived: Refusal | None = None
+        """The first condition that failed on this way; one is let pass, to see how much else would fit."""
 
     def run(self, anchor: Node, accept: Accept) -> MatchResult | None:
         """Search for an assignment that ``accept`` takes.
@@ -98,7 +104,10 @@ class Attempt:
             assert step.symbol is not None
             name = self._name(step.symbol)
             if step.kind == "down":
-                return self._first(step, position, self._readers(name, step.node), self._bind)
+                readers = self._readers(name, step.node)
+                if self._heard and not readers:
+                    self._refuse(None, f"nothing reads {name!r}", step.node, name)
+                return self._first(step, position, readers, self._bind)
             node = self.g.graph.producer(name)
             if node is None:
                 if self._heard:
@@ -106,6 +115,9 @@ class Attempt:
                 return None
             if not self._bind(step.node, node):
                 return None
+        if self._waived is not None:
+            self._refuse(None, "", self.program.anchor)
+            return None
         self._listen = None  # no other way leads further than to a validation, which says itself what it refuses
         return self._accept(self)
 
@@ -113,14 +125,15 @@ class Attempt:
         self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> MatchResult | None:
         """The first of several choices with which the rest of the program succeeds."""
-        names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
+        names, nodes, extra, attributes, waived = self.names, self.nodes, self.extra, self.attributes, self._waived
         for choice in choices:
             self.names, self.nodes, self.extra, self.attributes = names[:], nodes[:], extra[:], dict(attributes)
+            self._waived = waived
             if fits(step.node, choice):
                 found = self._steps(position)
                 if found is not None:
                     return found
-        self.names, self.nodes, self.extra, self.attributes = names, nodes, extra, attributes
+        self.names, self.nodes, self.extra, self.attributes, self._waived = names, nodes, extra, attributes, waived
         return None
 
     def _name(self, symbol: Symbol) -> str:
@@ -137,14 +150,17 @@ class Attempt:
         node = self.nodes[wanted.index]
         assert node is not None
         places = range(len(node.input))
+        orders: Iterable[tuple[int, ...]]
         if wanted.variadic < 0:
-            return permutations(places) if len(places) == len(wanted.inputs) else (tuple(range(len(wanted.inputs))),)
-        named = len(wanted.inputs) - 1
-        return ((*first, *(p for p in places if p not in first)) for first in permutations(places, named))
+            orders = permutations(places) if len(places) == len(wanted.inputs) else (tuple(range(len(wanted.inputs))),)
+        else:
+            firsts = permutations(places, len(wanted.inputs) - 1)
+            orders = ((*first, *(p for p in places if p not in first)) for first in firsts)
+        return islice(orders, _MOST_ORDERS)
 
-    def _readers(self, name: str, wanted: PatternNode) -> Iterable[Node]:
+    def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
         """Nodes that read a result, directly or, for an associative operator, within a tree of such nodes."""
-        readers: Iterable[Node] = self.g.graph.consumers(name)
+        readers = self.g.graph.consumers(name)
         if not wanted.associative:
             return readers
         found = dict.fromkeys(readers)
@@ -183,10 +199,12 @@ class Attempt:
     def _bind(self, wanted: PatternNode, node: Node) -> bool:
         """Pair a pattern node with a graph node: operator, attributes, results."""
         if node.op_type != wanted.op_type or node.domain != wanted.domain:
-            return self._heard and self._refuse(node, f"{wanted.op_type} expected, {node.op_type} found", wanted)
-        if node in self.nodes or node in self.extra:
+            reason = f"{wanted.op_type} expected, {node.op_type} found" if self._heard else ""
+            if not self._heard or not self._refuse(node, reason, wanted, waive=node not in self.nodes):
+                return False
+        elif node in self.nodes or node in self.extra:
             return self._heard and self._refuse(node, "the same node cannot play two parts", wanted)
-        if not self._attributes(wanted, node):
+        elif not self._attributes(wanted, node):
             return False
         last = wanted.outputs[-1] if wanted.outputs else None
         fixed = wanted.outputs
@@ -218,12 +236,16 @@ class Attempt:
             moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
             for place in range(count, len(inputs)):
                 if inputs[place] and not self._may_be_unnamed(wanted, node, moved.get(place, ""), inputs[place]):
-                    return self._heard and self._refuse(node, f"{count} operands expected, {len(inputs)} found", wanted)
+                    reason = f"{count} operands expected, {len(inputs)} found" if self._heard else ""
+                    if not self._heard or not self._refuse(node, reason, wanted, waive=True):
+                        return False
         for place, symbol in zip(order, wanted.inputs, strict=True):
             name = inputs[place] if place < len(inputs) else ""
             if symbol is None:
-                if name:
-                    return self._heard and self._refuse(node, f"operand {place} must be absent", wanted, name)
+                if name and not (
+                    self._heard and self._refuse(node, f"operand {place} must be absent", wanted, name, waive=True)
+                ):
+                    return False
             elif not self._unify(symbol, name, wanted, node):
                 return False
         return True
@@ -283,7 +305,7 @@ class Attempt:
         known = self.names[symbol.index]
         if known is not None:
             return known == name or (
-                self._heard and self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
+                self._heard and self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True)
             )
         if symbol.kind is None and symbol.literal is None:
             if not name and symbol.producer is None:
@@ -294,11 +316,12 @@ class Attempt:
             return self._heard and self._refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
         reason = self._unsuitable(symbol, name)
         if reason:
-            return self._heard and self._refuse(node, reason, wanted, name, near=self.g.is_constant(name))
+            return self._heard and self._refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
         if name and (symbol.literal is not None or symbol.kind is Scalar):
             others = [other for other in node.input if other and other != name] if beside is None else beside
             if not self._keeps_shape(node, name, others):
-                return self._heard and self._refuse(node, f"{name!r} may change the shape of the result", wanted, name)
+                reason = f"{name!r} may change the shape of the result" if self._heard else ""
+                return self._heard and self._refuse(node, reason, wanted, name, waive=True)
         self.names[symbol.index] = name
         return True
 
@@ -366,17 +389,17 @@ class Attempt:
     def _attributes(self, wanted: PatternNode, node: Node) -> bool:
         for name, expected in wanted.attributes.items():
             if expected is not ANY and not self._attribute(name, expected, node):
-                if self._heard:
-                    found = read_moved(self.g.graph, node, name)
-                    self._refuse(node, f"attribute {name}={_shown(found)} does not fit", wanted, near=True)
-                return False
+                found = read_moved(self.g.graph, node, name) if self._heard else None
+                reason = f"attribute {name}={_shown(found)} does not fit"
+                if not self._heard or not self._refuse(node, reason, wanted, near=True, waive=True):
+                    return False
         others = wanted.others
         if others is None:
             for name, value in node.attribute.items():
                 if name not in wanted.attributes and not self._is_default(node, name, value):
-                    return self._heard and self._refuse(
-                        node, f"attribute {name}={value!r} is not its default", wanted, near=True
-                    )
+                    reason = f"attribute {name}={value!r} is not its default" if self._heard else ""
+                    if not self._heard or not self._refuse(node, reason, wanted, near=True, waive=True):
+                        return False
         elif isinstance(others, Capture):
             if any(isinstance(v, AttributeReference) for v in node.attribute.values()) or node.bodies:
                 return self._heard and self._refuse(node, "attributes cannot be captured", wanted, near=True)
@@ -407,8 +430,10 @@ class Attempt:
         default = attribute_default(node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape"))
         return default is not None and same_attribute(value, default)
 
-    def _refuse(self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False) -> bool:
-        """Remember a condition that failed if no other way led further.
+    def _refuse(
+        self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False, waive: bool = False
+    ) -> bool:
+        """Remember the first condition that failed on this way, if no other way led further.
 
         Args:
             node: the node that does not fit.
@@ -416,14 +441,24 @@ class Attempt:
             wanted: the pattern node.
             *values: results that the condition is about.
             near: whether only a value is wrong, which is nearer than another operator.
+            waive: whether the search may go on as if the condition held.
+
+        Returns:
+            Whether the search goes on: no condition has failed before. It then leads to no match.
         """
-        matched = [n for n in self.nodes if n is not None]
-        progress = 1000 * len(matched) + 2 * sum(name is not None for name in self.names) + near
-        if self._listen is not None and (self._furthest is None or self._furthest.progress < progress):
-            trace = self.program.trace
-            self._furthest = Refusal(
-                self.pattern, node, reason, trace.file, wanted.line, progress, tuple(matched), len(trace.nodes), values
-            )
+        if self._listen is None:
+            return False
+        trace = self.program.trace
+        found = self._waived
+        if found is None:
+            found = Refusal(self.pattern, node, reason, trace.file, wanted.line, near, (), len(trace.nodes), values)
+            if waive:
+                self._waived = found
+                return True
+        bound = [n for n in self.nodes if n is not None]
+        progress = 1000 * len(bound) + 2 * sum(name is not None for name in self.names) + found.progress
+        if self._furthest is None or self._furthest.progress < progress:
+            self._furthest = replace(found, progress=progress, matched=tuple(n for n in bound if n is not found.node))
         return False
 
 

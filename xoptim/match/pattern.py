@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Refused = TypeVar("Refused")
 """Whatever type the refusing function returns on success."""
+Key = tuple[str, str]
+"""Domain and operator."""
 Phase = Literal["canonicalize", "specialize", "target"]
 PHASES: tuple[Phase, ...] = ("canonicalize", "specialize", "target")
 
@@ -99,6 +101,13 @@ class PatternOptimization:
     def near_keys(self) -> frozenset[tuple[str, str]]:
         """Operators, one of which must produce an input of the anchor; empty when any may."""
         return frozenset(map(operator_key, self.near))
+
+    def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
+        """Where it is worth trying: operators of anchors, and operators of what produces an input, an input of that, ..."""
+        near = self.near_keys()
+        return frozenset((anchor, (key,)) for anchor in self.anchor_keys() for key in near) or frozenset(
+            (anchor, ()) for anchor in self.anchor_keys()
+        )
 
     def reach(self) -> int:
         """How many nodes away from the anchor a change may make it match."""

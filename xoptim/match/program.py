@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xoptim.facts.schema import is_commutative
+from xoptim.match.pattern import Key
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace
 
-Key = tuple[str, str]
 Kind = Literal["inputs", "terms", "up", "down"]
 
 
@@ -36,7 +36,8 @@ class Program:
         trace: what `match_pattern` described.
         anchor: where the search starts.
         steps: what to do then.
-        near: what must produce an input of the anchor: an operator, or `CONSTANT`; ``None`` when nothing is known.
+        path: what must produce an input of the anchor, what an input of that, and so on: operators, last of all perhaps
+            `CONSTANT`. Empty when nothing is known.
         outputs: registers of the results that the replacement gives.
         size: number of registers.
         reach: number of nodes between the anchor and the farthest other node, plus one.
@@ -45,10 +46,15 @@ class Program:
     trace: Trace
     anchor: PatternNode
     steps: tuple[Step, ...]
-    near: Key | None
+    path: tuple[Key, ...]
     outputs: frozenset[int]
     size: int
     reach: int
+
+    @property
+    def near(self) -> Key | None:
+        """The first step of the path."""
+        return self.path[0] if self.path else None
 
     @property
     def anchor_key(self) -> Key:
@@ -94,7 +100,7 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
         missing = next(node for node in trace.nodes if node.index not in depth)
         raise TypeError(f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest")
     outputs = frozenset(symbol.index for symbol in trace.outputs)
-    return Program(trace, anchor, tuple(steps), _near(anchor), outputs, len(trace.symbols), max(depth.values()) + 1)
+    return Program(trace, anchor, tuple(steps), _path(anchor), outputs, len(trace.symbols), max(depth.values()) + 1)
 
 
 CONSTANT: Key = ("", "<constant>")
@@ -107,16 +113,22 @@ def _frequency(node: PatternNode) -> int:
     return 0 if node.domain or node.op_type not in _COMMON else 1 + _COMMON.index(node.op_type)
 
 
-def _near(anchor: PatternNode) -> Key | None:
-    """The most telling thing that is known about the operands of the anchor."""
-    if anchor.associative and len(anchor.inputs) > 2:
-        return None  # its operands may be those of the nodes before it
-    producers = [s.producer for s in anchor.inputs if s is not None and s.producer is not None]
-    if producers:
-        rarest = min(producers, key=_frequency)
-        return rarest.domain, rarest.op_type
-    constants = [s for s in anchor.inputs if s is not None and (s.literal is not None or s.kind in (Constant, Scalar))]
-    return CONSTANT if constants else None
+_LONGEST_PATH = 3
+
+
+def _path(anchor: PatternNode) -> tuple[Key, ...]:
+    """The most telling way from the anchor to what it is computed from: at each node the producer of the rarest operator."""
+    path: list[Key] = []
+    node = anchor
+    # The operands of a tree of an associative operator may be those of nodes before it.
+    while len(path) < _LONGEST_PATH and not (node.associative and len(node.inputs) > 2):
+        producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
+        if not producers:
+            kinds = (s.literal is not None or s.kind in (Constant, Scalar) for s in node.inputs if s is not None)
+            return (*path, CONSTANT) if any(kinds) else tuple(path)
+        node = min(producers, key=_frequency)
+        path.append((node.domain, node.op_type))
+    return tuple(path)
 
 
 def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:

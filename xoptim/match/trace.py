@@ -101,6 +101,7 @@ class PatternNode:
         line: where the pattern says so.
         associative: whether a tree of such nodes may stand in its place.
         any_order: whether the operands may stand in any order although the operator is not commutative.
+        variadic: place of the operand that takes all that are left, -1 without such an operand.
     """
 
     index: int
@@ -113,11 +114,10 @@ class PatternNode:
     line: int = 0
     associative: bool = False
     any_order: bool = False
+    variadic: int = field(init=False)
 
-    @property
-    def variadic(self) -> int:
-        """Place of the operand that takes all that are left, -1 without such an operand."""
-        return next((i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1)
+    def __post_init__(self) -> None:
+        self.variadic = next((i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1)
 
 
 @dataclass(frozen=True, slots=True)

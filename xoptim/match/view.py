@@ -116,14 +116,6 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """All nodes in order, one at a time."""
         return iter(self.graph.nodes)
 
-    def node_before(self, name: str) -> Node | None:
-        """The node that produces a result, ``None`` for inputs, initializers and results of an enclosing graph."""
-        return self.graph.producer(name)
-
-    def next_nodes(self, name: str) -> list[Node]:
-        """The nodes that read a result, each once; nodes of subgraphs are not among them."""
-        return self.graph.consumers(name)
-
     def next_node(self, name: str) -> Node | None:
         """The node that reads a result when there is exactly one, else ``None``."""
         nodes = self.graph.consumers(name)

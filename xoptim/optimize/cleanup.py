@@ -45,6 +45,8 @@ def remove_identities(graph: Graph, nodes: Iterable[Node]) -> int:
 
 
 def _bypass(graph: Graph, node: Node) -> bool:
+    if len(node.input) != 1 or len(node.output) != 1:
+        return False
     source, target = node.input[0], node.output[0]
     if graph.scope(source) is not graph and graph.is_output(target):
         return False

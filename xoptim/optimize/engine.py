@@ -11,10 +11,12 @@ from xoptim.facts.errors import BudgetError, Declined, RewriteError, XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.rewrite import replace
+from xoptim.match.disjoint import first_found, strategy_named
 from xoptim.match.pattern import PHASES, PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.optimize.application import Application
 from xoptim.optimize.cleanup import remove_identities
 from xoptim.optimize.dump import dump_application
 from xoptim.optimize.events import EventStream
@@ -27,6 +29,8 @@ from xoptim.optimize.worklist import Worklist
 logger = logging.getLogger("xoptim")
 REWRITES_PER_RESULT = 40
 """A result whose producer is replaced more often than this, by no fewer nodes, is tossed to and fro between patterns."""
+_PASSED_ON = (BudgetError, BrokenPipeError, MemoryError)
+"""What is not the fault of the pattern that raises it, so that going on without the pattern would not help."""
 GROWTH = 10
 """A graph that has become so many times as large as it was (and a thousand nodes) will grow without end."""
 
@@ -120,7 +124,7 @@ class Engine:
         many = len(self.graph.nodes) * (REWRITES_PER_RESULT if self._stepping else 1) + 100
         limit = many if left is None else left
         total = rounds = 0
-        while rounds < limit and len(self.graph.nodes) <= self._most_nodes:
+        while rounds < limit and len(self.graph.nodes) <= self._most_nodes and not self._is_exhausted():
             index = self._index if sweep is None else sweep
             everywhere = sweep is not None
             sweep = None
@@ -163,23 +167,21 @@ class Engine:
 
     def _collect(self, index: PatternIndex, nodes: Mapping[Node, int]) -> list[MatchResult]:
         """Disjoint matches, by the strategy of the options."""
-        largest = self.options.strategy == "largest"
-        matches: list[MatchResult] = []
+        strategy = strategy_named(self.options.strategy)
+        # When those that are found first win, a node that is claimed need not be offered any more.
         claimed: set[Node] = set()
+        taken = claimed if strategy is first_found else None
+        matches: list[MatchResult] = []
         for number, anchors in index.candidates(self.graph, nodes).items():
             pattern = index.patterns[number]
             start = perf_counter()
             before = len(matches)
-            self._try_pattern(pattern, anchors, matches, None if largest else claimed)
+            self._try_pattern(pattern, anchors, matches, taken)
             self.statistics.matching(pattern, perf_counter() - start, len(matches) - before, len(anchors))
             if self._stepping and matches:
                 self.worklist.add(nodes)  # all the others have their turn in the rounds that follow
                 break
-        if largest:
-            order = {match: position for position, match in enumerate(matches)}
-            matches.sort(key=lambda m: (-sum(n is not None for n in m.nodes), order[m]))
-            matches = [m for m in matches if self._claim(m, claimed)]
-        return matches
+        return matches if taken is not None else [m for m in strategy(matches) if self._claim(m, claimed)]
 
     def _try_pattern(
         self, pattern: PatternOptimization, anchors: list[Node], matches: list[MatchResult], claimed: set[Node] | None
@@ -202,7 +204,7 @@ class Engine:
     def _match(self, pattern: PatternOptimization, node: Node, matches: list[MatchResult]) -> MatchResult | None:
         try:
             match = pattern.match(self.view, node, matches)
-        except (BudgetError, BrokenPipeError):
+        except _PASSED_ON:
             raise
         except Exception as error:
             self._fail(pattern, node, error)
@@ -223,6 +225,9 @@ class Engine:
         """Verbosity from which on what a pattern does is logged."""
         return 0 if self.options.verbosity(pattern) >= 10 else 10
 
+    def _is_exhausted(self) -> bool:
+        return 0 <= self.options.max_rewrites <= self.statistics.rewrites
+
     def _offer_again(self, match: MatchResult) -> None:
         """A match that is not applied leaves nodes that other patterns, or the same one later, may want."""
         nodes = [node for node in (match.anchor, *match.nodes) if node is not None and node.graph is self.graph]
@@ -237,6 +242,8 @@ class Engine:
     def _apply(self, match: MatchResult, fresh: bool) -> int:
         """Apply one match, if what it relied on still holds."""
         pattern, anchor = match.pattern, match.anchor
+        if self._is_exhausted():
+            return 0
         if any(node is not None and node.graph is not self.graph for node in match.nodes):
             self._offer_again(match)
             return 0
@@ -258,34 +265,42 @@ class Engine:
         added = [node for node in new if node not in removed]
         gone = [node for node in removed if node.graph is None]
         self._record(pattern, anchor, added, gone, perf_counter() - start)
+        if self.options.on_application is not None:
+            number = self.statistics.rewrites
+            self.options.on_application(Application(number, pattern, anchor, self.graph, tuple(removed), tuple(new)))
         if self.options.debug.dump is not None:
-            dump_application(self.options.debug.dump, self.graph, pattern.name(), removed, new)
+            dump_application(self.options.debug.dump, self.graph, pattern, removed, new)
         return 1
 
     def _replace(self, match: MatchResult, anchor: Node, removed: list[Node]) -> list[Node] | None:
-        """Make the replacement and put it in; ``None`` when that fails, and everything is as it was."""
+        """Make the replacement and put it in; ``None`` when that fails. Whatever is raised, everything is as it was."""
         graph, pattern = self.graph, match.pattern
-        stored, imported, defined = len(graph.initializers), len(graph.opsets), len(graph.model.functions)
+        sizes = len(graph.initializers), len(graph.opsets), len(graph.model.functions)
         try:
             new = match.apply(PatternRewriter(graph, self.options.provider), *match.nodes)
             self._watch(removed, new, pattern)
             replace(graph, removed, new, match.insert_at)
-        except (BudgetError, BrokenPipeError):
-            raise
-        except Exception as error:
-            for name in list(graph.initializers)[stored:]:
-                if not graph.is_needed(name):
-                    graph.remove_initializer(name)
-            del graph.model.functions[defined:]
-            for domain in list(graph.opsets)[imported:]:
-                if not any(nodes for key, nodes in graph.types.items() if key[0] == domain):
-                    del graph.opsets[domain]
+        except BaseException as error:
+            self._forget(*sizes)
+            if isinstance(error, _PASSED_ON) or not isinstance(error, Exception):
+                raise
             if isinstance(error, RewriteError):
                 self._drop(pattern, anchor, error)
             else:
                 self._fail(pattern, anchor, error)
             return None
         return new
+
+    def _forget(self, stored: int, imported: int, defined: int) -> None:
+        """Take out what a replacement that failed has brought along: initializers, operator sets, functions."""
+        graph = self.graph
+        for name in list(graph.initializers)[stored:]:
+            if not graph.is_needed(name):
+                graph.remove_initializer(name)
+        del graph.model.functions[defined:]
+        for domain in list(graph.opsets)[imported:]:
+            if not any(nodes for key, nodes in graph.types.items() if key[0] == domain):
+                del graph.opsets[domain]
 
     def _record(self, pattern: PatternOptimization, anchor: Node, added: list[Node], gone: list[Node], seconds: float) -> None:
         name = pattern.name()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -67,7 +68,12 @@ class Folder:
             elif not can_fold(node) or (node.domain, node.op_type) in _KEPT or not any(node.output):
                 continue
             elif not self._from_shapes(node) and any(node.input):
+                self._settle(node)
                 self._visit(node)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Compute what has been collected."""
         region, self._region = list(self._region), {}
         self._pending.clear()
         if region:
@@ -76,12 +82,22 @@ class Folder:
     def _learn(self) -> bool:
         """Look again at what reads the new constants: a shape may follow from a value that is known by now."""
         graph, readers, self._readers = self.graph, self._readers, {}
+        self._spread(readers)
         unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.infos.get(name)) for name in n.output)]
         known = [graph.infos.get(name) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
         return any(
             graph.infos.get(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
         )
+
+    def _spread(self, readers: Iterable[Node]) -> None:
+        """Note what is constant now although it stays, such as an output, and what is computed from that."""
+        graph, pending = self.graph, deque(readers)
+        while pending:
+            node = pending.popleft()
+            if node.graph is graph and graph.has_constant_inputs(node) and not graph.computed_constants.issuperset(node.output):
+                graph.computed_constants.update(node.output)
+                pending.extend(reader for name in node.output for reader in graph.consumers(name))
 
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
@@ -102,6 +118,12 @@ class Folder:
             return False
         self._replace(node, [value])
         return True
+
+    def _settle(self, node: Node) -> None:
+        """Compute what a node waits for when the size of its result may follow from that: it must be known before."""
+        if any(name in self._pending for name in node.input) and self._is_unsized(node):
+            self._flush()
+            refresh(self.graph, [node])
 
     def _visit(self, node: Node) -> None:
         graph = self.graph
@@ -124,8 +146,7 @@ class Folder:
             return None
         if self._too_large(node):
             return self._refuse(node, "the result would be much larger than what it replaces")
-        kernel = None if waits else NUMPY_KERNELS.get((node.domain, node.op_type))
-        results = kernel(EvaluationView(node), inputs) if kernel is not None else None
+        results = None if waits else self._compute(node, inputs)
         if results is not None:
             if sum(r.nbytes for r in results) > self._allowance(node):
                 return self._refuse(node, "the result would be much larger than what it replaces")
@@ -134,6 +155,17 @@ class Folder:
             self._region[node] = None
             self._pending.update(name for name in node.output if name)
         return None
+
+    def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
+        """The results of a node by numpy, ``None`` when it has no kernel for it, or fails."""
+        kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
+        try:
+            return None if kernel is None else kernel(EvaluationView(node), inputs)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever numpy may raise about operands that make no sense
+            self._refuse(node, f"{type(error).__name__}: {error}")
+            return None
 
     def _affordable(self, tensor: Tensor) -> bool:
         if not tensor.is_external:
@@ -151,6 +183,10 @@ class Folder:
             if tensor is not None and self.graph.use_count(name) == 1 and not self.graph.is_captured(name):
                 freed += tensor.nbytes
         return max(self.limit, 2 * freed)
+
+    def _is_unsized(self, node: Node) -> bool:
+        infos = [self.graph.infos.get(name) for name in node.output if name]
+        return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
 
     def _too_large(self, node: Node) -> bool:
         size = 0

@@ -1,20 +1,58 @@
-"""Which patterns to try at a node: by its operator, then by the operators that produce its inputs."""
+"""Which patterns to try at a node: by its operator, then by the operators that lead to it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.pattern import Key, PatternOptimization
 from xoptim.match.program import CONSTANT
 
-Key = tuple[str, str]
+
+class _Paths:
+    """Patterns by what must produce an input of a node, and an input of that, ...: a tree in which a node is looked up.
+
+    Attributes:
+        here: patterns that ask for no more than what has led here, by number.
+        beyond: patterns that ask for more, by the operator of a producer.
+    """
+
+    __slots__ = ("beyond", "here")
+
+    def __init__(self) -> None:
+        self.here: list[int] = []
+        self.beyond: dict[Key, _Paths] = {}
+
+    def add(self, number: int, path: Sequence[Key]) -> None:
+        """Add a pattern."""
+        place = self
+        for key in path:
+            place = place.beyond.setdefault(key, _Paths())
+        place.here.append(number)
+
+    def collect(self, graph: Graph, node: Node, found: dict[int, None]) -> None:
+        """Find the patterns that may match at a node."""
+        for number in self.here:
+            found[number] = None
+        beyond = self.beyond
+        if beyond:
+            for name in node.input:
+                producer = graph.producer(name)
+                if producer is not None:
+                    further = beyond.get((producer.domain, producer.op_type))
+                    if further is not None:
+                        further.collect(graph, producer, found)
+                if name and (producer is None or producer.op_type == "Constant" or name in graph.computed_constants):
+                    further = beyond.get(CONSTANT)
+                    if further is not None:
+                        for number in further.here:
+                            found[number] = None
 
 
 class PatternIndex:
-    """The patterns of a phase by anchor; a pattern that cannot match at a node costs nothing there.
+    """The patterns of a phase by anchor and path; a pattern that cannot match at a node costs nothing there.
 
     Args:
         patterns: the patterns, in the order in which they are tried.
@@ -25,19 +63,15 @@ class PatternIndex:
         self.patterns = list(patterns)
         self.reach = [pattern.reach() for pattern in self.patterns]
         self._everywhere: list[int] = []
-        self._by_anchor: dict[Key, list[int]] = {}
-        self._by_producer: dict[Key, dict[Key, list[int]]] = {}
+        self._by_anchor: dict[Key, _Paths] = {}
         for number, pattern in enumerate(self.patterns):
-            self._add(number, pattern.anchor_keys(), () if pattern in explained else pattern.near_keys())
-
-    def _add(self, number: int, anchors: Collection[Key], near: Collection[Key]) -> None:
-        if not anchors:
-            self._everywhere.append(number)
-        for key in sorted(anchors):
-            if not near:
-                self._by_anchor.setdefault(key, []).append(number)
-            for producer in sorted(near):
-                self._by_producer.setdefault(key, {}).setdefault(producer, []).append(number)
+            paths = pattern.paths()
+            if pattern in explained:
+                paths = frozenset((anchor, ()) for anchor in pattern.anchor_keys())
+            if not paths:
+                self._everywhere.append(number)
+            for anchor, path in sorted(paths):
+                self._by_anchor.setdefault(anchor, _Paths()).add(number, path)
 
     @property
     def longest_reach(self) -> int:
@@ -49,8 +83,7 @@ class PatternIndex:
         if self._everywhere:
             return dict.fromkeys(graph.nodes, 0)
         types = graph.types
-        present = sorted((self._by_anchor.keys() | self._by_producer.keys()) & types.keys())
-        nodes = [node for key in present for node in types[key]]
+        nodes = [node for key in sorted(self._by_anchor.keys() & types.keys()) for node in types[key]]
         nodes.sort(key=lambda node: node.label)
         return dict.fromkeys(nodes, 0)
 
@@ -62,24 +95,15 @@ class PatternIndex:
             nodes: nodes to look at, with their distance from the nearest change.
         """
         found: dict[int, list[Node]] = {}
-        producers = graph.producer
+        reach = self.reach
         for node, distance in nodes.items():
-            key = (node.domain, node.op_type)
-            numbers: Iterable[int] = self._by_anchor.get(key, ())
-            by_producer = self._by_producer.get(key)
-            if by_producer is not None:
-                numbers = list(numbers)
-                for name in node.input:
-                    producer = producers(name)
-                    if producer is not None:
-                        more = by_producer.get((producer.domain, producer.op_type), ())
-                        numbers += [n for n in more if n not in numbers]
-                    if producer is None or producer.op_type == "Constant" or name in graph.computed_constants:
-                        more = by_producer.get(CONSTANT, ()) if name else ()
-                        numbers += [n for n in more if n not in numbers]
-            for number in numbers:
-                if distance <= self.reach[number]:
-                    found.setdefault(number, []).append(node)
+            paths = self._by_anchor.get((node.domain, node.op_type))
+            if paths is not None:
+                numbers: dict[int, None] = {}
+                paths.collect(graph, node, numbers)
+                for number in numbers:
+                    if distance <= reach[number]:
+                        found.setdefault(number, []).append(node)
             for number in self._everywhere:
                 found.setdefault(number, []).append(node)
         return dict(sorted(found.items()))

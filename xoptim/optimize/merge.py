@@ -60,28 +60,35 @@ def merge_nodes(graph: Graph) -> int:
     seen: dict[object, list[Node]] = {}
     values: dict[object, str] = {}
     functions = {f.key[:2] for f in graph.model.functions}
+    former: dict[str, str] = {}
+    """Outputs of the graph that an earlier node has taken over, by the name that stands for them in ``seen``."""
     count = 0
     for node in graph.nodes:
         if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
             continue
         if functions and (node.domain, node.op_type) in functions:
             continue
-        if len(node.output) == 1 and _merge_value(graph, node, values):
+        if len(node.output) == 1 and _merge_value(graph, node, values, former):
             count += 1
             continue
         inputs: tuple[str, ...] = node.input
+        if former:
+            inputs = tuple(former.get(name, name) for name in inputs)
         if len(inputs) == 2 and inputs[0] > inputs[1] and is_commutative(node.op_type, node.domain):
             inputs = (inputs[1], inputs[0])
         candidates = seen.setdefault((node.op_type, node.domain, inputs), [])
         twin = next((c for c in candidates if c.same_attributes(node) and len(c.output) >= len(node.output)), None)
+        names = twin.output if twin is not None else ()
         if twin is not None and _absorb(graph, node, twin):
+            pairs = zip(node.output, names, strict=False)
+            former.update((old, former.get(new, new)) for old, new in pairs if graph.is_output(old))
             count += 1
         else:
             candidates.append(node)
     return count
 
 
-def _merge_value(graph: Graph, node: Node, values: dict[object, str]) -> bool:
+def _merge_value(graph: Graph, node: Node, values: dict[object, str], former: dict[str, str]) -> bool:
     info = graph.infos.get(node.output[0])
     if info is None or info.data is None or info.shape is None:
         return False
@@ -92,7 +99,12 @@ def _merge_value(graph: Graph, node: Node, values: dict[object, str]) -> bool:
         return False
     if graph.is_output(node.output[0]) and not _can_take_over(graph, node.output[0], kept):
         return False
-    return _redirect(graph, node, ((node.output[0], kept),))
+    if not _redirect(graph, node, ((node.output[0], kept),)):
+        return False
+    if not graph.defines(kept):
+        values[key] = node.output[0]
+        former[node.output[0]] = former.get(kept, kept)
+    return True
 
 
 def _absorb(graph: Graph, node: Node, twin: Node) -> bool:

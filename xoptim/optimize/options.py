@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
-from xoptim.catalogue.selection import Selection, check_names, select
+from xoptim.catalogue.selection import Selection, check_names, present_names, select
 from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings, read_environment
 from xoptim.optimize.events import Event
 
@@ -17,7 +19,7 @@ class OptimizationOptions:
     """Options of `xoptim.optimize` and of `GraphBuilder.optimize`. Immutable.
 
     Attributes:
-        patterns: selection string, list of names, classes or instances, or ``None`` for no pattern.
+        patterns: selection string, query, list of names, queries, classes or instances, or ``None`` for no pattern.
         verbose: 1 logs a line a round, 10 and more why each candidate was refused.
         max_iter: most rounds of a phase; -1 for as many as the graph has nodes.
         remove_unused: remove nodes and initializers that nothing reads.
@@ -29,14 +31,17 @@ class OptimizationOptions:
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns to leave out.
         fold_limit: bytes above which a folded result must not be larger than what it makes superfluous.
+        max_rewrites: most rewrites; -1 for as many as there are. The same first ones are made whatever the number is.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
         on_event: called with each event.
+        on_application: called after each rewrite.
         debug: debugging settings; read from the environment unless given.
     """
 
     patterns: Selection = "default"
     verbose: int = 0
     max_iter: int = -1
+    max_rewrites: int = -1
     remove_unused: bool = True
     remove_identity: bool = True
     constant_folding: bool = True
@@ -48,6 +53,7 @@ class OptimizationOptions:
     fold_limit: int = 1 << 20
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
+    on_application: Callable[[Application], None] | None = None
     debug: DebugSettings = field(default_factory=read_environment)
 
     def selected(self) -> list[PatternOptimization]:
@@ -58,12 +64,18 @@ class OptimizationOptions:
         """
         debug = self.debug
         chosen = {p.name(): p for p in select(self.patterns, self.drop)}
-        check_names(debug.drop, chosen, "DROPPATTERN")
+        dropped = check_names(debug.drop, chosen, "DROPPATTERN")
         check_names(debug.patterns, chosen, "PATTERN")
-        wanted = [p for name, p in chosen.items() if name not in debug.drop]
+        wanted = [p for name, p in chosen.items() if name not in dropped]
         return [p for p in wanted if not p.providers or self.provider in p.providers]
 
     def verbosity(self, pattern: PatternOptimization) -> int:
         """How much to log about a pattern."""
         name, debug = pattern.name(), self.debug
-        return max(self.verbose, debug.verbose, debug.levels.get(name, 0), 10 if name in debug.patterns else 0)
+        return max(self.verbose, debug.verbose, debug.levels.get(name, 0), 10 if name in self._explained else 0)
+
+    @cached_property
+    def _explained(self) -> frozenset[str]:
+        """Present names of the patterns of which everything is logged."""
+        names = self.debug.patterns
+        return frozenset(names).union(*map(present_names, names))

@@ -26,7 +26,7 @@ class Statistics:
         self.failed: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.rounding_folds = False
-        self._index = 0
+        self.rewrites = 0
         self._exits: Counter[tuple[str, str]] = Counter()
 
     def step(self, name: str, seconds: float, removed: int = 0) -> None:
@@ -41,10 +41,17 @@ class Statistics:
 
     def applied(self, pattern: PatternOptimization, seconds: float, added: int, removed: int) -> None:
         """One match was applied."""
-        self._index += 1
+        self.rewrites += 1
         self.counts[pattern.name()] += 1
         name = f"apply_{pattern.name()}"
-        self._row(name, seconds, instances=1, match_index=self._index, added=added, removed=removed)
+        self._row(name, seconds, instances=1, match_index=self.rewrites, added=added, removed=removed)
+
+    def rewrote(self, pattern: PatternOptimization, seconds: float, count: int, added: int, removed: int) -> None:
+        """A rewriter of whole models made ``count`` rewrites at once."""
+        name = pattern.name()
+        self.rewrites += 1
+        self.counts[name] += count
+        self._row(f"apply_{name}", seconds, instances=count, match_index=self.rewrites, added=added, removed=removed)
 
     def round(self, applying: float, cleaning: float, total: float) -> None:
         """One round is over."""

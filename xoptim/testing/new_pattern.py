@@ -1,10 +1,14 @@
-"""Start a pattern file from the template: ``python -m xoptim.testing.new_pattern ReluReluPattern``."""
+"""Start a pattern file: ``python -m xoptim.testing.new_pattern ReluReluPattern [--from model.onnx --nodes A,B,C]``."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
+
+from xoptim.facts.errors import XoptimError
+from xoptim.testing.from_model import pattern_from_model
 
 TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
 
@@ -54,27 +58,40 @@ def file_name(class_name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", words).lower() + ".py"
 
 
-def write_pattern(class_name: str, folder: Path) -> Path:
+def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "") -> Path:
     """Write a pattern file that works and waits for its contents.
+
+    Args:
+        class_name: name of the class, which ends with ``Pattern``.
+        folder: where.
+        model: file of a model to take nodes from; without, the file is the template.
+        nodes: names of nodes or of their results, with commas between them.
 
     Raises:
         ValueError: when the name does not fit.
         FileExistsError: when there is such a file.
+        XoptimError: when the nodes cannot be a pattern.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):
         raise ValueError(f"{class_name!r}: a name such as ReluReluPattern is expected")
+    words = [word.strip() for word in nodes.split(",") if word.strip()]
+    text = pattern_from_model(class_name, model, words) if model else TEMPLATE.format(name=class_name)
     path = folder / file_name(class_name)
     with path.open("x", encoding="utf-8") as stream:
-        stream.write(TEMPLATE.format(name=class_name))
+        stream.write(text)
     return path
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="new-pattern", description="Start a pattern file in the folder patterns.")
+    parser.add_argument("name", nargs="?", default="", help="of the class, such as ReluReluPattern")
+    parser.add_argument("--from", dest="model", default="", help="model to take the pattern from")
+    parser.add_argument("--nodes", default="", help="its nodes: names of nodes or of results, with commas between them")
+    given = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
-        path = write_pattern(words[0] if words else "", Path("patterns"))
-    except (ValueError, OSError) as error:
+        path = write_pattern(given.name, Path("patterns"), given.model, given.nodes)
+    except (ValueError, OSError, XoptimError) as error:
         sys.stderr.write(f"new-pattern: {error}\n")
         return 2
     sys.stdout.write(f"{path}\n")

@@ -31,6 +31,8 @@ class ValidationOptions:
         seed: of the random values.
         max_attempts: runs of the original that may fail before the search for sizes is given up.
         time_limit: seconds after which the search for sizes is given up.
+        run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
+        memory_limit: bytes beyond which a run is not tried, by what its results take at least; by default what is free.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
             what moving all numbers by one unit in the last place does. Never for ``exact`` rewrites.
         original_dir: folder of the external data of an original that is a protobuf.
@@ -51,6 +53,8 @@ class ValidationOptions:
     seed: int = 0
     max_attempts: int = 64
     time_limit: float = 120.0
+    run_limit: float | None = 600.0
+    memory_limit: int | None = None
     noise_multiple: float = 4.0
     original_dir: Path | None = None
     optimized_dir: Path | None = None
@@ -63,7 +67,7 @@ class ValidationOptions:
     @property
     def settings(self) -> SessionSettings:
         """How both models are run: as they are written."""
-        return SessionSettings(self.providers, optimize=False, threads=self.threads)
+        return SessionSettings(self.providers, optimize=False, threads=self.threads, run_limit=self.run_limit)
 
     @property
     def considers_noise(self) -> bool:

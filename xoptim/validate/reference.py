@@ -9,11 +9,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.errors import ModelError
+from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
-from xoptim.validate.errors import FeedError, RunError
+from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.feeds import Style, has_daring_values, make_feeds
+from xoptim.validate.memory import MemoryNeed
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.roles import Role, input_roles
@@ -67,18 +71,25 @@ def run_reference(model: ModelLike, options: ValidationOptions) -> Reference:
     """Run the original as often as asked for.
 
     Raises:
-        LoadError: onnxruntime refuses the model.
+        LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
         FeedError: an input cannot be fed, or a choice of the user does not fit the model.
         RunError: it fails on the values given, or on every assignment of sizes tried.
         ProviderUnavailable: an execution provider is missing.
     """
+    try:
+        proto, base_dir = read_proto(model, options.original_dir)
+        size = expanded_size(proto) if proto.functions else 0
+    except (OSError, DecodeError, ModelError) as error:
+        raise LoadError(str(error)) from error
+    if size > EXPANSION_LIMIT:
+        raise LoadError(f"its local functions unfold to {size:,} nodes")
     session = Session(model, options.settings, base_dir=options.original_dir)
-    proto, base_dir = read_proto(model, options.original_dir)
     if options.test_data is not None:
+        MemoryNeed(proto, base_dir, options.memory_limit).check({})
         data = load_test_data(options.test_data, proto)
         runs = [_run(session, "test data", {}, options.seed, feeds) for feeds in data]
     else:
-        runs = _Search(session, proto, options).runs()
+        runs = _Search(session, proto, base_dir, options).runs()
     return Reference(proto, base_dir, session.inputs, session.outputs, runs)
 
 
@@ -91,7 +102,9 @@ def _run(session: Session, source: Source, sizes: Sizes, seed: int, feeds: dict[
 class _Search:
     """Looks for sizes and values on which the original runs."""
 
-    def __init__(self, session: Session, model: onnx.ModelProto, options: ValidationOptions) -> None:
+    def __init__(self, session: Session, model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions) -> None:
+        self._need = MemoryNeed(model, base_dir, options.memory_limit)
+        self._deadline = time.perf_counter() + options.time_limit
         self._session = session
         self._model = model
         self._options = options
@@ -106,11 +119,10 @@ class _Search:
         wanted = self._options.assignments if self._random else 1
         roles = input_roles(self._model, {spec.name: spec.element_type for spec in self._random})
         styles = (False, True) if has_daring_values(self._random, roles) else (False,)
-        deadline = time.perf_counter() + self._options.time_limit
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
         for sizes in assignments(self._specs, self._model, self._fixed):
-            late = time.perf_counter() > deadline
+            late = time.perf_counter() > self._deadline
             if len(found) >= wanted or late or len(failures) >= self._patience(bool(found)):
                 break
             self._try(sizes, roles, styles, found, failures)
@@ -140,11 +152,16 @@ class _Search:
         source: Source = "random" if self._random else "given"
         for gentle in styles:
             try:
+                self._need.check(sizes)
                 feeds = make_feeds(self._random, roles, sizes, seed, Style(len(found), gentle))
                 found.append(_run(self._session, source, sizes, seed, self._given | feeds))
                 return
             except (FeedError, RunError) as error:
                 failures.append(error)
+            except MemoryError:
+                failures.append(RunError("there is not enough memory for a run"))
+            if time.perf_counter() > self._deadline:
+                return
 
 
 def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Sequence[Port]) -> dict[str, Value]:

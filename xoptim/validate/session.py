@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -50,11 +51,13 @@ class SessionSettings:
         providers: execution providers in order of preference, by full or short name (``cuda``); CPU is always last.
         optimize: whether onnxruntime may apply its own graph optimizations. Off, it runs the model as it is written.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
+        run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
     """
 
     providers: tuple[str, ...] = ("cpu",)
     optimize: bool = False
     threads: int = 0
+    run_limit: float | None = None
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -108,6 +111,7 @@ class Session:
     ) -> None:
         settings = settings or SessionSettings()
         providers = resolve_providers(settings.providers)
+        self._run_limit = settings.run_limit
         self._kept: list[Any] = []  # onnxruntime reads arrays in place
         try:
             options = _session_options(settings)
@@ -148,17 +152,29 @@ class Session:
         """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
 
         Raises:
-            RunError: the model does not run on these feeds.
+            RunError: the model does not run on these feeds, or not within the time allowed.
         """
         try:
             if self._plain and not any(_is_special(value) for value in feeds.values()):
-                return [_from_python(result) for result in self._session.run(None, dict(feeds))]
+                return [_from_python(result) for result in self._call(self._session.run, dict(feeds))]
             values = {name: _to_ort_value(value) for name, value in feeds.items()}
-            return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
+            return [_from_ort_value(value) for value in self._call(self._session.run_with_ort_values, values)]
         except RunError:
             raise
         except Exception as error:  # as above
             raise RunError(_one_line(error)) from error
+
+    def _call(self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any]) -> Sequence[Any]:
+        if self._run_limit is None:
+            return run(None, feeds)
+        options, pool = ort.RunOptions(), ThreadPoolExecutor(1)
+        try:
+            return pool.submit(run, None, feeds, options).result(self._run_limit)
+        except TimeoutError:
+            raise RunError(f"a run was stopped after {self._run_limit:g} seconds") from None
+        finally:
+            options.terminate = True  # nothing else stops a loop that does not end
+            pool.shutdown()
 
 
 def _from_python(result: Any) -> Value:
@@ -248,4 +264,5 @@ def unpack_bits(raw: bytes, dtype: np.dtype, count: int) -> np.ndarray:
 def _one_line(error: Exception) -> str:
     """The message of an error without line breaks and places in the C++ sources, cut where it repeats a whole model."""
     text = " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", str(error)).split()) or type(error).__name__
+    text = re.sub(r"/\S+\.(?:cc|h):\d+ \S.*?\)(?: const)? (?=[A-Z])", " ", text)
     return text if len(text) <= 600 else f"{text[:600]}..."

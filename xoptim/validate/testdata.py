@@ -43,14 +43,24 @@ def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
     data = path.read_bytes()
     try:
         if kind == "sequence_type":
-            items: list[Value] = numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+            sequence = onnx.SequenceProto.FromString(data)
+            _check_whole(*sequence.tensor_values)
+            items: list[Value] = numpy_helper.to_list(sequence)
             return items
         if kind == "optional_type":
             content: Value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
             return content
-        return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+        tensor = onnx.TensorProto.FromString(data)
+        _check_whole(tensor)
+        return numpy_helper.to_array(tensor)
     except Exception as error:  # protobuf and onnx raise several kinds
         raise FeedError(f"{path} cannot be read: {error}") from error
+
+
+def _check_whole(*tensors: onnx.TensorProto) -> None:
+    """Refuse values in other files, which would be looked for in the current folder, wherever that is."""
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+        raise ValueError("its data is in another file")
 
 
 def _number(path: Path) -> tuple[int, str]:

@@ -1,0 +1,59 @@
+"""``xopt bisect``: which rewrite makes a model compute something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xoptim import Culprit, OptimizationOptions, Suspect, save_proto
+
+from .pipeline import DIFFERENT
+from .rules import with_rules
+from .selection import chosen_patterns, selection_options
+from .validation import check_choices, validation_options
+
+
+@click.command("bisect")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the small model (default: MODEL.bisect.onnx).")
+@selection_options(default="default")
+@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file besides (repeatable, in order).")
+@click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+@click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda.")
+@check_choices
+@click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
+    """Find the rewrite that makes MODEL compute something else, and write a small model that shows it.
+
+    Exit code 0 when the optimized model computes the same, 1 when it does not.
+    """
+    patterns = with_rules(chosen_patterns(choices), choices["rewrite"])
+    options = OptimizationOptions(patterns=patterns, drop=choices["drop"], provider=choices["provider"][0])
+    suspect = Suspect(model, options, validation_options(choices), inline=choices["inline"])
+    culprit = suspect.find_culprit()
+    if culprit is None:
+        click.echo("null" if choices["as_json"] else "nothing to blame: no rewrite was found that changes a result")
+        return 0
+    small = suspect.minimal_model(culprit)
+    target = output or model.with_name(f"{model.stem}.bisect.onnx")
+    if small is not None:
+        save_proto(small, target, model.parent)
+    if choices["as_json"]:
+        shown = {**culprit.to_json(), "model": None if small is None else str(target)}
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        _print(culprit, target, 0 if small is None else len(small.graph.node))
+    return DIFFERENT
+
+
+def _print(culprit: Culprit, target: Path, nodes: int) -> None:
+    click.echo(str(culprit))
+    click.echo(f"found with {culprit.runs} validations")
+    if nodes:
+        click.echo(f"{target} shows it with {nodes} node{'' if nodes == 1 else 's'}")
+    else:
+        click.echo("no part of the model shows it by itself")

@@ -1,0 +1,208 @@
+"""``xopt explain``, ``xopt find``, ``xopt apply`` and ``xopt replay``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+import click
+from rich.table import Table
+
+from xoptim import (
+    Explanation,
+    GraphBuilder,
+    NoMatchError,
+    PatternOptimization,
+    Place,
+    apply_at,
+    explain,
+    find_matches,
+    read_rules,
+    resolve,
+)
+from xoptim.validate import Replayed, replay
+
+from .pipeline import DIFFERENT, external_bytes, protect_weights, target_of, validate_each_provider, verdict, write
+from .progress import Progress
+from .summary import Summary, open_console, print_summary
+from .validation import check_choices, validation_options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _place_choices(command: Command) -> Command:
+    """Add what the commands have in common that look for one pattern in one model."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--provider", default="cpu", show_default=True, help="Execution provider to optimize for."),
+        click.option("--after", metavar="SELECTION", help='Run these patterns first, such as "default" ("": only clean up).'),
+        click.option("--rewrite", multiple=True, metavar="FILE", help="PATTERN is a rule of this file (repeatable)."),
+        click.argument("pattern"),
+        click.argument("model", type=click.Path(path_type=Path)),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("explain")
+@_place_choices
+@click.option("--at", metavar="NODE", help="Name of a node or of a result, or #17 for a position.")
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most nodes to list.")
+@click.option("--all", "everything", is_flag=True, help="List all nodes.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the values of all nodes, and what else was tried there.")
+def explain_command(
+    model: Path, pattern: str, at: str | None, after: str | None, provider: str, as_json: bool, **choices: Any
+) -> None:
+    """Tell why PATTERN does not apply in MODEL, the nearest miss first."""
+    chosen = _rule(pattern, choices["rewrite"])
+    found = explain(model, chosen, at, after=after, provider=provider)
+    shown = found if choices["everything"] or at is not None else found[: choices["limit"]]
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in shown], indent=2))
+        return
+    _print_explanations(shown, choices["verbose"] or at is not None)
+    counts = Counter(each.status for each in found)
+    text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches") if counts[status])
+    more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
+    name, anchors = _begin(chosen)
+    click.echo(f"{name} could begin at {_count(len(found))}{': ' if text else f', it begins with {anchors}'}{text}{more}")
+
+
+def _rule(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]:
+    """The rule of that name in the files, else the name."""
+    rules = {rule.name(): rule for rule in read_rules(*files)} if files else {}
+    return rules.get(pattern, pattern)
+
+
+def _begin(pattern: str | type[PatternOptimization]) -> tuple[str, str]:
+    """Name of a pattern, and the operators that it begins with."""
+    cls = resolve(pattern)[0] if isinstance(pattern, str) else pattern
+    keys = sorted(cls().anchor_keys())
+    return cls.name(), " or ".join(f"{domain}::{op_type}" if domain else op_type for domain, op_type in keys) or "any node"
+
+
+def _count(nodes: int) -> str:
+    return f"{nodes or 'no'} node{'s' if nodes > 1 else ''}"
+
+
+def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
+    if verbose:
+        for each in shown:
+            for one in (each, *each.others):
+                click.echo(one)
+        return
+    for best in shown[:1]:
+        click.echo(best)
+    if len(shown) > 1:
+        table = Table("\nnode", "\nreached", "\nreason", "\nblamed", "\ncondition", box=None, pad_edge=False)
+        for each in shown[1:]:
+            blamed = "" if each.culprit in (None, each.anchor) else str(each.culprit)
+            why = "matches" if each.matches else each.reason or "no reason given"
+            table.add_row(str(each.anchor), each.reached, why, blamed, each.exit_point)
+        open_console().print(table)
+
+
+@click.command("find")
+@_place_choices
+def find_command(model: Path, pattern: str, after: str | None, provider: str, as_json: bool, rewrite: Sequence[str]) -> None:
+    """List where PATTERN would apply in MODEL."""
+    chosen = _rule(pattern, rewrite)
+    found = find_matches(model, chosen, after=after, provider=provider)
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in found], indent=2))
+        return
+    if found:
+        table = Table("node", "matched", "captured", box=None, pad_edge=False)
+        for each in found:
+            captured = ", ".join(f"{name}={value}" for name, value in (each.bindings or {}).items() if value is not None)
+            table.add_row(str(each.anchor), ", ".join(map(_short, each.matched)), captured)
+        open_console().print(table)
+    click.echo(f"{_begin(chosen)[0]} applies at {_count(len(found))}")
+
+
+def _short(place: Place) -> str:
+    return f"#{place.position} {place.op_type}"
+
+
+@click.command("apply")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("pattern")
+@click.option("--at", required=True, metavar="NODE", help="Name of a node or of a result, or #17 for a position.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
+@click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
+@check_choices
+@click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
+@click.option("--strict", is_flag=True, help="A model that cannot be validated is an error.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: Any) -> int:
+    """Apply PATTERN once, at one node of MODEL, prove the result equal, write it."""
+    target = target_of(model, output, False)
+    checks = validation_options(choices)
+    start = perf_counter()
+    builder = GraphBuilder(model)
+    loaded = perf_counter()
+    protect_weights(builder, target)
+    before = builder.count_types()
+    try:
+        apply_at(builder, pattern, at, provider=choices["provider"][0])
+    except NoMatchError as error:
+        click.echo("\n".join(map(str, error.explanations)))
+        return DIFFERENT
+    proto = builder.to_onnx(optimize=False)
+    report = builder.report()
+    summary = Summary(
+        model=model,
+        target=target,
+        before=before,
+        after=builder.count_types(),
+        bytes_before=model.stat().st_size + external_bytes(builder.graph.source),
+        applied=report.applied,
+        exactness=report.exactness,
+        load_seconds=loaded - start,
+        optimize_seconds=perf_counter() - loaded,
+    )
+    if choices["verify"]:
+        summary.reports = validate_each_provider(model, proto, builder, checks, summary.exactness)
+    with Progress(enabled=False) as progress:
+        summary.written = write(proto, target, builder, summary, {**choices, "dry_run": False}, progress)
+    if choices["as_json"]:
+        click.echo(json.dumps(summary.to_json(), indent=2))
+    else:
+        print_summary(summary)
+    return verdict(summary, choices["strict"])
+
+
+@click.command("replay")
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay_command(dump: Path, provider: tuple[str, ...], as_json: bool) -> int:
+    """Check the rewrites again that DUMPPATTERNS has written into the folder DUMP; exit code 1 when one is wrong."""
+    found = replay(dump, providers=provider)
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in found], indent=2))
+    else:
+        _print_replayed(found)
+    broken = [each for each in found if each.status == "damaged"]
+    if any(each.status == "different" for each in found):
+        return DIFFERENT
+    if broken:
+        raise click.ClickException(f"{len(broken)} of {len(found)} dumps cannot be read: {broken[0].reason}")
+    return 0
+
+
+def _print_replayed(found: Sequence[Replayed]) -> None:
+    table = Table("dump", "verdict", box=None, pad_edge=False)
+    table.add_column("difference", justify="right")
+    table.add_column("reason")
+    for each in found:
+        largest = "" if each.largest is None else f"{each.largest:.2g}"
+        table.add_row(each.name, each.status, largest, each.reason)
+    open_console().print(table)
+    counts = Counter(each.status for each in found)
+    click.echo(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")

@@ -1,0 +1,44 @@
+"""An end to what the process may take: a line that says so is better than a process that the system kills."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import Final
+
+from xoptim.validate import available_memory, data_size
+
+_SHARE: Final = 0.95  # of what is free
+
+
+class MemoryBound:
+    """Limits the private memory of this process to what is free when it starts.
+
+    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without, Linux grants
+    them and kills a process, often another one, when they are used. Nothing happens on other systems.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int] | None = None
+
+    def set(self) -> None:
+        """Set the limit."""
+        free, used = available_memory(), data_size()
+        if free is None or used is None:
+            return
+        resource = importlib.import_module("resource")  # there is none on Windows
+        before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (used + int(_SHARE * free), before[1]))
+            self._before = before
+
+    def lift(self) -> None:
+        """Take it back: drivers of accelerators reserve far more than they use."""
+        if self._before is not None:
+            resource = importlib.import_module("resource")
+            resource.setrlimit(resource.RLIMIT_DATA, self._before)
+            self._before = None
+
+
+MEMORY_BOUND: Final = MemoryBound()
+"""The limit of this process; the command sets it when it starts, never a caller of `run`."""

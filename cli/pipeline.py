@@ -1,0 +1,85 @@
+"""The steps that all commands have in common that write an optimized model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import onnx
+
+from xoptim import Exactness, GraphBuilder, ModelError, save_proto
+from xoptim.validate import ValidationOptions, ValidationReport
+
+from .progress import Progress
+from .summary import Summary
+from .validation import compare
+
+DIFFERENT = 1
+
+
+def target_of(model: Path, output: Path | None, in_place: bool) -> Path:
+    """Where the result goes; what cannot be written there is noticed before any work."""
+    if in_place and output is not None:
+        raise click.UsageError("--in-place and --output exclude each other")
+    if in_place:
+        return model
+    target = output or model.with_name(f"{model.stem}.opt.onnx")
+    if target.exists() and model.exists() and target.samefile(model):
+        raise click.UsageError(f"{str(target)!r} is the input; use --in-place to overwrite it")
+    if target.is_dir():
+        raise click.UsageError(f"{str(target)!r} is a folder; give a file name")
+    if not target.parent.is_dir():
+        raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; make it first")
+    return target
+
+
+def protect_weights(builder: GraphBuilder, target: Path) -> None:
+    """Refuse a target that holds weights of the input."""
+    tensors = (tensor for graph in builder.model.graphs() for tensor in graph.initializers.values())
+    if target.exists() and any(t.is_external and t.external_location()[0] == target.resolve() for t in tensors):
+        raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
+
+
+def validate_each_provider(
+    model: Path, proto: onnx.ModelProto, builder: GraphBuilder, checks: ValidationOptions, exactness: Exactness
+) -> list[ValidationReport]:
+    """One report for each provider."""
+    folder = builder.model.base_dir
+    reports = []
+    for provider in checks.providers:
+        each = replace(checks, providers=(provider,), exactness=exactness, optimized_dir=folder)
+        reports.append(compare(model, proto, each))
+    return reports
+
+
+def write(
+    proto: onnx.ModelProto, target: Path, builder: GraphBuilder, summary: Summary, choices: dict[str, Any], progress: Progress
+) -> list[Path]:
+    """Write the result unless it was refuted, or nothing is to be written."""
+    refused = bool(summary.refusal(choices["strict"]))
+    if refused or choices["dry_run"]:
+        summary.bytes_after = None if refused else proto.ByteSize() + external_bytes(proto.graph)
+        return []
+    progress.say("writing")
+    written = save_proto(proto, target, builder.model.base_dir, external=choices["external_data"] or None)
+    if target not in written:
+        raise ModelError(f"{str(target)!r} was not written")
+    summary.bytes_after = target.stat().st_size + external_bytes(proto.graph)
+    return written
+
+
+def external_bytes(graph: onnx.GraphProto | None) -> int:
+    """Bytes of the weights of a graph that are in files of their own."""
+    tensors = graph.initializer if graph is not None else ()
+    return sum(int(entry.value) for tensor in tensors for entry in tensor.external_data if entry.key == "length")
+
+
+def verdict(summary: Summary, strict: bool) -> int:
+    """The exit code, and a line that says why when it is not 0."""
+    reason = summary.refusal(strict)
+    if reason:
+        click.echo(f"xopt: error: {reason}", err=True)
+        return DIFFERENT
+    return 0

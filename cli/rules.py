@@ -1,0 +1,26 @@
+"""The option ``--rewrite``: rules in text form, run beside the patterns that are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from xoptim import PatternOptimization, database, read_rules
+
+
+def with_rules(
+    chosen: Sequence[PatternOptimization], files: Sequence[str]
+) -> list[PatternOptimization | type[PatternOptimization]]:
+    """The patterns that are chosen, and the rules of some files.
+
+    Raises:
+        TextRuleError: when something in a file is wrong.
+        click.UsageError: when a rule has the name of a pattern.
+    """
+    rules = read_rules(*files)
+    for rule in rules:
+        if database().named(rule.name()):
+            place = rule.rule.match.place
+            raise click.UsageError(f"{place.file}:{place.line}: {rule.name()!r} is the name of a pattern; choose another")
+    return [*chosen, *rules]

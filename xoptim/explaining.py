@@ -1,0 +1,89 @@
+"""The door to single patterns: why one does not apply, where it would, and applying it once."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from xoptim.builder import GraphBuilder
+from xoptim.catalogue.selection import Item, Selection
+from xoptim.graph.sources import Source
+from xoptim.optimize.explain import Explanation, apply_in_model, explain_model, find_in_model
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.run import Optimizer
+
+AnyModel = TypeVar("AnyModel")
+
+
+def explain(
+    model: Any,
+    pattern: Item,
+    at: str | None = None,
+    *,
+    after: Selection = None,
+    provider: str = "cpu",
+    limit: int | None = None,
+) -> list[Explanation]:
+    """Why a pattern does not apply: each node where it could begin, and the first condition that failed there.
+
+    Args:
+        model: as for `xoptim.optimize`, or a `GraphBuilder`; it is not changed.
+        pattern: name, class or instance.
+        at: look at one node: its name, the name of one of its results, or ``#17`` for its position.
+        after: selection of patterns to run first, for what a fusion sees within an optimization (``"default"``; ``""`` only
+            cleans, folds constants and merges equal nodes); by default the model is taken as it is.
+        provider: execution provider that the model would be optimized for.
+        limit: most refusals to tell; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
+
+    Returns:
+        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
+
+    Raises:
+        ModelError: the model cannot be read, or no node is called ``at``; the message gives the nearest names.
+        UnknownPatternError: the pattern is not known, or the word stands for several.
+    """
+    return explain_model(_prepared(model, after, provider).model, pattern, at, provider=provider, limit=limit)
+
+
+def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu") -> list[Explanation]:
+    """Where a pattern would apply, with the nodes matched and what was captured. The matches may overlap.
+
+    Arguments and errors are those of `explain`; an error of the pattern is an `XoptimError`.
+    """
+    return find_in_model(_prepared(model, after, provider).model, pattern, provider=provider)
+
+
+def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") -> AnyModel:
+    """Apply a pattern once, at one node; nothing else is done to the model.
+
+    Args:
+        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` tells what was done.
+        pattern: name, class or instance.
+        at: name of a node or of a result, or ``#17`` for its position. Any node of the match will do.
+        provider: execution provider to optimize for.
+
+    Returns:
+        A model of the same kind.
+
+    Raises:
+        NoMatchError: the pattern does not match there; ``explanations`` tells why.
+        ModelError: the model cannot be read, or no node is called ``at``.
+        XoptimError: the pattern failed.
+    """
+    options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
+    source = None if isinstance(model, GraphBuilder) else Source(model)
+    builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source)
+    builder._optimizer = Optimizer(builder.model, options)  # so that its report tells what was applied
+    apply_in_model(builder._optimizer, pattern, at)
+    if source is None:
+        return model
+    result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
+    return result
+
+
+def _prepared(model: Any, after: Selection, provider: str) -> GraphBuilder:
+    if after is None:
+        return model if isinstance(model, GraphBuilder) else GraphBuilder(model)
+    given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
+    builder = GraphBuilder(given, optimization_options=OptimizationOptions(patterns=after, provider=provider))
+    builder.optimize()
+    return builder

@@ -1,0 +1,82 @@
+"""A few nodes of a graph as a model of their own, which runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx
+
+from xoptim.graph.export import export_function, export_node, value_info
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+_LARGE = 1 << 20
+_LEAST_IR_VERSION = 4
+_FUNCTIONS_SINCE = 8
+
+
+def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE) -> onnx.ModelProto:
+    """A model of some nodes.
+
+    What they read from elsewhere is an input of it, with the type and the shape that are known; constants are stored in it
+    unless they are large. Local functions that they call come along.
+
+    Args:
+        graph: where the nodes are, or were.
+        nodes: the nodes, in any order.
+        results: the outputs of the model.
+        largest: bytes of a constant above which it becomes an input.
+    """
+    ordered = sorted(nodes, key=lambda node: node.label)
+    made = {name for node in ordered for name in node.output}
+    proto = onnx.GraphProto(name="fragment")
+    proto.node.extend(map(export_node, ordered))
+    for name in dict.fromkeys(name for node in ordered for name in node_reads(node) if name not in made):
+        tensor = graph.tensor(name)
+        if tensor is not None and not tensor.is_external and tensor.nbytes <= largest:
+            proto.initializer.append(tensor.to_proto(name))
+        else:
+            proto.input.append(value_info(name, graph.info_of(name)))
+    proto.output.extend(value_info(name, graph.info_of(name)) for name in results)
+    model = graph.model
+    opsets = {
+        "": model.opsets.get("", 1),
+        **graph.opsets,
+        **{node.domain: 1 for node in nodes if node.domain not in graph.opsets},
+    }
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    functions = _called(graph, ordered)
+    version = max(model.ir_version, _FUNCTIONS_SINCE if functions else _LEAST_IR_VERSION)
+    return onnx.helper.make_model(proto, opset_imports=imports, ir_version=version, functions=functions)
+
+
+def node_reads(node: Node) -> Iterator[str]:
+    """Everything that a node reads: its operands, and what its subgraphs take from outside."""
+    yield from filter(None, node.input)
+    for body in node.bodies.values():
+        for inner in body.nodes:
+            yield from (name for name in node_reads(inner) if not body.defines(name))
+        yield from (name for name in body.outputs if not body.defines(name))
+
+
+def _called(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:
+    """Local functions that the nodes call, directly or through others."""
+    known = {function.key: function for function in graph.model.functions}
+    if not known:
+        return []
+    pending = [node for each in nodes for node in _all_nodes(each)]
+    found = {}
+    while pending:
+        node = pending.pop()
+        function = known.get((node.domain, node.op_type, node.overload))
+        if function is not None and function.key not in found:
+            found[function.key] = function
+            pending += [inner for each in function.body.nodes for inner in _all_nodes(each)]
+    return [export_function(function) for key, function in known.items() if key in found]
+
+
+def _all_nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for body in node.bodies.values():
+        for inner in body.nodes:
+            yield from _all_nodes(inner)

@@ -1,0 +1,175 @@
+"""Navigators: rewriters of whole models that walk once through the nodes and apply patterns on the way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Iterable
+from functools import partial
+from typing import Any, ClassVar
+
+from xoptim.catalogue.selection import Item, select
+from xoptim.facts.dtypes import Exactness
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.making import checked
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.refusal import Refusal, listening
+from xoptim.match.whole_graph import GlobalRewriter, watching
+from xoptim.optimize.engine import Engine
+from xoptim.optimize.events import EventStream
+from xoptim.optimize.index import PatternIndex, index_of
+from xoptim.optimize.statistics import Statistics
+from xoptim.optimize.worklist import Worklist
+
+logger = logging.getLogger("xoptim")
+GRADES: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
+"""From the strongest to the weakest guarantee."""
+
+
+class Navigator(GlobalRewriter):
+    """Visits each node once and applies there, at once, the first of some patterns that matches.
+
+    It walks through the subgraphs too, inner ones first. A node that appears meanwhile is visited if it lies beyond the node
+    that would have been next, and what is made there is not, so that every walk ends. What is made in the place of a node is
+    left to the next walk: the optimizer repeats a navigator as long as anything changes.
+
+    Args:
+        *patterns: names, classes or instances of patterns.
+        name: what it is called; made of its kind and the names of the patterns when empty.
+        position: when it runs, see `GlobalRewriter`.
+        **metadata: class attributes of `PatternOptimization`. The exactness is the weakest of the patterns unless given.
+
+    Raises:
+        TypeError: when there is no pattern, or one of them is itself a rewriter of whole models.
+        UnknownPatternError: when a name is not known.
+    """
+
+    backwards: ClassVar[bool] = False
+
+    def __init__(self, *patterns: Item, name: str = "", position: float = 0.0, **metadata: Any) -> None:
+        found = {p.name(): p for item in patterns for p in select(item)}
+        if not found:
+            raise TypeError(f"a {type(self).__name__} needs patterns to apply")
+        whole = next((p for p in found.values() if isinstance(p, GlobalRewriter)), None)
+        if whole is not None:
+            raise TypeError(f"{whole.name()} rewrites whole models: it cannot be applied at a node")
+        self.patterns = tuple(found.values())
+        title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
+        weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
+        given = {"exactness": weakest, **checked(metadata), "position": position}
+        # Each is called and placed as it was told, unlike other patterns, of which the class says everything.
+        vars(self).update(given, name=partial(str, title))
+
+    def rewrite(self, builder: Any) -> int:
+        """Walk through a model once, on its own: nothing else is done to it; returns the number of rewrites."""
+        options = builder.optimization_options
+        worklist = Worklist()
+        events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
+        statistics = Statistics()
+        builder.model.listeners.append(worklist)
+        try:
+            return self.walk(builder.model, lambda graph: Engine(graph, options, events, statistics, worklist))
+        finally:
+            builder.model.listeners.remove(worklist)
+
+    def walk(self, model: Model, engine_of: Callable[[Graph], Engine]) -> int:
+        """Walk through all graphs of a model once.
+
+        Args:
+            model: the model.
+            engine_of: gives what applies patterns in a graph.
+
+        Returns:
+            Number of rewrites.
+        """
+        roots = (model.graph, *(function.body for function in model.functions))
+        graphs = [graph for root in roots for graph in reversed(list(root.all_graphs()))]
+        return sum(self._walk_graph(engine_of(graph)) for graph in graphs)
+
+    def _walk_graph(self, engine: Engine) -> int:
+        graph = engine.graph
+        index = index_of(tuple(p for p in self.patterns if _is_usable(p, engine)), ())
+        if not index.anchors_in(graph):
+            return 0
+        queue = list(graph.nodes if self.backwards else reversed(graph.nodes))
+        """What is to be visited, the next one last."""
+        new: list[Node] = []
+        count = 0
+        with watching(graph.model) as changes:
+            while queue or new:
+                node, is_new = self._next(graph, queue, new)
+                if node is None:
+                    break
+                changes.inserted_nodes.clear()
+                if _rewrite_at(engine, index, node):
+                    count += 1
+                    following = None if is_new else _last_left(graph, queue)
+                    if following is not None:
+                        added = [n for n in changes.added_nodes if n.graph is graph]
+                        new += [n for n in added if self._is_before(following, n)]
+        return count
+
+    def _next(self, graph: Graph, queue: list[Node], new: list[Node]) -> tuple[Node | None, bool]:
+        """The next node, and whether it was not there when the walk began."""
+        new[:] = [node for node in new if node.graph is graph]
+        following = _last_left(graph, queue)
+        if new:
+            first = max(new, key=lambda n: n.label) if self.backwards else min(new, key=lambda n: n.label)
+            if following is None or self._is_before(first, following):
+                new.remove(first)
+                return first, True
+        return (queue.pop() if following is not None else None), False
+
+    def _is_before(self, first: Node, second: Node) -> bool:
+        return first.label > second.label if self.backwards else first.label < second.label
+
+
+class TopologicalNavigator(Navigator):
+    """A `Navigator` that visits what computes a result before what reads it."""
+
+
+class ReverseNavigator(Navigator):
+    """A `Navigator` that visits what reads a result before what computes it."""
+
+    backwards = True
+
+
+def weakest_of(patterns: Iterable[PatternOptimization], counts: Container[str]) -> list[Exactness]:
+    """Exactness of those patterns, and of those in navigators, that were applied."""
+    found = [p.exactness for p in patterns if p.name() in counts]
+    for navigator in patterns:
+        if isinstance(navigator, Navigator):
+            found += weakest_of(navigator.patterns, counts)
+    return found
+
+
+def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
+    """The last node of a queue, without those at its end that have left the graph."""
+    while queue and queue[-1].graph is not graph:
+        queue.pop()
+    return queue[-1] if queue else None
+
+
+def _is_usable(pattern: PatternOptimization, engine: Engine) -> bool:
+    opset, provider = engine.view.main_opset, engine.options.provider
+    in_range = pattern.min_opset <= opset and (pattern.max_opset is None or opset <= pattern.max_opset)
+    return in_range and (not pattern.providers or provider in pattern.providers)
+
+
+def _rewrite_at(engine: Engine, index: PatternIndex, node: Node) -> bool:
+    """Apply the first pattern that matches at a node, if any does."""
+
+    def refused(refusal: Refusal) -> None:
+        logger.info("[xoptim] %s", refusal)
+        engine.statistics.refused(refusal)
+
+    for number in index.candidates(engine.graph, {node: 0}):
+        pattern = index.patterns[number]
+        if pattern.name() not in engine.statistics.failed:
+            with listening(refused if engine.options.verbosity(pattern) >= 10 else None):
+                if engine.apply_at(pattern, node):
+                    return True
+            if node.graph is not engine.graph:
+                break
+    return False

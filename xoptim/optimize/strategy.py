@@ -1,0 +1,61 @@
+"""Look for patterns without applying any: the matches that a round would choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+from xoptim.catalogue.selection import Selection, select
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.disjoint import disjoint, strategy_named
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.result import MatchResult
+from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.optimize.index import index_of
+
+
+def match_patterns(
+    model: onnx.ModelProto | Model | Graph, patterns: Selection = "default", strategy: str = "largest", provider: str = ""
+) -> tuple[list[MatchResult], dict[Node, MatchResult]]:
+    """The matches of all patterns as the model is, each node in one of them at most. Nothing is rewritten.
+
+    Args:
+        model: the model, subgraphs and local functions included, or one graph.
+        patterns: what to look for, all of it at once whatever the phases are.
+        strategy: which of the matches that overlap wins, by its name in `xoptim.match.disjoint.STRATEGIES`. Among equals the
+            one of the earlier pattern (position, priority, name), then the one with the earlier anchor does.
+        provider: execution provider to look for, empty for any.
+
+    Returns:
+        The matches, graph by graph in the order of the strategy, and each of them by its root, the last of its nodes.
+
+    Raises:
+        ValueError: when there is no such strategy.
+        UnknownPatternError: when a pattern name is not known.
+    """
+    strategy_named(strategy)
+    chosen = [p for p in select(patterns) if not (provider and p.providers) or provider in p.providers]
+    whole = load_model(model) if isinstance(model, onnx.ModelProto) else model
+    graphs = [whole] if isinstance(whole, Graph) else list(whole.graphs())
+    found = [match for graph in graphs for match in disjoint(_all_matches(graph, chosen, provider), strategy)]
+    return found, {max(filter(None, m.nodes), key=lambda node: node.label): m for m in found}
+
+
+def _all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
+    """All matches in a graph, which may overlap, in the order of the patterns and then of the nodes."""
+    view = GraphBuilderPatternOptimization(graph, provider)
+    opset = view.main_opset
+    usable = tuple(p for p in patterns if p.min_opset <= opset and (p.max_opset is None or opset <= p.max_opset))
+    index = index_of(usable, ())
+    found: list[MatchResult] = []
+    for number, nodes in index.candidates(graph, index.anchors_in(graph)).items():
+        for node in nodes:
+            match = index.patterns[number].match(view, node, found)
+            if match is not None:
+                match.anchor = node
+                found.append(match)
+    return found

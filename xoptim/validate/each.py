@@ -1,0 +1,213 @@
+"""Check every rewrite by itself: what it took out and what it put in are run on values of a recorded run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from xoptim.graph.fragment import fragment, node_reads
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.optimize.application import Application
+from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike, light_copy
+from xoptim.validate.reference import run_reference
+from xoptim.validate.report import ValidationReport
+from xoptim.validate.session import Session, Value
+from xoptim.validate.validation import validate
+
+_MOST_RECORDED: Final = 1 << 30
+"""Bytes of results that are kept; what lies beyond is computed again when it is asked for."""
+_LONGEST_WAY: Final = 10_000
+"""Most nodes that are run to know one result that was not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A rewrite that computes something else.
+
+    Attributes:
+        number: which rewrite of the run, counted from 1.
+        pattern: name of the pattern.
+        node: name of the node at which it matched, or of its first result.
+        report: how the results differ.
+        before: what was matched, as a model.
+        after: what took its place.
+        feeds: values on which they differ.
+    """
+
+    number: int
+    pattern: str
+    node: str
+    report: ValidationReport
+    before: onnx.ModelProto
+    after: onnx.ModelProto
+    feeds: Mapping[str, Value]
+
+    def __str__(self) -> str:
+        return f"rewrite {self.number}, pattern {self.pattern} at {self.node!r}, is {self.report.summary()}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the models, for machines."""
+        report = self.report.to_json()
+        return {"number": self.number, "pattern": self.pattern, "node": self.node, "validation": report}
+
+
+@dataclass(slots=True)
+class EachCheck:
+    """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and runs each of them.
+
+    The values that matched nodes read come from a run of the original model on the feeds of a validation. A value that is
+    not known (within a subgraph, or when the original does not run) is drawn at random.
+
+    Args:
+        original: the model before anything was done to it.
+        options: of the validation.
+
+    Attributes:
+        checked: rewrites found equal.
+        unchecked: rewrites that could not be judged, with the reason.
+        disagreements: rewrites that compute something else.
+    """
+
+    original: ModelLike
+    options: ValidationOptions = field(default_factory=ValidationOptions)
+    checked: int = 0
+    unchecked: list[tuple[str, str]] = field(default_factory=list)
+    disagreements: list[Disagreement] = field(default_factory=list)
+    _values: dict[str, Value] | None = field(default=None, repr=False)
+
+    def summary(self) -> str:
+        """The verdict in one line."""
+        counts = [f"{self.checked} checked by themselves"]
+        if self.unchecked:
+            pattern, reason = self.unchecked[0]
+            counts.append(f"{len(self.unchecked)} not (such as {pattern}: {reason})")
+        if self.disagreements:
+            counts.append(f"{len(self.disagreements)} wrong")
+        return ", ".join(counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but models and values, for machines."""
+        return {
+            "checked": self.checked,
+            "unchecked": [{"pattern": pattern, "reason": reason} for pattern, reason in self.unchecked],
+            "disagreements": [found.to_json() for found in self.disagreements],
+        }
+
+    def __call__(self, application: Application) -> None:
+        """Check one rewrite."""
+        before, after = models_of(application)
+        feeds = self._feeds(application.graph, before, after)
+        exactness = application.pattern.exactness
+        options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assignments=1)
+        report = validate(before, after, options)
+        if report.status == "equal":
+            self.checked += 1
+        elif report.status == "different":
+            anchor = application.anchor
+            node = anchor.name or anchor.output[0]
+            self.disagreements.append(
+                Disagreement(application.number, application.pattern.name(), node, report, before, after, feeds)
+            )
+        else:
+            self.unchecked.append((application.pattern.name(), report.reason))
+
+    def _feeds(self, graph: Graph, before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Value]:
+        names = dict.fromkeys(value.name for model in (before, after) for value in model.graph.input)
+        found = {name: self.value(graph, name) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """All results that are known, by name."""
+        if self._values is None:
+            self._values = record(self.original, self.options)
+        return self._values
+
+    def value(self, graph: Graph, name: str) -> Value:
+        """A result, recorded or computed from what is recorded; ``None`` when neither can be had."""
+        values = self.values
+        if name not in values:
+            tensor = graph.tensor(name)
+            if tensor is not None:
+                return tensor.numpy()
+            self._compute(graph, name, values)
+        return values.get(name)
+
+    def _compute(self, graph: Graph, name: str, values: dict[str, Value]) -> None:
+        """Run what leads from known values to a result that rewrites have made."""
+        needed: dict[Node, None] = {}
+        pending = deque([name])
+        while pending:
+            wanted = pending.popleft()
+            if wanted in values or graph.tensor(wanted) is not None:
+                continue
+            node = graph.producer(wanted)
+            if node is None or len(needed) >= _LONGEST_WAY:
+                return
+            if node not in needed:
+                needed[node] = None
+                pending.extend(node_reads(node))
+        model = fragment(graph, list(needed), [name])
+        stored = {port.name: graph.tensor(port.name) for port in model.graph.input}
+        feeds = {each: values[each] if tensor is None else tensor.numpy() for each, tensor in stored.items()}
+        try:
+            (values[name],) = Session(model, self.options.settings).run(feeds)
+        except (LoadError, RunError):
+            return
+
+
+def models_of(application: Application) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """What a rewrite matched and what it gave, as two models with the same outputs."""
+    matched, given = application.matched, application.given
+    outputs = {name for node in given for name in node.output if name}
+    results = [name for node in matched for name in node.output if name in outputs]
+    before, after = (fragment(application.graph, nodes, results) for nodes in (matched, given))
+    _share_inputs(before, after)
+    return before, after
+
+
+def _share_inputs(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+    """Give both models the same inputs: a rewrite need not read all that the matched nodes read, nor may it read more."""
+    names = {value.name for value in before.graph.input}
+    before.graph.input.extend(value for value in after.graph.input if value.name not in names)
+    del after.graph.input[:]
+    after.graph.input.extend(before.graph.input)
+    stored = {tensor.name for tensor in after.graph.initializer} & {value.name for value in before.graph.input}
+    for tensor in [tensor for tensor in after.graph.initializer if tensor.name in stored]:
+        after.graph.initializer.remove(tensor)
+
+
+def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
+    """All results of the main graph in one run on the feeds of a validation; nothing when the model does not run."""
+    try:
+        reference = run_reference(original, replace(options, assignments=1))
+        run = reference.runs[0]
+        names = [name for node in reference.proto.graph.node for name in node.output if name]
+        session = Session(with_outputs(reference.proto, names), options.settings, base_dir=reference.base_dir)
+        results = session.run(run.feeds)
+    except (FeedError, LoadError, RunError):
+        return {}
+    values = dict(run.feeds)
+    size = 0
+    for port, result in zip(session.outputs, results, strict=True):
+        size += result.nbytes if isinstance(result, np.ndarray) else 0
+        if size <= _MOST_RECORDED and result is not None:
+            values[port.name] = result
+    return values
+
+
+def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """A copy of a model whose outputs are these results."""
+    copy = light_copy(model, ())
+    declared = {value.name: value for value in (*model.graph.output, *model.graph.value_info)}
+    del copy.graph.output[:]
+    copy.graph.output.extend(declared.get(name) or onnx.ValueInfoProto(name=name) for name in names)
+    return copy

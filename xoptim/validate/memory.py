@@ -1,0 +1,167 @@
+"""How much memory a run of a model takes at least, and how much there is."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import onnx
+
+from xoptim.facts.dims import Dim, evaluate
+from xoptim.facts.dtypes import byte_size
+from xoptim.facts.errors import ModelError
+from xoptim.facts.info import Info
+from xoptim.facts.lazy import lazy_module
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.validate.errors import RunError
+
+resource = lazy_module("resource")  # of POSIX only
+
+_GROUPS: Final = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def available_memory() -> int | None:
+    """Bytes that this process can still take before the system runs out, ``None`` where it does not tell (not Linux)."""
+    free = [size for size in (_free(), _left_in_limit(), *_left_in_group()) if size is not None]
+    return max(min(free), 0) if free else None
+
+
+def _free() -> int | None:
+    lines = _read("/proc/meminfo").splitlines()
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _left_in_group() -> list[int]:
+    """What the control group of a container leaves."""
+    pairs = [(_read(limit).strip(), _read(current).strip()) for limit, current in _GROUPS]
+    return [int(limit) - int(current) for limit, current in pairs if limit.isdecimal() and current.isdecimal()]
+
+
+def _left_in_limit() -> int | None:
+    """What the limit of the process (``ulimit -d``) leaves."""
+    used = data_size()
+    if used is None:
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    return None if soft == resource.RLIM_INFINITY else soft - used
+
+
+def data_size() -> int | None:
+    """Bytes of private memory that this process has reserved, ``None`` where the system does not tell."""
+    lines = _read("/proc/self/status").splitlines()
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:")), None)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No warnings about a model that the engine has warned about, or that is none of its business."""
+    logger = logging.getLogger("xoptim")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
+
+
+class MemoryNeed:
+    """What the results of a model take at least, by the shapes that follow from its operators.
+
+    Args:
+        proto: the model.
+        base_dir: folder of its external data.
+        limit: bytes that a run may take, ``None`` for what is free.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, base_dir: Path | None, limit: int | None = None) -> None:
+        self._limit = limit
+        try:
+            with _silence():
+                self._graph: Graph | None = load_model(proto, base_dir).graph
+        except ModelError:  # nothing is known about what onnxruntime takes nevertheless
+            self._graph = None
+        graphs = self._graph.all_graphs() if self._graph is not None else ()
+        self._kinds = Counter((info.dtype, info.shape) for graph in graphs for info in graph.infos.values() if info.is_tensor)
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Make sure that a run with these sizes of the open dimensions can fit into memory.
+
+        Raises:
+            RunError: it cannot.
+        """
+        free = available_memory() if self._limit is None else self._limit
+        if free is not None and self._total(sizes) > free and (needed := self.at_least(sizes)) > free:
+            raise RunError(f"a run needs at least {_text(needed)} of memory, {_text(free)} is free")
+
+    def at_least(self, sizes: Mapping[str, int]) -> int:
+        """Bytes of all results that are alive at the same time, where their sizes are known; the others count nothing."""
+        return 0 if self._graph is None else _peak(self._graph, _Sizes(sizes))
+
+    def _total(self, sizes: Mapping[str, int]) -> int:
+        """Bytes of all results, whether they are alive at the same time or not: much faster to add up."""
+        known = _Sizes(sizes)
+        return sum(count * known.of(Info(dtype, shape)) for (dtype, shape), count in self._kinds.items())
+
+
+class _Sizes:
+    """Sizes of dimensions; each expression is evaluated once."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+        self._known: dict[Dim, int] = {}
+
+    def of(self, info: Info | None) -> int:
+        """Bytes of a tensor, 0 when they are not known."""
+        if info is None or not info.is_tensor or info.shape is None:
+            return 0
+        dims = [dim if type(dim) is int else self._dim(dim) for dim in info.shape]
+        return byte_size(info.dtype, math.prod(dims)) if dims else 0
+
+    def _dim(self, dim: Dim) -> int:
+        size = self._known.get(dim)
+        if size is None:
+            try:
+                size = max(evaluate(dim, self._sizes), 0)
+            except (KeyError, ValueError, ZeroDivisionError):
+                size = 0
+            self._known[dim] = size
+        return size
+
+
+def _peak(graph: Graph, sizes: _Sizes) -> int:
+    kept = set(graph.outputs)
+    live = peak = sum(sizes.of(graph.info_of(name)) for name in graph.inputs)
+    uses = {name: graph.use_count(name) for node in graph.nodes for name in node.output if name and not graph.is_captured(name)}
+    for node in graph.nodes:
+        live += sum(sizes.of(graph.infos.get(name)) for name in node.output)
+        inner = max((_peak(body, sizes) for body in node.bodies.values()), default=0)
+        peak = max(peak, live + inner)
+        for name in node.input:
+            if name in uses:
+                uses[name] -= 1
+                if not uses[name] and name not in kept:
+                    live -= sizes.of(graph.infos.get(name))
+    return peak
+
+
+def _text(size: int) -> str:
+    return f"{size / (1 << 30):,.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):,.1f} MiB"

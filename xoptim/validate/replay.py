@@ -1,0 +1,116 @@
+"""Check again what ``DUMPPATTERNS`` has written: whether each replacement computes what the matched nodes compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import onnx
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.graph.load import read_proto
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.report import Status, ValidationReport
+from xoptim.validate.validation import validate
+
+_SUFFIXES = (".before.onnx", ".after.onnx", ".txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one application of a pattern.
+
+    Attributes:
+        name: number and pattern, as the files are called.
+        pattern: name of the pattern.
+        report: how the two models compare, ``None`` when they cannot be read.
+        damage: why they cannot be read.
+    """
+
+    name: str
+    pattern: str
+    report: ValidationReport | None
+    damage: str = ""
+
+    @property
+    def status(self) -> Status | Literal["damaged"]:
+        """The verdict."""
+        return "damaged" if self.report is None else self.report.status
+
+    @property
+    def reason(self) -> str:
+        """Why the models are not known to be equal, in one line."""
+        return self.damage if self.report is None else self.report.reason
+
+    @property
+    def largest(self) -> float | None:
+        """Largest absolute difference of an output, ``None`` when nothing was compared."""
+        worst = None if self.report is None else self.report.largest
+        return None if worst is None else worst.max_abs
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for machines."""
+        report = None if self.report is None else self.report.to_json()
+        return {"name": self.name, "pattern": self.pattern, "status": self.status, "reason": self.reason, "report": report}
+
+
+def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",)) -> list[Replayed]:
+    """Run the models that were dumped before and after each application of a pattern, and compare.
+
+    How much the numbers may differ follows from the exactness of the pattern, which the dump tells.
+
+    Args:
+        folder: what the environment variable ``DUMPPATTERNS`` named.
+        providers: execution providers of onnxruntime to run them on.
+
+    Returns:
+        One entry for each application, in order.
+
+    Raises:
+        XoptimError: the folder cannot be read, or there is no dump in it.
+    """
+    folder = Path(folder)
+    try:
+        files = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise XoptimError(f"cannot read {str(folder)!r}: {error.strerror or error}") from error
+    stems = sorted({name.removesuffix(suffix) for name in files for suffix in _SUFFIXES if name.endswith(suffix)})
+    stems = [stem for stem in stems if stem.partition("_")[0].isdecimal()]
+    if not stems:
+        raise XoptimError(f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one")
+    return [_replay(folder, stem, files, tuple(providers)) for stem in stems]
+
+
+def _replay(folder: Path, stem: str, files: set[str], providers: tuple[str, ...]) -> Replayed:
+    name = stem.partition("_")[2]
+    missing = [stem + suffix for suffix in _SUFFIXES if stem + suffix not in files]
+    if missing:
+        return Replayed(stem, name, None, f"{missing[0]} is missing; the dump was not written to its end")
+    try:
+        before, after = (read_proto(folder / f"{stem}.{kind}.onnx") for kind in ("before", "after"))
+    except ModelError as error:
+        return Replayed(stem, name, None, str(error))
+    told = {entry.key: entry.value for entry in before.metadata_props}
+    name, exactness = told.get("xoptim.pattern", name), told.get("xoptim.exactness", "rounding")
+    if exactness not in get_args(Exactness):
+        return Replayed(stem, name, None, f"{stem}.before.onnx: there is no exactness {exactness!r}")
+    options = ValidationOptions(exactness=exactness, providers=providers)  # type: ignore[arg-type]
+    unfit = _unfit(before)
+    report = ValidationReport("not validated", unfit, options.exactness, providers) if unfit else None
+    return Replayed(stem, name, report or validate(before, after, options))
+
+
+def _unfit(model: onnx.ModelProto) -> str:
+    """Why a fragment cannot be run at all, empty when it can."""
+    if not model.graph.output:
+        return "nothing reads what the matched nodes compute"
+    unknown = [v.name for v in model.graph.input if not _is_typed(v.type)]
+    return f"the type of input {unknown[0]!r} is not known, as always within local functions" if unknown else ""
+
+
+def _is_typed(proto: onnx.TypeProto) -> bool:
+    kind = proto.WhichOneof("value")
+    return kind is not None and (kind != "tensor_type" or proto.tensor_type.elem_type != 0)
