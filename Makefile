@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := xoptim cli patterns tests examples benchmarks docs
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-torch lint format types docs bench new-pattern clean
+.PHONY: help demo test test-torch fuzz-match fuzz-loaders fuzz conformance pairs lint format types docs bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,11 @@ $(VENV)/.test: $(BIN)/xopt
 
 $(VENV)/.torch: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 onnxscript
+	@touch $@
+
+# Without atheris (it has no wheels for some versions of Python), a fixed sequence of mutations is tried.
+$(VENV)/.fuzz: $(VENV)/.test
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[fuzz]"
 	@touch $@
 
 demo: $(BIN)/xopt ## install, and optimize a model that ships with the repository
@@ -45,12 +50,31 @@ types: $(VENV)/.test ## check types
 
 docs: $(VENV)/.test ## write the pages about patterns
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m tests.hostile.page
 
-bench: $(VENV)/.test ## measure how time grows with the size of a model
+fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
+	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz
+
+SECONDS ?= 3600
+fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, for SECONDS=3600
+	$(foreach target,model rules selection feeds test-data replay,\
+		$(BIN)/python -m tests.fuzzing.run $(target) --seconds $$(($(SECONDS) / 6)) &&) true
+
+fuzz: $(VENV)/.test ## draw random graphs until stopped, check what optimizing them does, keep what fails
+	$(BIN)/python -m tests.properties
+
+conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write docs/conformance.md
+	$(BIN)/python -m tests.conformance
+
+pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
+	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
+
+bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/matching.py
 
-new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPattern
-	$(BIN)/python -m xoptim.testing.new_pattern $(NAME)
+new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPattern [FROM=model.onnx NODES=A,B]
+	$(BIN)/python -m xoptim.testing.new_pattern $(NAME) $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")
 
 clean: ## remove what was built
 	rm -rf $(VENV) build dist *.egg-info tiny_bert.opt.onnx

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
+import onnx
 import pytest
+from xoptim.cli.main import run
 
 from tests.support import parse, types
-from xoptim import EasyPatternOptimization, PatternOptimization, installed_patterns, optimize, resolve, select
+from xoptim import EasyPatternOptimization, PatternOptimization, Query, database, installed_patterns, optimize, resolve, select
 from xoptim.catalogue import discovery
 from xoptim.catalogue.discovery import GROUP, patterns_of
 
@@ -119,6 +121,33 @@ def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
     assert installed_patterns()["AcmeSinh"].__module__ == "acme_patterns.sinh"
     assert types(optimize(parse(MODEL), strict=True)) == ["Relu"]
     assert types(optimize(parse(MODEL), patterns="default-acme")) == ["Sinh", "Asinh", "Relu"]
+    # The words of the pack are words of the database, for queries and on the command line.
+    assert types(optimize(parse(MODEL), patterns=Query(["acme"]))) == ["Relu"]
+    assert types(optimize(parse(MODEL), patterns=Query(["fast_run"], exclude=["acme"]))) == ["Sinh", "Asinh", "Relu"]
+    assert [p.name() for p in database().query(Query(["all"], require=["acme", "rounding"]))] == ["AcmeSinh"]
+    model = tmp_path / "model.onnx"
+    model.write_bytes(parse(MODEL).SerializeToString())
+    assert run([str(model), "--patterns", "TransposeTranspose", "--include", "acme", "-q"]) == 0
+    assert types(onnx.load(tmp_path / "model.opt.onnx")) == ["Relu"]
+    assert run([str(model), "--exclude", "acme", "-q"]) == 0
+    assert types(onnx.load(tmp_path / "model.opt.onnx")) == ["Sinh", "Asinh", "Relu"]
+
+
+WHOLE = """
+from xoptim import GlobalRewriter
+
+
+class WholePattern(GlobalRewriter):
+    position = 49.5
+    tags = ("acme",)
+"""
+
+
+def test_a_pack_with_a_rewriter_of_whole_models(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
+    add_pack("acme", {"acme.py": WHOLE + SINH.format(name="SinhPattern")})
+    assert [p.name() for p in select(Query(["acme"]))] == ["Sinh", "Whole"]
+    assert database()["Whole"] is select("Whole")[0] is select(installed_patterns()["Whole"])[0]
+    assert warnings(caplog) == []
 
 
 def test_a_module(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from xoptim import OptimizationOptions, PatternOptimization, UnknownPatternError, installed_patterns, resolve, select
-from xoptim.catalogue import selection
+from tests.catalogue.toys import Install, messages, toy
+from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, resolve, select
 from xoptim.catalogue.selection import check_names
 from xoptim.match.pattern import PHASES
+from xoptim.optimize.environment import DebugSettings
 
 TOYS: dict[str, dict[str, Any]] = {
     "Zeta": {},
@@ -30,10 +31,10 @@ DEFAULT = ["Beta", "Zeta", "Alpha", "Delta", "Gamma"]
 
 
 @pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[PatternOptimization]]:
+def toys(install: Install) -> dict[str, type[PatternOptimization]]:
     """A small catalogue in place of what is installed."""
-    classes = {name: type(f"{name}Pattern", (PatternOptimization,), dict(extra)) for name, extra in TOYS.items()}
-    monkeypatch.setattr(selection, "installed_patterns", lambda: dict(sorted(classes.items())))
+    classes = {name: toy(name, **extra) for name, extra in TOYS.items()}
+    install(*classes.values())
     return classes
 
 
@@ -188,3 +189,76 @@ def test_presets_of_the_catalogue() -> None:
     assert {p.name() for p in standard} <= {p.name() for p in select("default+onnxruntime")}
     assert all(p.name() == cls.name() for p in select("all") for cls in resolve(p.name()))
     assert all(select(cls.__name__)[0].name() == name for name, cls in installed_patterns().items())
+
+
+# ---------------------------------------------------------------- status and former names
+
+
+def test_deprecated_patterns_by_name(toys: object, caplog: pytest.LogCaptureFixture) -> None:
+    for quiet in ("all", "deprecated", "default-Old", Query(["all"], exclude=["Old"])):
+        select(quiet, drop=["Old"])
+    assert messages(caplog) == []
+    for _ in range(2):
+        assert names("OldPattern") == ["Old"]
+    assert names(Query(["Zeta"], subquery={"target": Query([]), "canonicalize": Query(["OldFused"])})) == ["OldFused"]
+    assert messages(caplog) == [
+        "pattern 'Old' is deprecated: it may go in a later version",
+        "pattern 'OldFused' is deprecated: it may go in a later version",
+    ]
+
+
+@pytest.fixture
+def renamed(install: Install) -> None:
+    """`New` was `OldNew` and `Zeta` once; of `Twin` two patterns were made; a tag is called like a former name."""
+    new = toy("New", former_names=("OldNewPattern", "Zeta", "movement"))
+    install(new, toy("Zeta", tags=("movement",)), *(toy(n, former_names=("Twin",)) for n in ("One", "Two")))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "drop", "expected"),
+    [
+        ("OldNew", (), ["New"]),
+        ("OldNewPattern+Zeta", (), ["New", "Zeta"]),
+        ("all-OldNew", (), ["One", "Two", "Zeta"]),
+        ("all", ("OldNew",), ["One", "Two", "Zeta"]),
+        (Query(["OldNew"]), (), ["New"]),
+        (Query(["all"], exclude=["OldNewPattern"]), (), ["One", "Two", "Zeta"]),
+    ],
+)
+def test_former_names(
+    chosen: Any, drop: tuple[str, ...], expected: list[str], renamed: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        assert names(chosen, drop) == expected
+    assert messages(caplog) == ["pattern 'OldNew' is called 'New' now; its old name may go"]
+
+
+def test_what_is_there_comes_before_former_names(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
+    assert names("Zeta") == names("movement") == ["Zeta"]
+    assert names("all", ("Zeta",)) == ["New", "One", "Two"]
+    assert messages(caplog) == []
+    assert names("all-Twin") == ["New", "Zeta"]
+    assert messages(caplog) == ["pattern 'Twin' is called 'One' and 'Two' now; its old name may go"]
+
+
+def test_former_names_in_the_environment(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
+    options = OptimizationOptions(patterns="all", debug=DebugSettings(drop=("OldNew", "Two"), patterns=("Twin", "Zeta")))
+    assert [pattern.name() for pattern in options.selected()] == ["One", "Zeta"]
+    assert len(messages(caplog)) == 2
+    assert {p.name(): options.verbosity(p) for p in select("all")} == {"New": 0, "One": 10, "Two": 10, "Zeta": 10}
+    assert messages(caplog) == []
+    with pytest.raises(UnknownPatternError, match=r"^DROPPATTERN: unknown pattern 'OldNw'"):
+        OptimizationOptions(debug=DebugSettings(drop=("OldNw",))).selected()
+
+
+def test_a_pattern_of_the_caller_may_be_called_like_a_former_name(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
+    own = toy("OldNew")
+    assert names([own, "Zeta"], ("OldNew",)) == ["Zeta"]
+    assert names([own, "New,-OldNew"]) == ["New"]
+    assert messages(caplog) == []
+
+
+def test_preview_patterns_are_selected(toys: object, caplog: pytest.LogCaptureFixture) -> None:
+    assert names("preview") == ["Gamma"]
+    assert "Gamma" in names("default")
+    assert messages(caplog) == []

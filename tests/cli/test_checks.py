@@ -28,7 +28,7 @@ no_cuda = pytest.mark.skipif(
 def test_a_wrong_pattern_writes_nothing(xopt: Xopt, target: str) -> None:
     given = write(RELU).read_bytes()
     before = files()
-    outcome = xopt("model.onnx", "--patterns", "WrongRelu", *(["--in-place"] if target == "model.onnx" else []))
+    outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--strict", *(["--in-place"] if target == "model.onnx" else []))
     assert outcome.code == 1
     assert files() == before
     assert Path("model.onnx").read_bytes() == given
@@ -43,7 +43,7 @@ def test_a_wrong_pattern_writes_nothing(xopt: Xopt, target: str) -> None:
 @pytest.mark.usefixtures("bad_patterns")
 def test_a_wrong_pattern_in_json(xopt: Xopt) -> None:
     write(RELU)
-    outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--json")
+    outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--strict", "--json")
     assert outcome.code == 1
     summary = outcome.json
     (report,) = summary["validation"]
@@ -68,7 +68,7 @@ def test_nobody_checks_a_wrong_pattern(xopt: Xopt) -> None:
 )
 def test_tolerances(xopt: Xopt, options: tuple[str, ...], code: int) -> None:
     write(RELU)
-    outcome = xopt("model.onnx", "--patterns", "ShiftedRelu", *options)
+    outcome = xopt("model.onnx", "--patterns", "ShiftedRelu", "--strict", *options)
     assert outcome.code == code
     if code:
         assert "0.00098" in outcome.err or "0.000976" in outcome.err

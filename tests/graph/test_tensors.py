@@ -168,7 +168,7 @@ def test_external_data(folder: Path, place: dict[str, str], first: float) -> Non
         ({"location": "nothing"}, "is missing; put it beside the model"),
         ({"location": ""}, "is missing"),
         ({}, "is missing"),
-        ({"location": "deep"}, "is missing"),
+        ({"location": "deep"}, "is not a file"),
         ({"location": "w", "offset": "20"}, "too short; it may be truncated"),
         ({"location": "w", "offset": "-4"}, "too short"),
         ({"location": "w", "length": "100"}, "too short"),

@@ -16,6 +16,7 @@ from xoptim.match import (
     EasyPatternOptimization,
     GraphView,
     Match,
+    Optional,
     PatternBuilder,
     PatternOptimization,
     PatternRewriter,
@@ -418,3 +419,15 @@ def test_anchors_of_patterns_by_hand_stay_as_they_are() -> None:
         anchors = ("acme::Thing", "Add")
 
     assert ByHand().anchor_keys() == {("acme", "Thing"), ("", "Add")}
+
+
+def test_an_absent_operand_is_not_an_absent_result() -> None:
+    def describe(g: PatternBuilder, x: Symbol, ratio: Any, mode: Any) -> tuple[Symbol, ...]:
+        y, mask = g.op.Foo(x, ratio, mode, outputs=2, domain="acme")
+        return g.op.Neg(y), mask
+
+    class WithGaps(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, mode: Optional) -> tuple[Symbol, ...]:
+            return describe(g, x, ratio, mode)
+
+    assert find(WithGaps(), '{ t, "" = acme.Foo(x, "", z) y = Neg(t) }', domains={"acme": 1}) is not None

@@ -21,10 +21,13 @@ EXAMPLES = ROOT / "examples"
 PACK = EXAMPLES / "pack"
 NEEDS = {"export_from_torch": ("torch", "onnxscript"), "statistics_with_pandas": ("pandas",)}
 SAYS = {
+    "chains": "ShatterLogSoftmax at LogSoftmax",
     "declare_a_pattern": "Abs(e) -> m",
     "explain_refusals": "mostly refused at ",
     "export_from_torch": "Gemm(",
     "optimize_a_model": "181 nodes became ",
+    "rewrite_by_text": "Mul Mul Mul MatMul Mul Mul Add",
+    "simplify_in_three_ways": "Simplify: Div(Mul(x, y), y) → x",
     "statistics_with_pandas": "instances",
     "validate_two_models": "equal: 1 output in 2 runs",
     "write_a_pattern_by_hand": "Exp(z) -> y",
@@ -62,7 +65,7 @@ def test_script(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 def test_nothing_else_is_there() -> None:
     """So that no script goes untested."""
     names = {path.name for path in EXAMPLES.iterdir() if path.name != "__pycache__"}
-    assert names == {"models", "pack", *(f"{name}.py" for name in SAYS)}
+    assert names == {"models", "pack", "rules", *(f"{name}.py" for name in SAYS)}
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ PUBLIC_METHODS = 40
 PATTERN_CODE_LINES = 25
 PATTERN_FILE_LINES = 60
 EASY_SHARE = 0.7
+CODE_LINES_OF = {"TransposeTransposePattern": 12, "MatMulAddPattern": 16, "GeluPattern": 12}
+"""Patterns that show how little it takes; the last two are the approximation of Gelu by Tanh."""
 ENOUGH = 10
 """Patterns from which on their averages mean something."""
 ENVIRONMENT = "xoptim/optimize/environment.py"
@@ -126,6 +128,11 @@ def test_patterns_are_short() -> None:
     classes = _pattern_classes()
     if len(classes) >= ENOUGH:
         assert median(classes.values()) <= PATTERN_CODE_LINES
+
+
+@pytest.mark.parametrize(("name", "most"), CODE_LINES_OF.items())
+def test_patterns_that_show_how_little_it_takes(name: str, most: int) -> None:
+    assert _pattern_classes()[name] <= most
 
 
 def test_pattern_files_are_short() -> None:

@@ -210,3 +210,20 @@ def test_names_that_a_subgraph_hides() -> None:
     assert not model.graph.can_rename("a", "z")
     assert model.graph.can_rename("a", "x")
     verify(model)
+
+
+def test_what_reads_an_output_that_took_over_is_merged_at_once() -> None:
+    """``a`` becomes ``y``; what read ``a`` and what reads ``y`` are equal nevertheless, in the same sweep."""
+    nodes = "a = Relu(x) b = Exp(a) y = Relu(x) c = Exp(y) w = Add(b, c)"
+    model = load(f"{HEAD.replace(' y)', ' y, float[N,3] w)')} {{ {nodes} }}")
+    assert merge_nodes(model.graph) == 2
+    verify(model)
+    assert types(model) == ["Relu", "Exp", "Add"]
+
+
+def test_an_output_that_took_over_stands_for_its_value() -> None:
+    nodes = "s = Shape(x) y = Shape(x) t = Shape(x) a = Neg(t) b = Neg(s) w = Add(a, b)"
+    model = load(f"agraph (float[N,3] x) => (int64[2] y, int64[2] w) {{ {nodes} }}")
+    assert merge_nodes(model.graph) == 3
+    verify(model)
+    assert types(model) == ["Shape", "Neg", "Add"]

@@ -1,0 +1,312 @@
+"""What matching costs: per attempt in each form in which a pattern can be written, and with many patterns at one operator.
+
+    python benchmarks/matching.py              # microseconds by form; growth from 10 to 1000 patterns anchored at Add
+    python benchmarks/matching.py --quick      # smaller and less exact, in a second or two
+    python benchmarks/matching.py --json       # the same numbers for programs
+
+All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg that something else feeds, `deep` one
+that fails at the last node, `match` one that succeeds; `first` is what the first attempt costs, with which a pattern is traced
+and compiled. No attempt changes the graph.
+
+The growth is measured with patterns that all start at Add and never rewrite anything: in the family `wide` they differ in the
+operator that feeds the Add, in the family `deep` only in the one behind a Mul that feeds it. The graph is the same for any
+number of patterns, and each of its additions is what at most one of them looks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.match import (
+    ChainPattern,
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    MatchResult,
+    PatternBuilder,
+    PatternOptimization,
+    PatternRewriter,
+    Symbol,
+)
+from xoptim.optimize.engine import Engine
+from xoptim.optimize.events import EventStream
+from xoptim.optimize.index import PatternIndex
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.statistics import Statistics
+from xoptim.optimize.worklist import Worklist
+
+FAMILIES = ("wide", "deep")
+COUNTS = (10, 100, 1000)
+PRODUCERS = 10
+"""Operators that occur in the graph, whatever the number of patterns."""
+
+
+# ------------------------------------------------------------------ one subgraph in all forms
+
+
+class ByHandPattern(PatternOptimization):
+    """The subgraph, walked by hand."""
+
+    anchors = ("Neg",)
+    near = ("Relu",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Go backwards, and make sure that nothing else reads the results in between."""
+        relu = g.node_before(node.input[0])
+        if relu is None or relu.op_type != "Relu" or relu.domain or g.is_used_more_than_once(node.input[0]):
+            return self.none(node, msg="no Relu")
+        add = g.node_before(relu.input[0])
+        if add is None or add.op_type != "Add" or add.domain or g.is_used_more_than_once(relu.input[0]):
+            return self.none(relu, msg="no Add")
+        return MatchResult(self, [node, relu, add], self.apply)
+
+
+class EasyPattern(EasyPatternOptimization):
+    """The subgraph in the easy form."""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, k: Symbol) -> Any:
+        """Three calls."""
+        return g.op.Neg(g.op.Relu(g.op.Add(x, k)))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, k: str) -> Any:
+        """Something else."""
+        return g.op.Min(g.op.Neg(g.op.Add(x, k)), 0.0)
+
+
+class InChainPattern(ChainPattern):
+    """The subgraph as a chain."""
+
+    @classmethod
+    def entries(cls) -> Sequence[str]:
+        """From the root backwards."""
+        return ("Neg", "Relu", "Add")
+
+    def apply_pattern(self, g: PatternRewriter, inputs: tuple[str, ...]) -> Any:
+        """Something else."""
+        return g.op.Min(g.op.Neg(g.op.Add(*inputs)), 0.0)
+
+
+def as_text() -> PatternOptimization:
+    """The subgraph as a rule in ONNX's textual syntax."""
+    from xoptim.match.text import parse_rules
+
+    body = "(x, k) => (y) { a = Add (x, k)  r = Relu (a)  y = Neg (r) }"
+    other = "(x, k) => (y) { a = Add (x, k)  n = Neg (a)  zero = Constant <value_float = 0.0> ()  y = Min (n, zero) }"
+    return parse_rules(f'<domain: "rule"> match {body} <domain: "rule"> replace {other}')[0]()
+
+
+def as_expression() -> PatternOptimization:
+    """The subgraph as a nested tuple."""
+    from xoptim.match.shortcuts import PatternSub
+
+    return PatternSub(("Neg", ("Relu", ("Add", "x", "k"))), ("Min", ("Neg", ("Add", "x", "k")), 0.0))()
+
+
+def as_substitution() -> PatternOptimization:
+    """Only the last node of the subgraph: this form is for single operators."""
+    from xoptim.match.shortcuts import OpSub
+
+    return OpSub("Neg", "Abs")()
+
+
+FORMS: dict[str, Callable[[], PatternOptimization]] = {
+    "by hand": ByHandPattern,
+    "easy": EasyPattern,
+    "chain": InChainPattern,
+    "text": as_text,
+    "PatternSub": as_expression,
+    "OpSub": as_substitution,
+}
+
+
+def subgraphs() -> dict[str, tuple[GraphView, Node]]:
+    """For each kind of attempt a graph and the node at which to look."""
+    bodies = {
+        "miss": "a = Add(x, k) r = Sigmoid(a) y = Neg(r)",
+        "deep": "a = Sub(x, k) r = Relu(a) y = Neg(r)",
+        "match": "a = Add(x, k) r = Relu(a) y = Neg(r)",
+    }
+    found = {}
+    for kind, body in bodies.items():
+        text = f'<ir_version: 10, opset_import: ["" : 18]> agraph (float[N,8] x) => (float[N,8] y) <float[8] k> {{ {body} }}'
+        graph = load_model(onnx.parser.parse_model(text.replace("<float[8] k>", "<float[8] k = {1,2,3,4,5,6,7,8}>"))).graph
+        found[kind] = (GraphView(graph), next(node for node in graph.nodes if node.op_type == "Neg"))
+    return found
+
+
+def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> float:
+    """Seconds of one call, the best of some turns of many calls each."""
+    best = float("inf")
+    gc.collect()
+    gc.disable()
+    for _ in range(turns):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        best = min(best, (time.perf_counter() - start) / repeats)
+    gc.enable()
+    return best
+
+
+def attempts(repeats: int) -> dict[str, dict[str, float] | str]:
+    """Microseconds of each kind of attempt by form, or why a form has none."""
+    found: dict[str, dict[str, float] | str] = {}
+    graphs = subgraphs()
+    for form, make in FORMS.items():
+        try:
+            pattern = make()
+        except ImportError:
+            found[form] = "not available"
+            continue
+        view, node = graphs["match"]
+        start = time.perf_counter()
+        pattern.match(view, node, [])
+        times = {"first": time.perf_counter() - start}
+        for kind, (view, node) in graphs.items():
+            matches = pattern.match(view, node, []) is not None
+            if matches is (kind == "match"):
+                times[kind] = best_seconds(lambda p=pattern, v=view, n=node: p.match(v, n, []), repeats)  # type: ignore[misc]
+        found[form] = {kind: 1e6 * seconds for kind, seconds in times.items()}
+    return found
+
+
+# ------------------------------------------------------------------ many patterns at one operator
+
+
+def pattern_of(family: str, number: int) -> EasyPatternOptimization:
+    """A pattern that starts at Add, and refuses whatever fits."""
+
+    def describe(self: Any, g: PatternBuilder, x: Symbol, k: Symbol, y: Symbol) -> Any:
+        inner = getattr(g.op, f"Op{number}")(x, domain="acme")
+        return g.op.Add(g.op.Mul(inner, k) if family == "deep" else inner, y)
+
+    def wide(self: Any, g: PatternBuilder, x: Symbol, y: Symbol) -> Any:
+        return describe(self, g, x, y, y)
+
+    def refuse(self: Any, g: GraphView, m: Match) -> bool:
+        return False
+
+    members = {"anchors": ("Add",), "match_pattern": describe if family == "deep" else wide, "validate_mapping": refuse}
+    found: EasyPatternOptimization = type(f"{family.title()}{number}Pattern", (EasyPatternOptimization,), members)()
+    return found
+
+
+def graph_of(family: str, size: int) -> onnx.ModelProto:
+    """A chain of about ``size`` nodes: additions, what feeds them, and some other nodes."""
+    nodes: list[onnx.NodeProto] = []
+    x, number = "x", 0
+    while len(nodes) < size:
+        op_type = f"Op{number % PRODUCERS}"
+        nodes.append(helper.make_node(op_type, [x], [f"o{number}"], domain="acme"))
+        result = f"o{number}"
+        if family == "deep":
+            nodes.append(helper.make_node("Mul", [result, "k"], [f"m{number}"]))
+            result = f"m{number}"
+        nodes.append(helper.make_node("Add", [result, "x"], [f"a{number}"]))
+        nodes.append(helper.make_node("Relu", [f"a{number}"], [f"r{number}"]))
+        x, number = f"r{number}", number + 1
+    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 8]) for name in ("x", "k", x)}
+    graph = helper.make_graph(nodes, "growth", [values["x"], values["k"]], [values[x]])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("acme", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]:
+    """Microseconds a node of the choice of candidates and of a whole run, and attempts a node, by family and patterns."""
+    found = []
+    for family in FAMILIES:
+        model = graph_of(family, size)
+        every = [pattern_of(family, number) for number in range(max(counts))]
+        for count in counts:
+            patterns: list[PatternOptimization] = list(every[:count])
+            start = time.perf_counter()
+            index = PatternIndex(patterns)
+            indexed = time.perf_counter() - start
+            graph = load_model(model).graph
+            nodes = index.anchors_in(graph)
+            tried = sum(map(len, index.candidates(graph, nodes).values()))
+            chosen = best_seconds(lambda i=index, g=graph, n=nodes: i.candidates(g, n), 1, turns)  # type: ignore[misc]
+            _run(model, patterns)  # traces and compiles
+            whole = best_seconds(lambda m=model, p=patterns: _run(m, p), 1, turns)  # type: ignore[misc]
+            without = best_seconds(lambda m=model: _run(m, []), 1, turns)  # type: ignore[misc]
+            found.append(
+                {
+                    "family": family,
+                    "patterns": count,
+                    "nodes": len(graph.nodes),
+                    "attempts per addition": tried / len(nodes),
+                    "index ms": 1e3 * indexed,
+                    "candidates us/node": 1e6 * chosen / len(graph.nodes),
+                    "engine us/node": 1e6 * max(whole - without, 0) / len(graph.nodes),
+                }
+            )
+    return found
+
+
+def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
+    """Offer all nodes to all patterns; loading the model is the part that is subtracted."""
+    options = OptimizationOptions(patterns=None)
+    Engine(load_model(model).graph, options, EventStream(0, None), Statistics(), Worklist()).run(patterns)
+
+
+def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """By family: how much longer the largest number of patterns takes than the smallest one."""
+    found: dict[str, dict[str, float]] = {}
+    for family in FAMILIES:
+        mine = [row for row in rows if row["family"] == family]
+        columns = [key for key in mine[0] if key.endswith("us/node")]
+        found[family] = {key: mine[-1][key] / mine[0][key] for key in columns if mine[0][key]}
+    return found
+
+
+def show(report: dict[str, Any]) -> None:
+    """Print a report as tables."""
+    print("microseconds an attempt\n" + f"{'form':<12}{'first':>10}{'miss':>10}{'deep':>10}{'match':>10}")
+    for form, times in report["attempts"].items():
+        if isinstance(times, str):
+            print(f"{form:<12}{times:>10}")
+            continue
+        print(f"{form:<12}" + "".join(f"{times[k]:>10.1f}" if k in times else f"{'-':>10}" for k in ("first", *subgraphs())))
+    rows = report["growth"]
+    columns = [key for key in rows[0] if key not in ("family", "patterns", "nodes")]
+    print(
+        f"\npatterns anchored at Add, {rows[0]['nodes']} nodes\n{'family':<8}{'patterns':>9}"
+        + "".join(f"{c:>24}" for c in columns)
+    )
+    for row in rows:
+        print(f"{row['family']:<8}{row['patterns']:>9}" + "".join(f"{row[c]:>24.2f}" for c in columns))
+    most, least = rows[-1]["patterns"], rows[0]["patterns"]
+    print(f"\n{most} patterns / {least} patterns; {most / least:.0f} is linear")
+    for family, found in report["ratios"].items():
+        print(f"{family:<8}" + "  ".join(f"{column} {ratio:.1f}" for column, ratio in found.items()))
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=3_000, help="size of the graph (default %(default)s)")
+    parser.add_argument("--patterns", default=",".join(map(str, COUNTS)), help="numbers of patterns (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="smaller and less exact")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    chosen = parser.parse_args(given)
+    counts = sorted(int(count) for count in chosen.patterns.split(","))
+    rows = growth(400 if chosen.quick else chosen.nodes, counts, 1 if chosen.quick else 3)
+    report = {"attempts": attempts(50 if chosen.quick else 5000), "growth": rows, "ratios": ratios(rows)}
+    if chosen.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report)
+
+
+if __name__ == "__main__":
+    main()

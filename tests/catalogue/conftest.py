@@ -1,0 +1,23 @@
+"""A catalogue for one test."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.catalogue.toys import Install
+from xoptim import PatternOptimization, database
+from xoptim.catalogue.database import PatternSequence
+from xoptim.catalogue.words import warn_once
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs patterns in place of all others; what was said once is said again."""
+    warn_once.cache_clear()
+
+    def replace(*classes: type[PatternOptimization]) -> PatternSequence:
+        found = {cls.name(): cls for cls in sorted(classes, key=lambda cls: cls.name())}
+        monkeypatch.setattr("xoptim.catalogue.database.installed_patterns", lambda: found)
+        return database()
+
+    return replace

@@ -1,0 +1,313 @@
+"""The database of patterns: groups, their sequence, and what users add (seed 003, "The optimization database")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.catalogue.toys import Install, messages, toy
+from tests.support import parse, types
+from xoptim import (
+    EasyPatternOptimization,
+    OptimizationOptions,
+    PatternOptimization,
+    Query,
+    UnknownPatternError,
+    database,
+    installed_patterns,
+    optimize,
+    register,
+    select,
+)
+from xoptim.catalogue.database import PatternGroup, PatternSequence
+from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
+
+Zeta, Alpha, Beta = toy("Zeta", tags=("a",)), toy("Alpha", tags=("a",), priority=1), toy("Beta", tags=("b",))
+Gamma, Fused = toy("Gamma", phase="specialize"), toy("Fused", phase="target", tags=("onnxruntime",))
+
+
+class Simplify(GlobalRewriter):
+    """A → B"""
+
+
+def names(chosen: Any) -> list[str]:
+    return [pattern.name() for pattern in chosen]
+
+
+@pytest.fixture
+def principal(install: Install) -> PatternSequence:
+    return install(Zeta, Alpha, Beta, Gamma, Fused)
+
+
+# ---------------------------------------------------------------- groups
+
+
+def test_a_group() -> None:
+    group = PatternGroup()
+    beta = Beta()
+    group.register("Zeta", Zeta)
+    group.register("second", beta, "cheap", "deep")
+    group.register("Alpha", Alpha)
+    assert list(group) == ["second", "Zeta", "Alpha"], "by priority, then by the names that the patterns have"
+    assert len(group) == 3
+    assert "second" in group
+    assert "Beta" not in group
+    assert group["second"] is beta
+    assert isinstance(group["Zeta"], Zeta)
+    with pytest.raises(KeyError):
+        group["Beta"]
+    assert names(group.query(Query(["a", "cheap"]))) == ["Beta", "Zeta", "Alpha"]
+    for word in ("second", "Beta", "BetaPattern", "b", "deep"):
+        assert group.query(Query([word])) == [beta]
+    group.unregister("second")
+    assert list(group) == ["Zeta", "Alpha"]
+    with pytest.raises(UnknownPatternError, match="'cheap'"):
+        group.query(Query(["cheap"]))
+    with pytest.raises(UnknownPatternError, match="'Zetta'; did you mean 'Zeta'"):
+        group.unregister("Zetta")
+    group.register("second", Beta)
+    assert len(group.query(Query("all"))) == 3
+
+
+def test_what_a_group_refuses() -> None:
+    group = PatternGroup("canonicalize")
+    group.register("Zeta", Zeta)
+    for name, pattern in (("Zeta", Beta), ("other", Zeta())):
+        with pytest.raises(ValueError, match="the name 'Zeta' is taken"):
+            group.register(name, pattern)
+    with pytest.raises(ValueError, match="'Gamma' belongs to the phase 'specialize', not to 'canonicalize'"):
+        group.register("Gamma", Gamma)
+    with pytest.raises(TypeError, match="'Simplify' rewrites whole models: register it in the sequence"):
+        group.register("Simplify", Simplify)
+    for wrong in (3, int, "Zeta"):
+        with pytest.raises(TypeError, match="a group holds patterns"):
+            group.register("wrong", wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the tags of 'Beta' must be words"):
+        group.register("Beta", Beta, 0.5)  # type: ignore[arg-type]
+    assert list(group) == ["Zeta"]
+
+
+# ---------------------------------------------------------------- sequences
+
+
+def test_a_sequence() -> None:
+    sequence, late, early = PatternSequence(), PatternGroup(), PatternGroup()
+    late.register("Zeta", Zeta)
+    early.register("Gamma", Gamma)
+    sequence.register("late", late, 2.0)
+    sequence.register("middle", Simplify(), 2.0, "whole")
+    sequence.register("early", early, 1.0, "first", "fast_run")
+    assert list(sequence) == ["early", "middle", "late"], "a rewriter comes before the group at the same place"
+    assert sequence["late"] is sequence.group("late") is late
+    assert (len(sequence), "early" in sequence, "Zeta" in sequence) == (3, True, False)
+    assert names(sequence.query(Query("all"))) == ["Gamma", "Simplify", "Zeta"]
+    late.register("Alpha", Alpha)
+    assert names(sequence.query(Query("all"))) == ["Gamma", "Simplify", "Zeta", "Alpha"], "a group may grow"
+    assert names(sequence.query(Query(["first"]))) == ["Gamma"], "tags of a group are tags of all that is in it"
+    assert names(sequence.query(Query(["late"]))) == ["Zeta", "Alpha"], "and so is its name"
+    assert names(sequence.query(Query(["middle", "whole"]))) == ["Simplify"]
+    sequence.unregister("early")
+    sequence.unregister("middle")
+    sequence.unregister("Alpha")
+    assert list(sequence) == ["late"]
+    assert list(late) == ["Zeta"]
+    early.register("Fused", Fused)
+    assert names(sequence.query(Query("all"))) == ["Zeta"]
+    with pytest.raises(UnknownPatternError, match="unknown pattern 'lates'; did you mean 'late'"):
+        sequence.unregister("lates")
+    with pytest.raises(UnknownPatternError, match="unknown group 'early'; there are: late"):
+        sequence.group("early")
+
+
+def test_what_a_sequence_refuses() -> None:
+    sequence, group = PatternSequence(), PatternGroup()
+    for plain in (Zeta, Zeta()):
+        with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
+            sequence.register("Zeta", plain, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the position of 'group' is a number, not 'fast_run'"):
+        sequence.register("group", group, "fast_run")  # type: ignore[arg-type]
+    group.register("Zeta", Zeta)
+    sequence.register("group", group, 1.0)
+    sequence.register("simplify", Simplify, 0.0)
+    for name, entry in (("group", PatternGroup()), ("Zeta", PatternGroup()), ("other", Simplify), ("again", group)):
+        with pytest.raises(ValueError, match="is taken"):
+            sequence.register(name, entry, 2.0)
+    for name, pattern in (("Simplify", Beta), ("simplify", Beta), ("group", Beta)):
+        with pytest.raises(ValueError, match=f"the name '{name}' is taken"):
+            group.register(name, pattern)
+
+
+def test_a_rewriter_at_another_place_is_a_copy() -> None:
+    sequence, simplify = PatternSequence(), Simplify()
+    simplify.depth = 3  # type: ignore[attr-defined]
+    sequence.register("moved", simplify, 0.5)
+    moved: Any = sequence["moved"]
+    assert (moved.position, moved.depth, type(moved)) == (0.5, 3, Simplify)
+    assert (simplify.position, Simplify.position) == (0.0, 0.0)
+    sequence.unregister("moved")
+    sequence.register("moved", simplify, 0.0)
+    assert sequence["moved"] is simplify
+
+
+# ---------------------------------------------------------------- the principal one
+
+
+def test_its_structure(principal: PatternSequence) -> None:
+    assert database() is principal
+    assert list(principal) == ["canonicalize", "specialize", "target"]
+    assert [list(principal.group(name)) for name in principal] == [["Beta", "Zeta", "Alpha"], ["Gamma"], ["Fused"]]
+    assert {entry.group: entry.position for entry in principal.entries()} == PHASE_POSITIONS
+    assert principal.words() == {
+        "a": 2, "all": 5, "approximate": 0, "b": 1, "canonicalize": 3, "default": 4, "deprecated": 0, "exact": 5, "extra": 0,
+        "fast_compile": 3, "fast_run": 5, "finite": 0, "global": 0, "onnxruntime": 1, "preview": 0, "rounding": 0,
+        "specialize": 1, "stable": 5, "target": 1,
+    }  # fmt: skip
+
+
+def test_all_that_is_installed_is_in_it() -> None:
+    installed = installed_patterns()
+    assert database() is database()
+    assert {entry.name for entry in database().entries()} == set(installed)
+    assert [p.name() for p in database().query(Query("default"))] == names(select("default"))
+    assert {type(p) for p in database().query(Query("all"))} == set(installed.values())
+    cheap, safe = (database().query(Query(profile)) for profile in ("fast_compile", "fast_run"))
+    assert set(cheap) < set(select("default")) < set(safe)
+    assert safe == select("default+onnxruntime")
+    assert all(p.exactness == "exact" and p.phase == "canonicalize" and not p.produces for p in cheap)
+
+
+def test_order_of_the_result(install: Install) -> None:
+    """Position, rewriters of whole models before a phase, priority, name; by whatever way a pattern is selected."""
+    phases = {"c": "canonicalize", "s": "specialize", "t": "target"}
+    patterns = [toy(f"{k}{n}{p + 1}", phase=phase, priority=p) for k, phase in phases.items() for n in "BA" for p in (1, -1)]
+    globals_ = [toy(f"g{n}", GlobalRewriter, position=p) for n, p in enumerate((60.0, 1.0, 0.0, 1.5, 50.0, 2.0))]
+    install(*patterns, *globals_)
+    expected = [
+        "g2",
+        "g1",
+        "cA0",
+        "cB0",
+        "cA2",
+        "cB2",
+        "g3",
+        "g5",
+        "sA0",
+        "sB0",
+        "sA2",
+        "sB2",
+        "g4",
+        "tA0",
+        "tB0",
+        "tA2",
+        "tB2",
+        "g0",
+    ]
+    assert names(database().query(Query("all"))) == names(select("all")) == expected
+    assert names(select([*patterns, *globals_])) == names(select([cls() for cls in (*globals_, *patterns)])) == expected
+    assert names(OptimizationOptions().selected()) == expected
+
+
+def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest.LogCaptureFixture) -> None:
+    install(toy("target"), toy("Wrong", phase="nowhere"), toy("Numbers", tags=(3,)), Zeta)
+    assert names(select("all")) == ["Zeta"]
+    assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
+        "the tags of 'Numbers' must be words",
+        "unknown group 'nowhere'; there are: canonicalize, specialize, target",
+        "the name 'target' is taken; choose another, or unregister what has it",
+    ]
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_presets_are_no_tags(install: Install) -> None:
+    """What a pattern says about itself is judged by the rules; what is said on registration is not."""
+    install(toy("Boast", tags=("fast_run", "all", "default"), exactness="approximate"), toy("Plain"))
+    assert names(select("fast_run")) == ["Plain"]
+    register(toy("Trusted", exactness="approximate"), "fast_run")
+    assert names(select("fast_run")) == ["Plain", "Trusted"]
+    assert names(select("default")) == ["Plain"]
+    assert names(select("approximate")) == ["Boast", "Trusted"]
+
+
+def test_names_come_before_tags(install: Install) -> None:
+    install(toy("Zeta"), toy("Other", tags=("Zeta", "default", "specialize")), toy("specialize", phase="target"))
+    assert names(select("Zeta")) == names(select(Query(["Zeta"]))) == ["Zeta"]
+    assert names(select(Query("all", exclude=["Zeta"]))) == ["Other"]
+    assert names(select("default")) == ["Other", "Zeta"]
+
+
+# ---------------------------------------------------------------- registering
+
+
+def test_registering_a_rewriter_of_whole_models(principal: PatternSequence) -> None:
+    """The seed's `optdb.register('simplify', simplify, 0.5, 'fast_run')`."""
+    principal.register("simplify", Simplify(), 0.5, "fast_run", "mine")
+    expected = ["Simplify", "Beta", "Zeta", "Alpha", "Gamma", "Fused"]
+    assert names(select("fast_run")) == names(OptimizationOptions(patterns=Query("fast_run")).selected()) == expected
+    for text in ("simplify", "Simplify", "mine", "global"):
+        assert names(select(text)) == ["Simplify"]
+    assert names(select("fast_run", drop=["simplify"])) == expected[1:]
+    principal.unregister("Simplify")
+    assert names(select("fast_run")) == expected[1:]
+    principal.register("simplify", Simplify(), 0.5)
+    assert "Simplify" in names(select("fast_run")), "its place was free again, and it is exact"
+
+
+def test_the_door(principal: PatternSequence) -> None:
+    @register
+    class MinePattern(PatternOptimization):
+        """A → B"""
+
+        phase = "specialize"
+
+    other = toy("Other", tags=("extra",))()
+    assert register(other, "ours", "b") is other
+    assert register(Simplify, "ours", position=50.0) is Simplify
+    assert names(select("default")) == ["Beta", "Zeta", "Alpha", "Gamma", "Mine", "Simplify"]
+    assert names(select("ours")) == ["Other", "Simplify"]
+    assert names(select("b+ours-MinePattern")) == ["Beta", "Other", "Simplify"]
+    assert select("Other") == [other]
+    assert Simplify.position == 0.0
+    assert select("Simplify")[0].position == 50.0  # type: ignore[attr-defined]
+    assert select("Mine") == select(MinePattern)
+    assert names(select("default", drop=["MinePattern"]))[-2:] == ["Gamma", "Simplify"]
+    with pytest.raises(ValueError, match="the name 'Mine' is taken"):
+        register(MinePattern)
+    with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
+        register(toy("Third"), position=3.0)
+    with pytest.raises(TypeError, match="a pattern or the class of one is expected"):
+        register(int)  # type: ignore[type-var]
+    database().unregister("MinePattern")
+    register(MinePattern)
+
+
+def test_a_group_of_ones_own(principal: PatternSequence) -> None:
+    own = PatternGroup()
+    principal.register("own", own, 1.5, "fast_run")
+    own.register("Early", toy("Early", exactness="approximate"))
+    assert names(select("fast_run")) == ["Beta", "Zeta", "Alpha", "Early", "Gamma", "Fused"]
+    assert names(select("own")) == ["Early"]
+    with pytest.raises(ValueError, match="'Zeta' is taken"):
+        own.register("Zeta", toy("Zeta"))
+
+
+def test_what_is_registered_is_used(install: Install) -> None:
+    class SinhAsinhPattern(EasyPatternOptimization):
+        """Asinh(Sinh(x)) → x"""
+
+        tags = ("extra",)
+
+        def match_pattern(self, g: Any, x: Any) -> Any:
+            return g.op.Asinh(g.op.Sinh(x))
+
+        def apply_pattern(self, g: Any, x: Any) -> Any:
+            return x
+
+    install(*installed_patterns().values())
+    model = parse("agraph (float[n] x) => (float[n] y) { a = Sinh(x) b = Asinh(a) y = Relu(b) }")
+    register(SinhAsinhPattern, "mine")
+    assert types(optimize(model)) == ["Sinh", "Asinh", "Relu"]
+    assert types(optimize(model, patterns=Query(["mine"]))) == ["Relu"]
+    assert types(optimize(model, patterns="default+mine")) == ["Relu"]

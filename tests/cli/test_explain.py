@@ -1,0 +1,287 @@
+"""``xopt explain``, ``find`` and ``apply``; a condition broken on purpose is the first thing that is told."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+import pytest
+
+from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
+from tests.match.rules import pair
+
+_ROOTS = "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}"
+_GELU = "h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v)"
+_MATMUL_MUL = (
+    "float[4] c = {1, 2, 3, 4}, int64[4] s = {0, 0, 2, 2}, float half = {0.5}> { t = MatMul(x, w) u = Add(t, c) "
+    "v = Reshape(u, s) z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, half)"
+)
+
+
+class Broken(NamedTuple):
+    """A model in which one condition of a pattern does not hold, beside decoys that fail earlier.
+
+    Attributes:
+        pattern: name of the pattern.
+        text: the model.
+        reason: what is wrong.
+        culprit: a result of the node that is to blame.
+        line: what stands in the line of the condition.
+        opset: version of the standard operator set.
+    """
+
+    pattern: str
+    text: str
+    reason: str
+    culprit: str
+    line: str
+    opset: int = 18
+
+
+BROKEN = {
+    "a nudged literal": Broken(
+        "GeluErf",
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) "
+        "<float s = {1.4152}, float one = {1}, float half = {0.5}> { y2 = Erf(x) z = Exp(x) w = Erf(z) y3 = Add(w, one) "
+        "d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+        "'s' is not the constant 1.4142135623730951", "d", "g.op.Div(x, math.sqrt(2))", 20,
+    ),
+    "another attribute": Broken(
+        "LayerNormalization",
+        "agraph (float[a,4] x) => (float[a,4] y, float[b,4] y2, float[a,4] y3) "
+        "<float two = {2}, float e = {0.001}, int64[1] i = {-1}, int64[1] j = {0}> { r = Relu(x) y3 = Sqrt(r) "
+        "m = ReduceMean(x, j) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) y = Div(d, s) "
+        "y2 = ReduceMean(r, j) }",
+        "attribute axes=[0] does not fit", "m", "g.op.ReduceMean(x, axes=",
+    ),
+    "another type": Broken(
+        "MatMulAdd",
+        "agraph (int32[n,4] x, int32[4,3] w, float[n,4] u, float[4,3] v) => (int32[n,3] y, float[n,3] y2, float[n,3] y3) "
+        "<int32[3] b = {1, 2, 3}> { k = MatMul(u, v) y2 = Relu(k) t = MatMul(x, w) y = Add(b, t) "
+        "l = MatMul(u, v) y3 = Neg(l) }",
+        "not a product of two floating-point matrices", "t", "not a product of two floating-point matrices",
+    ),
+    "a second reader": Broken(
+        "HardSwish",
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) "
+        "<float three = {3}, float zero = {0}, float six = {6}> { y3 = Clip(x, zero, six) "
+        "t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) y2 = Neg(t) }",
+        "a result in between is read elsewhere", "t", "g.op.Clip(g.op.Add(x, 3.0)",
+    ),
+    "an output in between": Broken(
+        "SigmoidExp",
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] n, float[a,b] y2) <float one = {1}> "
+        "{ f = Relu(x) g = Exp(f) y2 = Add(g, one) n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
+        "a result in between is read elsewhere", "n", "g.op.Exp(g.op.Neg(x))",
+    ),
+    "operands in another order": Broken(
+        "LogSoftmaxExp",
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) <int64[1] i = {-1}> { o = Neg(x) y2 = Log(o) "
+        "h = ReduceSum(x, i) r = Log(h) y3 = Sub(x, r) "
+        "m = ReduceMax(x, i) d = Sub(m, x) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
+        "'x' is not produced by ReduceMax", "d", "g.op.Sub(x, g.op.ReduceMax(x, axes=axes))",
+    ),
+    "an unknown shape": Broken(
+        "ReshapeGemmReshape",
+        "agraph (float[] x, float[4,3] w, float[3] b, float[n,4] f2) => (float[] y, float[n,3] y2) "
+        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { g = Gemm(f2, w, b) y2 = Relu(g) "
+        "f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
+        "the shapes are unknown, or there is nothing to merge", "f", "the shapes are unknown",
+    ),
+    "another operator": Broken(
+        "FastGelu",
+        f"agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) <{_ROOTS}> "
+        f"{{ y2 = Tanh(x) f = Mul(x, k) g = Tanh(f) y3 = Add(g, one) {_GELU.replace('Pow(x, three)', 'Exp(x)')} }}",
+        "Mul expected, Exp found", "p", "g.op.Mul(g.op.Mul(x, x), x)",
+    ),
+    "an operand that is not constant": Broken(
+        "MatMulMul",
+        "agraph (float[a,b,2] x, float h, float[2,4] w) => (float[a,b,2,2] y, float[a,b,2] y2, float[4] y3) "
+        f"<{_MATMUL_MUL} y2 = Mul(x, h) r = Relu(c) y3 = Mul(c, r) }}",
+        "weights or bias are not constant, or used elsewhere", "t", "return self.none(maker, msg=",
+    ),
+    "an old operator set": Broken(
+        "Gelu",
+        f"agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2) <{_ROOTS}> {{ y2 = Tanh(x) {_GELU} }}",
+        "min_opset 20, the model has 18", "u", "min_opset = 20",
+    ),
+    "a missing piece": Broken(
+        "GathersSplit",
+        "agraph (float[a,2] x, int64 n) => (float[a,1] y, float[a,1] z, float[a] y2) <int64 i = {0}, int64 j = {-1}, "
+        "int64[1] k = {-1}> { y2 = Gather <axis = 1> (x, n) p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, n) "
+        "y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+        "not every position is taken, or they are not all put back in one place", "p", "not every position is taken",
+    ),
+    "axes in another order": Broken(
+        "TransposeReduce",
+        "agraph (float[2,3,4,5] x) => (float[2,5,4] y, float[2,3,4] y2) <int64[1] k = {-1}> { y2 = ReduceMean <keepdims = 0> "
+        "(x, k) t = Transpose <perm = [0, 3, 2, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
+        "the axes that remain are in another order", "y", "the axes that remain are in another order",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN)
+def test_the_broken_condition_comes_first(xopt: Xopt, case: Broken) -> None:
+    write(case.text, opset=case.opset, domains={"com.microsoft": 1})
+    outcome = xopt("explain", "model.onnx", case.pattern)
+    assert (outcome.code, outcome.err) == (0, "")
+    (found, decoy, *_) = xopt("explain", "model.onnx", case.pattern, "--json").json
+    assert (found["status"], decoy["status"]) == ("refused", "refused")
+    assert decoy["progress"] < found["progress"]
+    assert found["reason"] == case.reason
+    assert case.culprit in found["culprit"]["outputs"]
+    assert case.line in linecache.getline(found["file"], found["line"])
+    first = outcome.out.splitlines()[0]
+    assert first.startswith(f"{case.pattern} refused at #")
+    assert case.reason in first
+    assert f"{found['file']}:{found['line']}" in first
+    assert f"{case.culprit!r}" in first
+
+
+def test_decoys_follow_in_a_table(xopt: Xopt) -> None:
+    write(BROKEN["another operator"].text)
+    lines = xopt("explain", "model.onnx", "FastGelu").out.splitlines()
+    assert [line.strip() for line in lines[1:3]] == ["'x' float[a,b]", "'p' float[a,b]"]
+    assert re.split(r"\s{2,}", lines[4].strip()) == ["node", "reached", "reason", "blamed", "condition"]
+    assert [line.split()[1] for line in lines[5:7]] == ["Tanh", "Tanh"]
+    assert lines[-1] == "FastGelu could begin at 3 nodes: 3 refused"
+
+
+def test_values_are_told(xopt: Xopt) -> None:
+    write(BROKEN["a nudged literal"].text, opset=20)
+    (value,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json[0]["values"]
+    assert value == {"name": "s", "dtype": "float", "shape": [], "is_constant": True, "value": 1.4152}
+    assert "    's' float[] = 1.4152" in xopt("explain", "model.onnx", "GeluErf").out.splitlines()
+
+
+def test_what_else_was_tried(xopt: Xopt) -> None:
+    write(BROKEN["a nudged literal"].text, opset=20)
+    (found,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json
+    assert found["others"]
+    shown = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "-v").out
+    assert all(other["reason"] in shown for other in found["others"])
+    assert "Mul expected, Div found" in shown
+
+
+def test_limits(xopt: Xopt) -> None:
+    nodes = " ".join(f"t{i + 1} = Transpose(t{i})" for i in range(14))
+    write(f"agraph (float[a,b] t0) => (float[a,b] y) {{ {nodes} y = Relu(t14) }}")
+    assert xopt("explain", "model.onnx", "NotNot").out == "NotNot could begin at no node, it begins with Not\n"
+    last = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()[-1]
+    assert last == "TransposeTranspose could begin at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
+    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--limit", "2", "--json").json) == 2
+    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--all", "--json").json) == 14
+
+
+def test_after_other_patterns(xopt: Xopt) -> None:
+    write(
+        "agraph (float[a,b] x) => (float[a,b] y) { b = Cast <to = 9> (x) c = Not(b) t = Not(c) "
+        "u = Cast <to = 1> (t) y = Add(x, u) }"
+    )
+    assert "1 matches" in xopt("explain", "model.onnx", "NotNot").out
+    assert "it begins with Not" in xopt("explain", "model.onnx", "NotNot", "--after", "default").out
+    assert "1 matches" in xopt("explain", "model.onnx", "NotNot", "--after", "").out
+    assert xopt("find", "model.onnx", "NotNot", "--after", "default").out == "NotNot applies at no node\n"
+    assert "unknown pattern 'defualt'" in xopt("explain", "model.onnx", "NotNot", "--after", "defualt").error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("NotNott",), "unknown pattern 'NotNott'; did you mean 'NotNot'?"),
+        (("default",), "'default' stands for"),
+        (("TransposeTranspose", "--at", "tt"), "no node or result is called 'tt'; did you mean 't'?"),
+        (("TransposeTranspose", "--at", "#3"), "no node or result is called '#3'; positions are #0 to #2"),
+    ],
+)
+def test_bad_requests(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(TRANSPOSES)
+    assert message in xopt("explain", "model.onnx", *words).error
+    if "--at" in words:
+        assert message in xopt("apply", "model.onnx", *words, "-o", "out.onnx").error
+    else:
+        assert message in xopt("find", "model.onnx", *words).error
+    assert files() == {"model.onnx"}
+
+
+def test_no_model(xopt: Xopt) -> None:
+    assert "cannot read" in xopt("explain", "gone.onnx", "NotNot").error
+    assert "cannot read" in xopt("find", "gone.onnx", "NotNot").error
+    assert "cannot read" in xopt("apply", "gone.onnx", "NotNot", "--at", "x", "-o", "y.onnx").error
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_pattern_that_raises(xopt: Xopt) -> None:
+    write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }")
+    first = xopt("explain", "model.onnx", "Failing").out.splitlines()[0]
+    assert first.startswith("Failing failed at #0 Relu 'y': the pattern raised ")
+    assert "bad_patterns.py:" in first
+    assert "the pattern raised" in xopt("find", "model.onnx", "Failing").error
+    assert "pattern Failing failed at" in xopt("apply", "model.onnx", "Failing", "--at", "y", "-o", "out.onnx").error
+
+
+def test_find(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("find", "model.onnx", "TransposeTranspose")
+    rows = [re.split(r"\s{2,}", line.strip()) for line in outcome.out.splitlines()]
+    assert (outcome.code, rows[0]) == (0, ["node", "matched", "captured"])
+    assert rows[1][:2] == ["#1 Transpose 'u'", "#0 Transpose, #1 Transpose"]
+    assert rows[1][2].startswith("x=x, ")
+    assert rows[2] == ["TransposeTranspose applies at 1 node"]
+    (found,) = xopt("find", "model.onnx", "TransposeTranspose", "--json").json
+    assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == ("matches", ["u"], "x")
+    assert [place["position"] for place in found["matched"]] == [0, 1]
+
+
+@pytest.mark.parametrize("at", ["u", "t", "#1"])
+def test_apply(xopt: Xopt, at: str) -> None:
+    write(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) z = Cast <to = 9> (x) w = Not(z) "
+        "v = Not(w) y = Where(v, x, u) q = Not(w) }"
+    )
+    outcome = xopt("apply", "model.onnx", "TransposeTranspose", "--at", at, "-o", "out.onnx")
+    assert outcome.code == 0, outcome
+    assert "equal: 1 output in 2 runs" in outcome.out
+    assert "Transpose" not in types_in("out.onnx")
+    assert types_in("out.onnx").count("Not") == 3  # nothing else is done
+    onnx.checker.check_model("out.onnx", full_check=True)
+
+
+def test_apply_as_json(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    found = xopt("apply", "model.onnx", "TransposeTranspose", "--at", "u", "-o", "out.onnx", "--json", "--no-verify").json
+    assert found["patterns"] == {"TransposeTranspose": 1}
+    assert (found["written"], found["nodes_before"], found["nodes_after"]) == (["out.onnx"], 3, 1)
+    assert (found["exactness"], found["validation"]) == ("exact", [])
+
+
+def test_apply_where_it_does_not_match(xopt: Xopt) -> None:
+    case = BROKEN["another type"]
+    write(case.text)
+    outcome = xopt("apply", "model.onnx", "MatMulAdd", "--at", "t", "-o", "out.onnx")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert case.reason in outcome.out.splitlines()[0]
+    assert files() == {"model.onnx"}
+
+
+def test_apply_validates(xopt: Xopt, bad_patterns: None) -> None:
+    write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }")
+    outcome = xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "out.onnx")
+    assert outcome.code == 1
+    assert "nothing was written" in outcome.err
+    assert files() == {"model.onnx"}
+    assert xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "model.onnx").code == 2
+
+
+def test_rules_of_a_file(xopt: Xopt) -> None:
+    write("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Abs(t) y = Neg(u) }")
+    rule = pair("match (x) => (y) { t = Neg (x) y = Neg (t) }").replace('"R"', '"Twice"')
+    Path("rules.onnxtxt").write_text(rule)
+    first = xopt("explain", "model.onnx", "Twice", "--at", "y", "--rewrite", "rules.onnxtxt").out.splitlines()[0]
+    assert "Neg expected, Abs found" in first
+    assert "rules.onnxtxt:" in first
+    assert xopt("find", "model.onnx", "Twice", "--rewrite", "rules.onnxtxt").out == "Twice applies at no node\n"

@@ -1,0 +1,95 @@
+"""A wrong pattern is found, left out and named; the rest is done; and it can be shown in a small model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.cli.command import Xopt, files, types_in, write
+from tests.support import parse
+from xoptim import optimize, select
+from xoptim.validate import validate
+
+MODEL = """agraph (float[N,3] x) => (float[N,3] y)
+    { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) e = Sin(d) f = Neg(e) y = Abs(f) }"""
+pytestmark = pytest.mark.usefixtures("bad_patterns")
+
+
+@pytest.mark.parametrize("check", ["end", "each"])
+def test_it_is_left_out_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
+    write(MODEL)
+    outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--check", check)
+    assert outcome.code == 0
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("xopt: warning: pattern WrongRelu at ")
+    assert "it is left out" in line
+    assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
+    assert "validation  cpu: equal" in outcome.out
+    assert "left out    pattern WrongRelu" in outcome.out
+    assert validate("model.onnx", "model.opt.onnx").ok
+
+
+def test_several_are_left_out(xopt: Xopt) -> None:
+    write(MODEL.replace("c = Exp(b)", "g = Exp(b) c = LeakyRelu(g)"))
+    outcome = xopt("model.onnx", "--patterns", "default+WrongRelu+ShiftedRelu", "--json")
+    assert outcome.code == 0
+    assert {culprit["name"] for culprit in outcome.json["left_out"]} == {"WrongRelu", "ShiftedRelu"}
+    assert [report["status"] for report in outcome.json["validation"]] == ["equal"]
+
+
+def test_strict_refuses_to_heal(xopt: Xopt) -> None:
+    write(MODEL)
+    for check in ("end", "each"):
+        outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--strict", "--check", check)
+        assert outcome.code == 1
+        assert "nothing was written" in outcome.err
+        assert files() == {"model.onnx"}
+
+
+def test_each_rewrite_is_counted(xopt: Xopt) -> None:
+    write(MODEL)
+    outcome = xopt("model.onnx", "--check", "each", "--json")
+    each: dict[str, Any] = outcome.json["each"]
+    assert each["checked"] == sum(outcome.json["patterns"].values()) > 0
+    assert each["disagreements"] == each["unchecked"] == []
+    assert "checked by themselves" in xopt("model.onnx", "--check", "each").out
+
+
+def test_each_rewrite_without_the_comparison_at_the_end(xopt: Xopt) -> None:
+    write(MODEL)
+    assert xopt("model.onnx", "--patterns", "default+WrongRelu", "--check", "each", "--no-verify").code == 0
+    assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
+
+
+def test_bisect_writes_a_model_that_shows_it(xopt: Xopt) -> None:
+    write(MODEL)
+    outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu")
+    assert outcome.code == 1
+    assert outcome.out.startswith("pattern WrongRelu at ")
+    assert "model.bisect.onnx shows it with 1 node" in outcome.out
+    small = onnx.load("model.bisect.onnx")
+    assert [node.op_type for node in small.graph.node] == ["Relu"]
+    wrong = optimize(small, patterns=select("WrongRelu"))
+    assert validate(small, wrong).status == "different"
+
+
+def test_bisect_in_json(xopt: Xopt) -> None:
+    write(MODEL)
+    outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", "--json", "-o", "small.onnx")
+    assert outcome.code == 1
+    assert outcome.json["name"] == "WrongRelu"
+    assert outcome.json["model"] == "small.onnx"
+    assert Path("small.onnx").is_file()
+
+
+def test_bisect_finds_nothing(xopt: Xopt) -> None:
+    onnx.save(parse(MODEL), "model.onnx")
+    outcome = xopt("bisect", "model.onnx")
+    assert outcome.code == 0
+    assert "nothing to blame" in outcome.out
+    assert json.loads(xopt("bisect", "model.onnx", "--json").out) is None
+    assert files() == {"model.onnx"}

@@ -1,0 +1,61 @@
+"""``xopt replay``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import TRANSPOSES, Xopt, files, write
+
+
+@pytest.fixture
+def dumps(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that `DUMPPATTERNS` names."""
+    monkeypatch.setenv("DUMPPATTERNS", "dumps")
+    return Path("dumps")
+
+
+def test_equal(xopt: Xopt, dumps: Path) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx").code == 0
+    outcome = xopt("replay", dumps)
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == ["dump", "verdict", "difference", "reason"]
+    assert lines[1].split() == ["00000_TransposeTranspose", "equal", "0"]
+    assert lines[2] == "1 rewrites: 1 equal"
+    (found,) = xopt("replay", "dumps", "--json").json
+    assert (found["pattern"], found["status"], found["report"]["exactness"]) == ("TransposeTranspose", "equal", "exact")
+    assert files() == {"model.onnx", "model.opt.onnx", "dumps"}
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_different(xopt: Xopt, dumps: Path) -> None:
+    write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
+    assert xopt("model.onnx", "--patterns", "WrongRelu", "--strict").code == 1
+    outcome = xopt("replay", dumps)
+    assert outcome.code == 1
+    assert re.search(r"00000_WrongRelu +different +\S+ +output 'y'", outcome.out)
+    (dumps / "00001_Half.txt").write_text("")
+    assert xopt("replay", dumps).code == 1
+
+
+def test_damaged(xopt: Xopt, dumps: Path) -> None:
+    write(TRANSPOSES)
+    xopt("model.onnx")
+    next(dumps.glob("*.after.onnx")).write_bytes(b"\x00")
+    outcome = xopt("replay", dumps)
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("xopt: error: 1 of 1 dumps cannot be read: ")
+    assert "damaged" in outcome.out
+
+
+def test_nothing_there(xopt: Xopt) -> None:
+    Path("empty").mkdir()
+    assert "'empty' holds no dump" in xopt("replay", "empty").error
+    assert "cannot read 'gone'" in xopt("replay", "gone").error
+    Path("file").write_text("")
+    assert "cannot read 'file'" in xopt("replay", "file").error

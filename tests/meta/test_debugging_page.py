@@ -1,0 +1,73 @@
+"""The snippets of docs/debugging.md run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from xoptim.cli.main import run
+
+from tests.meta.sources import ROOT
+from tests.support import parse
+from xoptim.optimize.environment import DebugSettings
+from xoptim.testing.from_model import pattern_from_model
+
+PAGE = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
+MODEL = (
+    "agraph (float[n,4] x, float[4,3] k, float[n,3] z) => (float[n,3] y, float[n,3] v) <float[3] b = {1, 2, 3}> "
+    "{ t = MatMul(x, w) y = Add(t, b) u = MatMul(x, k) v = Mul(u, z) }"
+)
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parse(MODEL)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 3), np.float32), "w"))
+    onnx.save(model, "model.onnx")
+
+
+def test_shell_snippets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [shlex.split(line, comments=True) for block in _blocks("sh") for line in block.splitlines()]
+    commands = set()
+    for words in filter(None, lines):
+        if words[0] == "make":
+            given = dict(word.split("=", 1) for word in words[2:])
+            text = pattern_from_model(given["NAME"], given["FROM"], given["NODES"].split(","))
+            assert "g.op.MatMul(x, c)" in text
+            continue
+        with monkeypatch.context() as patch:
+            while "=" in words[0]:
+                name, _, value = words.pop(0).partition("=")
+                patch.setenv(name, value)
+            code = run(words[1:])
+        captured = capsys.readouterr()
+        assert (code, captured.err) == (0, ""), words
+        assert captured.out
+        commands.add(words[1])
+    assert commands == {"explain", "find", "apply", "replay", "model.onnx"}
+
+
+def test_python_snippets(capsys: pytest.CaptureFixture[str]) -> None:
+    session: dict[str, Any] = {}
+    for snippet in _blocks("python"):
+        exec(compile(snippet, "debugging.md", "exec"), session)
+    assert capsys.readouterr().out.startswith("MatMulAdd refused at #2 MatMul 'u': Add expected, Mul found")
+    assert [node.op_type for node in session["once"].graph.node] == ["Gemm", "MatMul", "Mul"]
+
+
+def test_all_variables_are_listed() -> None:
+    listed = set(re.findall(r"^\| `(\w+)=", PAGE, re.MULTILINE))
+    assert listed >= {"LOG_PATTERN_OPTIMIZE", "PATTERN", "DROPPATTERN", "DUMPPATTERNS", "PATTERNNOREMOVE", "PATTERNSTEP"}
+    fields = len(DebugSettings.__dataclass_fields__)
+    assert len(listed) == fields, "a setting is missing on the page"

@@ -1,0 +1,181 @@
+"""The second half of the document about graph optimization: the database, queries, registration, and the order of groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.optimize.rules import renaming
+from tests.support import parse, types
+from xoptim import (
+    BudgetError,
+    GlobalRewriter,
+    GraphBuilder,
+    PatternSub,
+    Query,
+    database,
+    global_rewriter,
+    installed_patterns,
+    optimize,
+    register,
+    select,
+)
+from xoptim.catalogue.database import PatternGroup, PatternSequence
+from xoptim.match.whole_graph import PHASE_POSITIONS
+
+TEXT = "agraph (float[n] x, float[n] y) => (float[n] z) { m = Mul(x, y) d = Div(m, y) z = Sinh(d) }"
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    yield
+    installed_patterns.cache_clear()
+
+
+def simplifier(name: str, **metadata: Any) -> Any:
+    return PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name=name, exactness="approximate", **metadata)
+
+
+def marker(label: str, seen: list[str], position: float = 0.0) -> type[GlobalRewriter]:
+    """A rewriter of whole models that only says that it ran."""
+
+    @global_rewriter(position, name=label)
+    def mark(builder: GraphBuilder) -> int:
+        seen.append(label)
+        return 0
+
+    return mark
+
+
+# ------------------------------------------------------------------ "Definition of optdb"
+
+
+def test_optdb_is_a_sequence_of_groups_and_rewriters() -> None:
+    principal = database()
+    assert isinstance(principal, PatternSequence)
+    assert [name for name in principal if name in PHASE_POSITIONS] == list(PHASE_POSITIONS)
+    assert all(isinstance(principal[name], PatternGroup) for name in PHASE_POSITIONS)
+
+
+def test_a_sequence_runs_what_matches_in_the_order_of_positions() -> None:
+    seen: list[str] = []
+    for label, position in (("Late", 60.0), ("Early", 0.5), ("Middle", 1.5)):
+        register(marker(label, seen, position), "fast_run")
+    optimize(parse(TEXT), patterns=Query(["Late", "Early", "Middle"]))
+    assert list(dict.fromkeys(seen)) == ["Early", "Middle", "Late"]
+
+
+def test_an_equilibrium_applies_its_patterns_until_none_of_them_changes_anything() -> None:
+    chain = [renaming("Abs", "Exp"), renaming("Exp", "Floor"), renaming("Floor", "Sin")]
+    after = optimize(parse("agraph (float[n] x) => (float[n] y) { y = Abs(x) }"), patterns=chain)
+    assert types(after) == ["Sin"]
+
+
+def test_patterns_of_a_group_that_undo_each_other_are_an_error_that_names_them() -> None:
+    undoing = [renaming("Abs", "Exp"), renaming("Exp", "Abs")]
+    with pytest.raises(BudgetError, match=re.compile("AbsToExp|ExpToAbs")):
+        optimize(parse("agraph (float[n] x) => (float[n] y) { y = Abs(x) }"), patterns=undoing)
+
+
+# ------------------------------------------------------------------ "Query"
+
+
+def tagged(*tags: str) -> Any:
+    name = "".join(tag.title() for tag in tags) or "Plain"
+    return simplifier(f"{name}Tagged", tags=tags)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (Query(["a"]), {"A", "AB", "ABC"}),
+        (Query(["a", "b"]), {"A", "AB", "ABC", "B"}),
+        (Query(["a"], require=["b"]), {"AB", "ABC"}),
+        (Query(["a"], require=["b", "c"]), {"ABC"}),
+        (Query(["a", "b"], exclude=["c"]), {"A", "AB", "B"}),
+        (Query(["a"], require=["b"], exclude=["c"]), {"AB"}),
+        (Query(["a"]).requiring("b"), {"AB", "ABC"}),
+        (Query(["a"]).including("b").excluding("c"), {"A", "AB", "B"}),
+    ],
+)
+def test_include_is_one_of_require_is_all_of_exclude_is_none_of(query: Query, expected: set[str]) -> None:
+    group = PatternGroup()
+    for tags in (("a",), ("a", "b"), ("a", "b", "c"), ("b",)):
+        cls = tagged(*tags)
+        group.register("".join(tags).upper(), cls)
+    found = {p.name().removesuffix("Tagged").upper() for p in group.query(query)}
+    assert found == expected
+
+
+def test_a_query_gives_new_queries() -> None:
+    query = Query(["fast_run"])
+    query.excluding("inplace")
+    assert query == Query(["fast_run"])
+
+
+def test_a_subquery_is_used_for_the_group_that_it_names_and_the_query_for_the_others() -> None:
+    whole = select(Query(["default"]))
+    part = select(Query(["default"], subquery={"specialize": Query(["default"], exclude=["default"])}))
+    assert {p.name() for p in whole} - {p.name() for p in part} == {p.name() for p in whole if p.phase == "specialize"}
+
+
+# ------------------------------------------------------------------ "Examples"
+
+
+def test_the_three_modes_of_the_examples() -> None:
+    register(simplifier("Wasteful", tags=("inplace",)), "fast_run")
+    fast_run = Query(include=["fast_run"])
+    fast_compile = database().query(Query(include=["fast_compile"]))
+    without = database().query(Query(include=["fast_run"], exclude=["inplace"]))
+    assert database().query(fast_run.excluding("inplace")) == without
+    assert {p.name() for p in database().query(fast_run)} - {p.name() for p in without} == {"Wasteful"}
+    assert {p.name() for p in fast_compile} < {p.name() for p in without}
+
+
+# ------------------------------------------------------------------ "Registering an Optimizer", "Registering a LocalOptimizer"
+
+
+def test_registering_a_global_optimizer_at_a_position_with_a_tag() -> None:
+    """optdb.register('simplify', simplify, 0.5, 'fast_run')"""
+    seen: list[str] = []
+    before = {p.name() for p in select("fast_run")}
+    database().register("simplify", marker("Simplify", seen), 0.5, "fast_run")
+    assert {p.name() for p in select("fast_run")} - before == {"Simplify"}
+    optimize(parse(TEXT), patterns="fast_run")
+    assert seen
+
+
+def test_what_is_optimized_already_sees_no_change() -> None:
+    done = optimize(parse(TEXT), patterns="canonicalize")
+    register(simplifier("Cancel"), "canonicalize")
+    assert types(done) == ["Mul", "Div", "Sinh"]
+    assert types(optimize(parse(TEXT), patterns="canonicalize")) == ["Sinh"]
+
+
+def test_a_local_optimizer_goes_into_a_group_or_is_wrapped_in_a_navigator() -> None:
+    local = simplifier("Cancel")
+    with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
+        database().register("cancel", local, 0.5, "fast_run")
+    group = database()["canonicalize"]
+    assert isinstance(group, PatternGroup)
+    group.register("cancel", local, "mine")
+    assert types(optimize(parse(TEXT), patterns="mine")) == ["Sinh"]
+
+
+# ------------------------------------------------------------------ "optdb structure"
+
+
+def test_canonicalize_comes_before_specialize() -> None:
+    order = [p.phase for p in select("all") if not isinstance(p, GlobalRewriter)]
+    assert order == sorted(order, key=list(PHASE_POSITIONS).index)
+
+
+def test_equal_computations_are_merged_first_in_between_and_last() -> None:
+    """Two expressions that become equal only by a rewrite are one at the end."""
+    text = """agraph (float[n] x) => (float[n] y)
+        { a = Abs(x) b = Abs(x) c = Ceil(a) d = Floor(b) y = Add(c, d) }"""
+    assert types(optimize(parse(text), patterns=None)) == ["Abs", "Ceil", "Floor", "Add"]
+    assert types(optimize(parse(text), patterns=[renaming("Ceil", "Floor")])) == ["Abs", "Floor", "Add"]

@@ -1,0 +1,118 @@
+"""Rewrites that were dumped are checked again, numerically."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.bad_patterns import WrongReluPattern
+from tests.meta.sources import ROOT
+from tests.optimize.random_graphs import RandomGraph
+from tests.support import parse
+from xoptim import PatternOptimization, XoptimError, installed_patterns, optimize, replay
+from xoptim.optimize.environment import DebugSettings
+from xoptim.testing import parse as parse_example
+
+RELU = "agraph (float[a] x) => (float[a] y) { t = Relu(x) y = Exp(t) }"
+
+
+def _dump(folder: Path, model: onnx.ModelProto | Path, patterns: Any, provider: str = "cpu") -> None:
+    optimize(model, patterns=patterns, provider=provider, debug=DebugSettings(dump=folder))
+
+
+def test_all_rewrites_of_a_real_model_are_equal(tmp_path: Path) -> None:
+    _dump(tmp_path, ROOT / "examples" / "models" / "tiny_bert.onnx", "default+onnxruntime")
+    found = replay(tmp_path)
+    assert len(found) > 10
+    assert {each.status for each in found} == {"equal"}
+    assert {each.pattern for each in found} >= {"ShapeBasedReshape", "UnsqueezeUnsqueeze"}
+    assert [each.name for each in found] == sorted(path.stem for path in tmp_path.glob("*.txt"))
+
+
+@pytest.mark.parametrize(("seed", "opset"), [(7, 18), (8, 21)])
+def test_all_rewrites_of_random_graphs_are_equal(tmp_path: Path, seed: int, opset: int) -> None:
+    _dump(tmp_path, RandomGraph(seed, opset).model(60), "default+onnxruntime")
+    found = replay(tmp_path)
+    assert found
+    assert [(each.name, each.reason) for each in found if each.status != "equal"] == []
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, half: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    patterns = [cls for cls in list(installed_patterns().values())[half::2] if cls.examples()]
+    for cls in patterns:
+        example = cls.examples()[0]
+        provider = cls.providers[0] if cls.providers else "cpu"
+        _dump(tmp_path, parse_example(example.before, example.opset, example.domains), [cls], provider)
+    found = replay(tmp_path)
+    names = {cls.name() for cls in patterns if issubclass(cls, PatternOptimization)}
+    assert len({each.pattern for each in found}) > 0.9 * len(names)
+    wrong = [(each.name, each.status, each.reason) for each in found if each.status != "equal"]
+    assert all("Could not find an implementation" in reason for _, _, reason in wrong), wrong
+
+
+def test_a_wrong_rewrite_is_noticed(tmp_path: Path) -> None:
+    _dump(tmp_path, parse(RELU), WrongReluPattern)
+    (found,) = replay(tmp_path)
+    assert (found.status, found.pattern) == ("different", "WrongRelu")
+    assert found.largest is not None
+    assert found.largest > 0
+    assert "output 't'" in found.reason
+    told = found.to_json()
+    assert (told["status"], told["name"], told["report"]["status"]) == ("different", "00000_WrongRelu", "different")
+
+
+def test_the_tolerance_follows_the_exactness(tmp_path: Path) -> None:
+    _dump(tmp_path, parse(RELU), WrongReluPattern)
+    path = next(tmp_path.glob("*.before.onnx"))
+    before, after = parse(RELU), parse(RELU.replace("Exp(t)", "Exp(u)").replace("y =", "u = Add(t, e) y ="))
+    after.graph.initializer.append(onnx.numpy_helper.from_array(np.array(1e-7, np.float32), "e"))
+    for exactness, status in (("exact", "different"), ("rounding", "equal")):
+        onnx.helper.set_model_props(before, {"xoptim.pattern": "Close", "xoptim.exactness": exactness})
+        onnx.save(before, path)
+        onnx.save(after, next(tmp_path.glob("*.after.onnx")))
+        (found,) = replay(str(tmp_path))
+        assert (found.pattern, found.status) == ("Close", status)
+
+
+def test_what_cannot_be_run_is_explained(tmp_path: Path) -> None:
+    text = (
+        "agraph (float[a] x) => (float[a] y) { y = local.f(x) } "
+        '<domain: "local", opset_import: ["" : 18]> f (p) => (q) { r = Relu(p) q = Exp(r) }'
+    )
+    _dump(tmp_path, parse(text, domains={"local": 1}), WrongReluPattern)
+    (found,) = replay(tmp_path)
+    assert (found.status, found.largest) == ("not validated", None)
+    assert found.reason == "the type of input 'p' is not known, as always within local functions"
+
+
+def test_damaged_dumps(tmp_path: Path) -> None:
+    for _ in range(4):
+        _dump(tmp_path, parse(RELU), WrongReluPattern)
+    (tmp_path / "00000_WrongRelu.txt").unlink()
+    (tmp_path / "00001_WrongRelu.after.onnx").unlink()
+    (tmp_path / "00002_WrongRelu.before.onnx").write_bytes(b"\x08\x0a\x12")
+    (tmp_path / "notes.txt").write_text("mine")
+    found = replay(tmp_path)
+    assert [each.status for each in found] == ["damaged", "damaged", "damaged", "different"]
+    assert found[0].reason == "00000_WrongRelu.txt is missing; the dump was not written to its end"
+    assert found[1].reason == "00001_WrongRelu.after.onnx is missing; the dump was not written to its end"
+    assert "00002_WrongRelu.before.onnx' is not an ONNX model, or it is truncated" in found[2].reason
+    assert found[2].to_json()["report"] is None
+    model = onnx.load(tmp_path / "00003_WrongRelu.before.onnx")
+    onnx.helper.set_model_props(model, {"xoptim.exactness": "quite"})
+    onnx.save(model, tmp_path / "00003_WrongRelu.before.onnx")
+    assert replay(tmp_path)[3].reason == "00003_WrongRelu.before.onnx: there is no exactness 'quite'"
+
+
+def test_no_dump(tmp_path: Path) -> None:
+    with pytest.raises(XoptimError, match="holds no dump; DUMPPATTERNS="):
+        replay(tmp_path)
+    with pytest.raises(XoptimError, match=r"cannot read .*gone"):
+        replay(tmp_path / "gone")
