@@ -1,0 +1,255 @@
+"""What is fed with spoilt inputs: each target reads bytes, and may raise nothing but the errors that are meant for users."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import numpy as np
+import onnx
+from google.protobuf.message import Message
+from onnx import numpy_helper
+from xoptim.cli.validation import validation_options
+
+from tests.optimize.faults import model as model_of_many_parts
+from tests.support import parse, verify
+from xoptim import (
+    GraphBuilder,
+    OptimizationOptions,
+    Query,
+    XoptimError,
+    database,
+    optimize,
+    parse_rules,
+    replay,
+    save_proto,
+    select,
+)
+from xoptim.optimize.environment import DebugSettings
+from xoptim.validate import load_test_data, validate
+
+MEANT = (XoptimError, click.ClickException)
+"""Errors with a message for whoever gave the input."""
+_SEPARATOR = b"\n====\n"
+FEED = "agraph (float[n,4] x, int64[m] i) => (float[m,4] y) { r = Relu(x) y = Gather(r, i) }"
+RULE = """
+<domain: "unit", opset_import: ["": 18]>
+match (x) => (y) { one = Constant<value_float: float = 1.0>() y = Mul (x, one) }
+<domain: "unit", opset_import: ["": 18]>
+replace (x) => (y) { y = Identity (x) }
+
+<domain: "twice", opset_import: ["": 18]>
+match (x) => (y) { s = rule.settings <keep_names = 1> () a = Neg (x) y = Neg (a) }
+<domain: "twice", opset_import: ["": 18]>
+replace (x) => (y) { y = Identity (x) }
+"""
+_RULES = Path(__file__).parents[2] / "examples" / "rules"
+SELECTIONS = (
+    "default+onnxruntime-Gelu",
+    "default, -TransposeTranspose + fast_run",
+    "default\nonnxruntime\ncanonicalize\nexact",
+    "TransposeTranspose,MulMul-Gelu+preview",
+)
+
+
+class Target(NamedTuple):
+    """A way into the program.
+
+    Attributes:
+        run: takes one input.
+        seeds: inputs that are right, or nearly so.
+        kind: of the inputs, as for `mutate`.
+    """
+
+    run: Callable[[bytes], object]
+    seeds: Callable[[], Sequence[bytes]]
+    kind: str | type[Message]
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="xoptim_fuzzing_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _options() -> OptimizationOptions:
+    return OptimizationOptions(patterns="default+onnxruntime", debug=DebugSettings())
+
+
+# -------------------------------------------------------------------- models
+
+
+def load_and_save(data: bytes) -> None:
+    """What ``xopt MODEL --no-verify`` does, from a file to a file."""
+    path = _folder() / "model.onnx"
+    path.write_bytes(data)
+    builder = GraphBuilder(path, optimization_options=_options())
+    builder.optimize()
+    verify(builder.model)
+    proto = builder.to_onnx(optimize=False)
+    save_proto(proto, _folder() / "written.onnx", builder.model.base_dir, external=len(data) % 2 == 0 or None)
+    assert path.read_bytes() == data
+
+
+def _models() -> list[bytes]:
+    texts = (
+        FEED,
+        "agraph (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, 2}> { a = Reshape(x, s) b = Constant<value_float = 1.0>() "
+        "y = Mul(a, b) }",
+        "agraph (float[n] x, bool c) => (float[n] y) <float[1] w = {2}> { y = If (c) < then_branch = t () => (float[n] p) "
+        "{ p = Add(x, w) }, else_branch = e () => (float[n] q) { q = Sub(x, w) } > }",
+        "agraph (float[n] x, int64 k, bool c) => (float[n] y) { y = Loop (k, c, x) < body = b (int64 i, bool d, float[n] s) "
+        "=> (bool e, float[n] t) { e = Identity(d) t = Add(s, s) } > }",
+        "agraph (float[n,m] x) => (int64[2] s, float[m,n] y) { s = Shape(x) t = Transpose(x) u = Cast<to = 1>(t) y = Neg(u) }",
+        "agraph (float[4] x) => (float[4] y) { y = mine.Twice(x) } "
+        '<domain: "mine", opset_import: ["": 18]> Twice (x) => (y) { y = Add(x, x) }',
+        "agraph (seq(float[n]) l) => (float[m] y) <int64 z = {0}> { y = SequenceAt(l, z) }",
+        "agraph (string[n] x) => (float[2,2] y) <int64[2] s = {2, 2}> { y = ConstantOfShape(s) }",
+        "agraph (uint8[4] x) => (float[4] y) <float s = {0.5}, uint8 z = {3}> { d = DequantizeLinear(x, s, z) "
+        "q = QuantizeLinear(d, s, z) y = DequantizeLinear(q, s, z) }",
+        "agraph (float[a,8] x) => (float[a,4] p, float[a,4] q) <int64[2] k = {4, 4}> { p0, q0 = Split<axis = 1>(x, k) "
+        "c = Concat<axis = 1>(p0, q0) p, q = Split<axis = 1>(c, k) }",
+    )
+    protos = [parse(text, domains={"mine": 1}) for text in texts]
+    external = protos[2].graph.initializer[0]
+    external.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "weights.bin"), ("offset", "0"), ("length", "4")):
+        external.external_data.add(key=key, value=value)
+    external.ClearField("float_data")
+    external.ClearField("raw_data")
+    return [p.SerializeToString() for p in (*protos, model_of_many_parts())]
+
+
+def load_weights(data: bytes) -> None:
+    """The same in a folder in which there is a file of weights."""
+    (_folder() / "weights.bin").write_bytes(b"\0\0\x80\x3f" * 16)
+    load_and_save(data)
+
+
+# -------------------------------------------------------------------- texts
+
+
+def read_rule_text(data: bytes) -> None:
+    """A file of ``--rewrite``, and what its rules do to a model."""
+    rules = parse_rules(data.decode(errors="replace"), "rules.onnxtxt")
+    if rules:
+        text = """agraph (float[n,n] x) => (float[n,n] y) <float one = {1}, float two = {2}> {
+            a = Mul(x, one) b = Neg(a) c = Neg(b) d = Pow(c, two) e = Gemm(d, x, c) y = Gemm<alpha = 0.5>(e, x, c)
+        }"""
+        optimize(parse(text), patterns=list(rules), debug=DebugSettings())
+
+
+def read_selection(data: bytes) -> None:
+    """``--patterns`` and the words of a query, one on each further line."""
+    text, *words = data.decode(errors="replace").split("\n")
+    select(text)
+    database().query(Query(words[:1], require=words[1:2], exclude=words[2:3]))
+    select([text, Query(words)], drop=words[3:])
+
+
+# -------------------------------------------------------------------- values
+
+
+def read_feeds(data: bytes) -> None:
+    """``--feeds FILE.npz``, and a run on what it holds."""
+    path = _folder() / "feeds.npz"
+    path.write_bytes(data)
+    choices = dict.fromkeys(("rtol", "atol", "test_data"))
+    options = validation_options({**choices, "provider": ("cpu",), "dims": (), "feeds": path, "run_limit": 600})
+    model = parse(FEED)
+    validate(model, model, options)
+
+
+def _archives() -> list[bytes]:
+    x, i = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0, 1])
+    found = []
+    for save, arrays in (
+        (np.savez, {"x": x, "i": i}),
+        (np.savez_compressed, {"x": x, "i": i}),
+        (np.savez, {"x": x.T, "z": np.array("text")}),
+        (np.savez, {}),
+    ):
+        stream = io.BytesIO()
+        save(stream, **arrays)  # type: ignore[arg-type]
+        found.append(stream.getvalue())
+    single = io.BytesIO()
+    np.save(single, x)
+    return [*found, single.getvalue()]
+
+
+_DATA_MODELS = (
+    FEED,
+    "agraph (seq(float[n]) l) => (float[m] y) <int64 z = {0}> { y = SequenceAt(l, z) }",
+    "agraph (optional(float[n]) x) => (float[m] y) { y = OptionalGetElement(x) }",
+)
+
+
+def read_test_data(data: bytes) -> None:
+    """``--test-data FOLDER``: a tensor, a sequence or an optional value in ``input_0.pb``, as the first byte says."""
+    folder = _folder() / "test_data_set_0"
+    folder.mkdir(exist_ok=True)
+    (folder / "input_0.pb").write_bytes(data[1:])
+    load_test_data(_folder(), parse(_DATA_MODELS[data[0] % 3 if data else 0]))
+
+
+def _test_data() -> list[bytes]:
+    values: list[Message] = []
+    for array in (np.ones((2, 4), np.float32), np.array(["a", "é"], object), np.array(3, np.int64)):
+        tensor = numpy_helper.from_array(array)
+        values += [tensor, numpy_helper.from_list([array, array]), numpy_helper.from_optional(array)]
+    unpacked = onnx.helper.make_tensor("t", onnx.TensorProto.INT4, [3], [1, 2, 3])
+    values += [unpacked, onnx.SequenceProto(), onnx.OptionalProto()]
+    return [bytes([number % 3]) + value.SerializeToString() for number, value in enumerate(values)]
+
+
+def read_dump(data: bytes) -> None:
+    """``xopt replay FOLDER``: what stands before and behind the separator are the two models."""
+    folder = _folder() / "dump"
+    folder.mkdir(exist_ok=True)
+    before, _, after = data.partition(_SEPARATOR)
+    (folder / "1_Fuzz.before.onnx").write_bytes(before)
+    (folder / "1_Fuzz.after.onnx").write_bytes(after)
+    (folder / "1_Fuzz.txt").write_bytes(b"")
+    for entry in replay(folder):
+        entry.to_json()
+
+
+def _dumps() -> list[bytes]:
+    found = []
+    for exactness in ("exact", "approximate", "wrong"):
+        bodies = ("a = Neg(x) y = Neg(a) }", "y = Abs(x) }")
+        models = [parse("agraph (float[n] x) => (float[n] y) { " + body) for body in bodies]
+        for model in models:
+            onnx.helper.set_model_props(model, {"xoptim.pattern": "Fuzz", "xoptim.exactness": exactness})
+        found.append(_SEPARATOR.join(m.SerializeToString() for m in models))
+    return found
+
+
+TARGETS: dict[str, Target] = {
+    "model": Target(load_weights, _models, onnx.ModelProto),
+    "rules": Target(read_rule_text, lambda: [RULE.encode(), *(p.read_bytes() for p in sorted(_RULES.iterdir()))], "text"),
+    "selection": Target(read_selection, lambda: [text.encode() for text in SELECTIONS], "text"),
+    "feeds": Target(read_feeds, _archives, "bytes"),
+    "test-data": Target(read_test_data, _test_data, "bytes"),
+    "replay": Target(read_dump, _dumps, "bytes"),
+}
+
+
+def feed(name: str, data: bytes) -> None:
+    """Run a target; errors that are meant for users are as good as results.
+
+    Raises:
+        Exception: any other error: a defect.
+    """
+    try:
+        TARGETS[name].run(data)
+    except MEANT:
+        return

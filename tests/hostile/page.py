@@ -1,0 +1,54 @@
+"""Write ``docs/hostile.md`` from the tests: ``python -m tests.hostile.page``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from tests.hostile.cases import Case
+
+TARGET = Path(__file__).parents[2] / "docs" / "hostile.md"
+THEMES = {
+    "Files": "test_files",
+    "External data": "test_external_data",
+    "Graphs": "test_graphs",
+    "Damaged parts": "test_damage",
+    "Names": "test_names",
+    "Subgraphs": "test_subgraphs",
+    "Types": "test_types",
+    "Versions and domains": "test_versions",
+    "Local functions": "test_functions",
+    "Sizes": "test_sizes",
+    "Targets and interruptions": "test_targets",
+}
+HEAD = """# Odd and hostile inputs
+
+What `xopt` does with models that nobody should write and somebody does. Written by `make docs` from the tests in
+`tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error and exit code 2, and no file is
+touched. Where a reason quotes onnxruntime, it is onnxruntime that cannot run the model as it was given; with `--strict`
+nothing is written then.
+"""
+
+
+def rows(module: ModuleType) -> list[Case]:
+    """The rows of a theme, in order."""
+    return [*getattr(module, "CASES", ()), *(value.row for value in vars(module).values() if hasattr(value, "row"))]
+
+
+def page() -> str:
+    """The page."""
+    tables = {title: rows(import_module(f"tests.hostile.{name}")) for title, name in THEMES.items()}
+    parts = [HEAD.format(count=sum(map(len, tables.values())))]
+    for title, cases in tables.items():
+        lines = [f"| {case.id} | {_cell(case.what)} | {_cell(case.does)} |\n" for case in cases]
+        parts.append(f"\n## {title}\n\n| id | input | what `xopt` does |\n|---|---|---|\n{''.join(lines)}")
+    return "".join(parts)
+
+
+def _cell(words: str) -> str:
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")
