@@ -1,0 +1,90 @@
+"""The page about the conformance cases: how many pass, and which ones onnxruntime alone does not get right."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import onnxruntime
+
+from tests.conformance.cases import KINDS
+from tests.conformance.judging import SELECTIONS, Outcome
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+MAY_DIFFER = ("other numbers", "refused")
+"""Reasons that depend on the processor and on what else the machine has, such as the locales that string operators want."""
+_HEAD = """# Conformance
+
+Written by `make conformance`. The cases are those that the onnx package carries (its kinds {kinds}), each a model with inputs
+and the outputs that it must give. Each model is optimized with {selections}, as it is, with all its inputs turned
+into constants, and with all but the first one, and each result runs in onnxruntime and is compared with the outputs of the
+suite, within its tolerance. Models of versions that onnxruntime does not know yet are declared to be of the newest that it
+knows, and count where they still give the outputs of the suite.
+
+{versions}
+
+| kind | cases | right without optimization | of those right after it |
+|---|---|---|---|
+{rows}
+
+{runs} comparisons of optimized models were made, and {faults} failed.
+
+## Cases that onnxruntime alone does not get right
+
+They say nothing about the optimizer and are left out. After "other numbers", onnxruntime runs the model and its results are
+not those of the suite.
+"""
+
+
+def versions() -> str:
+    """The line that names what the figures are of."""
+    return f"Figures of onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__} on a CPU."
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """The page."""
+    kinds = {o.case: o.case.partition("/")[0] for o in outcomes}
+    total = Counter(kinds.values())
+    right = Counter(kinds[o.case] for o in outcomes if not o.left_out)
+    passed = Counter(kinds[o.case] for o in outcomes if not o.left_out and not o.faults)
+    rows = [f"| {kind} | {total[kind]} | {right[kind]} | {passed[kind]} |" for kind in KINDS]
+    rows.append(f"| all | {total.total()} | {right.total()} | {passed.total()} |")
+    head = _HEAD.format(
+        kinds=", ".join(f"`{kind}`" for kind in KINDS),
+        selections=" and with ".join(f"`{s}`" for s in SELECTIONS),
+        versions=versions(),
+        rows="\n".join(rows),
+        runs=sum(o.runs for o in outcomes),
+        faults=sum(len(o.faults) for o in outcomes),
+    )
+    lines = []
+    for reason in sorted({o.left_out.partition(":")[0] for o in outcomes if o.left_out}):
+        names = [o.case for o in outcomes if o.left_out.partition(":")[0] == reason]
+        lines.append(f"\n### {reason.capitalize()} ({len(names)})\n")
+        lines += [f"- {name}" for name in names]
+    return "\n".join((head.rstrip("\n"), *lines, ""))
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """The figures in a line."""
+    right = [o for o in outcomes if not o.left_out]
+    faults = sum(len(o.faults) for o in outcomes)
+    return (
+        f"{len(outcomes)} cases, {len(right)} right without optimization, of those "
+        f"{sum(not o.faults for o in right)} right after it; {sum(o.runs for o in outcomes)} comparisons, {faults} failed"
+    )
+
+
+def listed(page: str) -> dict[str, str]:
+    """The cases that a page lists, each with its reason, and the total, called ``all``."""
+    found, reason = {}, ""
+    for line in page.splitlines():
+        if line.startswith("### "):
+            reason = line[4:].partition(" (")[0].lower()
+        elif line.startswith("- "):
+            found[line[2:]] = reason
+    total = re.search(r"^\| all \| (\d+) ", page, re.MULTILINE)
+    return found | {"all": total[1] if total else ""}

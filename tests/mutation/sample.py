@@ -1,0 +1,118 @@
+"""Mutation testing of the rooms that keep models right: ``python -m tests.mutation.sample --count 150``.
+
+A sample of all mutants that cosmic-ray knows is tried one by one in a copy of the repository. A mutant is killed when a test
+fails (or takes for ever). Those that survive are printed: each is a condition that no test needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+FILES: Final = (
+    *("match/matcher.py", "match/easy.py", "match/program.py", "match/moved.py", "match/view.py", "match/functions.py"),
+    *("graph/rewrite.py", "graph/graph.py", "graph/uses.py", "graph/constants.py", "graph/propagate.py"),
+    *(
+        "optimize/engine.py",
+        "optimize/merge.py",
+        "optimize/fold.py",
+        "optimize/cleanup.py",
+        "optimize/index.py",
+        "optimize/worklist.py",
+    ),
+)
+"""Files whose mistakes could make a wrong model."""
+TESTS: Final = (
+    *("tests/match", "tests/graph", "tests/optimize", "tests/patterns/test_shape_proofs.py", "tests/seeds"),
+    *("--deselect", "tests/match/test_matching_benchmark.py", "--deselect", "tests/optimize/test_random_graphs.py"),
+)
+TIME_LIMIT: Final = 240.0
+IGNORED: Final = ("RemoveDecorator", "NumberReplacer", "BinaryOperator_BitOr")
+"""Operators whose mutants say little: other numbers in limits and messages, other annotations."""
+
+
+def mutants(folder: Path, count: int, seed: int) -> list[Any]:
+    """A sample of mutants."""
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path  # type: ignore[import-not-found]
+    from cosmic_ray.plugins import get_operator, operator_names  # type: ignore[import-not-found]
+
+    found = []
+    for file in FILES:
+        path = folder / "xoptim" / file
+        tree = get_ast_from_path(path)
+        for name in operator_names():
+            if any(word in name for word in IGNORED):
+                continue
+            operator = get_operator(name)
+            if operator.arguments():
+                continue
+            positions = [p for node in ast_nodes(tree) for p in operator().mutation_positions(node)]
+            found += [(path, name, occurrence, position[0][0]) for occurrence, position in enumerate(positions)]
+    chosen = random.Random(seed).sample(found, min(count, len(found)))
+    sys.stdout.write(f"{len(found)} mutants in {len(FILES)} files, {len(chosen)} of them are tried\n")
+    return chosen
+
+
+def survives(folder: Path, mutant: Any) -> bool | None:
+    """Whether all tests pass with a mutant; ``None`` when it changes nothing."""
+    from cosmic_ray.mutating import use_mutation  # type: ignore[import-not-found]
+    from cosmic_ray.plugins import get_operator
+
+    path, name, occurrence, _ = mutant
+    with use_mutation(path, get_operator(name)(), occurrence) as (before, after):
+        return None if after is None or before == after else passes(folder)
+
+
+def passes(folder: Path) -> bool:
+    """Whether the tests pass in a copy, which is imported instead of what is installed."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *TESTS]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=TIME_LIMIT, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "copy"
+        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info"))
+        if not passes(folder):
+            sys.stderr.write("the tests fail without a mutant\n")
+            return 1
+        start = time.perf_counter()
+        verdicts: Counter[bool] = Counter()
+        for mutant in mutants(folder, options.count, options.seed):
+            verdict = survives(folder, mutant)
+            if verdict is None:
+                continue
+            verdicts[verdict] += 1
+            if verdict:
+                path, name, _, line = mutant
+                text = path.read_text(encoding="utf-8").splitlines()[line - 1].strip()
+                sys.stdout.write(f"survived: {path.relative_to(folder)}:{line} {name.partition('/')[2]}: {text}\n")
+            sys.stdout.flush()
+        total = verdicts.total()
+        score = 100 * verdicts[False] / max(total, 1)
+        sys.stdout.write(f"killed {verdicts[False]} of {total} ({score:.0f} %) in {time.perf_counter() - start:.0f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

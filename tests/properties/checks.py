@@ -1,0 +1,168 @@
+"""What must hold for any graph, whatever is done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+import xoptim
+from tests.inference.oracle import check_run
+from tests.properties.growing import EPSILON, Drawn
+from xoptim import GraphBuilder, OptimizationReport
+from xoptim.testing.harness import invalid
+from xoptim.testing.models import serialized
+from xoptim.testing.numbers import describe, is_specified
+from xoptim.testing.runtime import RUNTIME
+from xoptim.validate import ComparisonRules, ValidationOptions, Value, compare_values
+from xoptim.validate.each import EachCheck, with_outputs
+
+EVERYTHING = "default+onnxruntime"
+_SLACK = 4.0
+"""How many times the estimated error results may be apart: both models err, and the estimate is of one rounding a step."""
+
+
+def fault(drawn: Drawn, *, each: bool = False) -> str | None:
+    """What does not hold for a graph; empty when all does, ``None`` when onnxruntime does not run it.
+
+    Args:
+        drawn: the graph.
+        each: whether to check each rewrite by itself, too.
+    """
+    expected = _run_all(drawn)
+    if expected is None:
+        return None
+    if reason := invalid(drawn.model):
+        return f"the graph drawn is not valid: {reason}"
+    before = serialized(drawn.model)
+    reports: list[OptimizationReport] = []
+    results = {}
+    for selection in (EVERYTHING, "default"):
+        results[selection] = xoptim.optimize(drawn.model, patterns=selection, strict=True, report=reports.append)
+        if serialized(drawn.model) != before:
+            return f"{selection}: the model given was modified"
+    if serialized(xoptim.optimize(drawn.model, patterns=EVERYTHING, strict=True)) != serialized(results[EVERYTHING]):
+        return "the same model was optimized twice, with different results"
+    wrong = _wrong_rewrite(drawn) if each else ""
+    wrong = wrong or _wrong_shape(drawn, drawn.model)
+    seen: set[bytes] = set()
+    for (selection, result), report in zip(results.items(), reports, strict=True):
+        data = serialized(result)
+        if not wrong and data not in seen:
+            seen.add(data)
+            found = _fault_of(drawn, expected, result, selection, report)
+            wrong = f"{selection} {_applied(report)}: {found}" if found else ""
+    return wrong
+
+
+def _fault_of(
+    drawn: Drawn, expected: Mapping[int, list[Value]], result: onnx.ModelProto, selection: str, report: OptimizationReport
+) -> str:
+    return (
+        invalid(result)
+        or _wrong_numbers(drawn, expected, result, report)
+        or _wrong_shape(drawn, result)
+        or _second_run(result, selection)
+    )
+
+
+def _run_all(drawn: Drawn) -> dict[int, list[Value]] | None:
+    """Results of each run of the original that succeeds; ``None`` when the first one, without empty tensors, does not."""
+    loaded = RUNTIME.load(drawn.model)
+    if isinstance(loaded, str):
+        return None
+    found = {number: RUNTIME.run(loaded, feeds) for number, feeds in enumerate(drawn.feeds)}
+    runs = {number: results for number, results in found.items() if not isinstance(results, str)}
+    return runs if 0 in runs else None
+
+
+def _wrong_numbers(
+    drawn: Drawn, expected: Mapping[int, list[Value]], result: onnx.ModelProto, report: OptimizationReport
+) -> str:
+    loaded = RUNTIME.load(result)
+    if isinstance(loaded, str):
+        return f"onnxruntime refuses the result: {loaded}"
+    for number, wanted in expected.items():
+        feeds = drawn.feeds[number]
+        got = RUNTIME.run(loaded, feeds)
+        difference = got if isinstance(got, str) else _difference(drawn, wanted, got, report)
+        if difference and is_specified(drawn.model, dict(feeds), wanted, difference):
+            return f"{difference}\non {describe(dict(feeds))}"
+    return ""
+
+
+def _difference(drawn: Drawn, wanted: list[Value], got: list[Value], report: OptimizationReport) -> str:
+    for output, e, a in zip(drawn.model.graph.output, wanted, got, strict=True):
+        if report.exactness != "exact" and isinstance(e, np.ndarray) and isinstance(a, np.ndarray) and e.dtype.kind == "f":
+            a = np.where(np.isfinite(e), a, e) if a.shape == e.shape and a.dtype == e.dtype else a
+        for compared in compare_values(output.name, e, a, _rules(drawn.errors.get(output.name, 0.0), e, report)):
+            if not compared.ok:
+                return f"{output.name}: {compared.message}"
+    return ""
+
+
+def _rules(error: float, expected: Any, report: OptimizationReport) -> ComparisonRules:
+    """The tolerance of the type, and what roundings on the way to the result make at least."""
+    default = ComparisonRules("rounding" if error and report.exactness == "exact" else report.exactness)
+    epsilon = EPSILON.get(str(getattr(expected, "dtype", "")), 0.0)
+    if not error or not epsilon:
+        return default
+    atol = max(default.tolerance(onnx.helper.np_dtype_to_tensor_dtype(expected.dtype)).atol, _SLACK * error * epsilon)
+    return ComparisonRules(default.exactness, atol=atol)
+
+
+def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
+    """Where a type, shape or value that is declared or inferred is not the one of a run, all results shown."""
+    known = GraphBuilder(model).graph.infos
+    names = list(
+        dict.fromkeys([*(n for node in model.graph.node for n in node.output if n in known), *_names(model.graph.output)])
+    )
+    loaded = RUNTIME.load(with_outputs(model, names))
+    if isinstance(loaded, str):
+        return ""  # some types cannot be shown
+    for feeds in drawn.feeds:
+        results = RUNTIME.run(loaded, feeds)
+        if isinstance(results, str) or not all(value.size for value in feeds.values()):
+            continue  # reductions of onnxruntime keep the axes of tensors without elements
+        values = _sizes(model, feeds)
+        for name, result in zip(loaded.outputs, results, strict=True):
+            try:
+                if isinstance(result, np.ndarray) and not known[name].container:
+                    check_run(known[name], result, values)
+            except AssertionError as error:
+                return f"{name} is not as inferred: {error}"
+    return ""
+
+
+def _names(values: Any) -> list[str]:
+    return [value.name for value in values]
+
+
+def _sizes(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """What the names of dimensions mean in a run."""
+    dims = [(d, s) for v in model.graph.input if v.name in feeds for d, s in zip(_dims(v), feeds[v.name].shape, strict=True)]
+    return {dim.dim_param: size for dim, size in dims if dim.dim_param}
+
+
+def _dims(value: onnx.ValueInfoProto) -> Any:
+    return value.type.tensor_type.shape.dim
+
+
+def _second_run(result: onnx.ModelProto, selection: str) -> str:
+    reports: list[OptimizationReport] = []
+    again = xoptim.optimize(result, patterns=selection, strict=True, report=reports.append)
+    return "" if serialized(again) == serialized(result) else f"a second run changes the result {_applied(reports[0])}"
+
+
+def _wrong_rewrite(drawn: Drawn) -> str:
+    check = EachCheck(drawn.model, ValidationOptions(feeds=drawn.feeds[0], threads=1))
+    xoptim.optimize(drawn.model, patterns=EVERYTHING, strict=True, on_application=check)
+    # Values drawn at random, as those within subgraphs are, need not be such as the nodes before give together.
+    known = [d for d in check.disagreements if d.feeds.keys() >= {value.name for value in d.before.graph.input}]
+    return "\n".join(map(str, known))
+
+
+def _applied(report: OptimizationReport) -> str:
+    return "(" + ", ".join(f"{name} x{count}" for name, count in report.applied.items() if count) + ")"
