@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := xoptim cli patterns tests examples benchmarks docs
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-torch fuzz-match fuzz-loaders fuzz conformance pairs lint format types docs bench new-pattern clean
+.PHONY: help demo test test-torch fuzz-match fuzz-loaders fuzz conformance pairs mutation lint format types docs bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,10 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
 	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
+
+mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[mutation]"
+	$(BIN)/python -m tests.mutation.sample
 
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python benchmarks/scaling.py

@@ -21,6 +21,7 @@ def check_choices(command: Command) -> Command:
     for option in (
         click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
         click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
+        click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
         click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="Size of a symbolic dimension (repeatable)."),
         click.option(
             "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
@@ -48,6 +49,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     return ValidationOptions(
         rtol=choices["rtol"],
         atol=choices["atol"],
+        tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
         dims=dict(map(_dimension, choices["dims"])),
         feeds=_feeds(choices["feeds"]),

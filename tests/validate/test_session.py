@@ -11,7 +11,17 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from xoptim.validate import LoadError, ProviderUnavailable, RunError, Session, SessionSettings, resolve_providers
+from xoptim.validate import (
+    ComparisonRules,
+    LoadError,
+    ProviderUnavailable,
+    RunError,
+    Session,
+    SessionSettings,
+    ValidationOptions,
+    Value,
+    resolve_providers,
+)
 from xoptim.validate import session as session_module
 from xoptim.validate.session import pack_bits, unpack_bits
 
@@ -194,3 +204,39 @@ def test_onnxruntime_is_imported_lazily() -> None:
     code = "import sys, xoptim.validate; print('onnxruntime' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+# -------------------------------------------------------------------- devices
+
+
+@pytest.mark.parametrize("limit", [None, 60.0])
+def test_values_bound_to_a_device(limit: float | None) -> None:
+    """The way results take on CUDA, here with the memory of the CPU."""
+    model = model_of(
+        "g (float[n,2] x, int64[n] k) => (float[n,2] y, int64[n] m, bool[n] b) { y = Neg(x) m = Abs(k) b = Equal(m, k) }"
+    )
+    feeds: dict[str, Value] = {"x": np.array([[1, 2], [3, 4]], np.float32)[:, ::-1], "k": np.array([-1, 5])}
+    plain, bound = (Session(model, SessionSettings(io_binding=each, run_limit=limit)) for each in (False, True))
+    assert bound._bound
+    for a, b in zip(plain.run(feeds), bound.run(feeds), strict=True):
+        assert isinstance(a, np.ndarray)
+        assert isinstance(b, np.ndarray)
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["string", "bfloat16"])
+def test_what_cannot_be_bound_is_run_without(kind: str) -> None:
+    model = model_of(f"g ({kind}[1] x) => ({kind}[1] y) {{ y = Identity(x) }}")
+    assert not Session(model, SessionSettings(io_binding=True))._bound
+
+
+def test_tf32_is_as_coarse_as_16_bits() -> None:
+    fine, coarse = ComparisonRules(), ComparisonRules(tf32=True)
+    assert coarse.tolerance(TensorProto.FLOAT) == fine.tolerance(TensorProto.FLOAT16)
+    assert coarse.tolerance(TensorProto.DOUBLE) == fine.tolerance(TensorProto.DOUBLE)
+    assert ComparisonRules("exact", tf32=True).tolerance(TensorProto.FLOAT) == ComparisonRules("exact").tolerance(
+        TensorProto.FLOAT
+    )
+    assert ValidationOptions(tf32=True).settings.tf32
+    assert not ValidationOptions().settings.tf32

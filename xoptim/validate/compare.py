@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
 from xoptim.validate.session import Value
@@ -37,6 +38,7 @@ class ComparisonRules:
         integer_atol: how far integers may differ (1 for quantized results that may round the other way).
         allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
             ArgMax and TopK make them.
+        tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, as those of 16-bit floats are.
     """
 
     exactness: Exactness = "rounding"
@@ -44,10 +46,12 @@ class ComparisonRules:
     atol: float | None = None
     integer_atol: int = 0
     allow_flips: float = 0.0
+    tf32: bool = False
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance for results of an element type."""
-        default = tolerance(element, self.exactness)
+        rounded = TensorProto.FLOAT16 if self.tf32 and element == TensorProto.FLOAT and self.exactness != "exact" else element
+        default = tolerance(rounded, self.exactness)
         if self.rtol is None and self.atol is None:
             return default
         if tolerance(element, "rounding") == (0.0, 0.0):  # nothing that rounds

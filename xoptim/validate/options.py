@@ -23,6 +23,8 @@ class ValidationOptions:
         integer_atol: how far integer outputs may differ.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
         providers: execution providers for both models, by short or full name.
+        tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of mantissa; the tolerance is then
+            that of 16-bit floats.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         dims: sizes of open dimensions, by name (or ``input:axis``).
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
@@ -45,6 +47,7 @@ class ValidationOptions:
     integer_atol: int = 0
     allow_flips: float = 0.0
     providers: tuple[str, ...] = ("cpu",)
+    tf32: bool = False
     threads: int = 0
     dims: Mapping[str, int] = field(default_factory=dict)
     feeds: Mapping[str, Value] = field(default_factory=dict)
@@ -62,12 +65,12 @@ class ValidationOptions:
     @property
     def rules(self) -> ComparisonRules:
         """What counts as equal."""
-        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips)
+        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.tf32)
 
     @property
     def settings(self) -> SessionSettings:
         """How both models are run: as they are written."""
-        return SessionSettings(self.providers, optimize=False, threads=self.threads, run_limit=self.run_limit)
+        return SessionSettings(self.providers, threads=self.threads, run_limit=self.run_limit, tf32=self.tf32)
 
     @property
     def considers_noise(self) -> bool:

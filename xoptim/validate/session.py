@@ -27,6 +27,7 @@ Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
 
 _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
 _LARGE: Final = 1 << 16  # weights above this are handed over outside the protobuf, when they must be
+_CUDA: Final = "CUDAExecutionProvider"
 _FATAL: Final = 4  # log severity: what matters arrives as an exception
 _INT4, _INT2, _FLOAT4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.float4_e2m1fn)
 _PACKED: Final = {_INT4: 4, np.dtype(ml_dtypes.uint4): 4, _FLOAT4: 4, _INT2: 2, np.dtype(ml_dtypes.uint2): 2}
@@ -52,12 +53,16 @@ class SessionSettings:
         optimize: whether onnxruntime may apply its own graph optimizations. Off, it runs the model as it is written.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
+        tf32: whether CUDA may round the operands of products to 10 bits of mantissa.
+        io_binding: whether inputs and outputs are bound to the memory of the device; by default on CUDA.
     """
 
     providers: tuple[str, ...] = ("cpu",)
     optimize: bool = False
     threads: int = 0
     run_limit: float | None = None
+    tf32: bool = False
+    io_binding: bool | None = None
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -116,7 +121,8 @@ class Session:
         try:
             options = _session_options(settings)
             source = self._source(model, options, base_dir, weights or {})
-            self._session = ort.InferenceSession(source, options, providers=providers, enable_fallback=0)
+            given = [(name, _provider_options(name, settings)) for name in providers]
+            self._session = ort.InferenceSession(source, options, providers=given, enable_fallback=0)
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
@@ -125,6 +131,9 @@ class Session:
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
         self._plain = all(_is_plain(port.type) for port in self.outputs)
+        self._device = "cuda" if _CUDA in providers else "cpu"
+        wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"
+        self._bound = wanted and all(_is_numeric(port.type) for port in (*self.inputs, *self.outputs))
 
     def _source(self, model: ModelLike, options: Any, base_dir: Path | None, weights: Mapping[str, np.ndarray]) -> str | bytes:
         """The path or bytes to give to onnxruntime; large weights go past the protobuf."""
@@ -155,6 +164,8 @@ class Session:
             RunError: the model does not run on these feeds, or not within the time allowed.
         """
         try:
+            if self._bound:
+                return [_from_python(result) for result in self._call(self._run_bound, dict(feeds))]
             if self._plain and not any(_is_special(value) for value in feeds.values()):
                 return [_from_python(result) for result in self._call(self._session.run, dict(feeds))]
             values = {name: _to_ort_value(value) for name, value in feeds.items()}
@@ -163,6 +174,18 @@ class Session:
             raise
         except Exception as error:  # as above
             raise RunError(_one_line(error)) from error
+
+    def _run_bound(self, _: None, feeds: dict[str, Any], options: Any = None) -> Sequence[Any]:
+        """Run on values in the memory of the device; only the results come back."""
+        binding = self._session.io_binding()
+        for name, value in feeds.items():
+            array = np.asarray(value, order="C")
+            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, self._device, 0))
+        for port in self.outputs:
+            binding.bind_output(port.name, self._device)
+        self._session.run_with_iobinding(binding, options)
+        results: Sequence[Any] = binding.copy_outputs_to_cpu()
+        return results
 
     def _call(self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any]) -> Sequence[Any]:
         if self._run_limit is None:
@@ -175,6 +198,16 @@ class Session:
         finally:
             options.terminate = True  # nothing else stops a loop that does not end
             pool.shutdown()
+
+
+def _provider_options(provider: str, settings: SessionSettings) -> dict[str, str]:
+    return {"use_tf32": str(int(settings.tf32))} if provider == _CUDA else {}
+
+
+def _is_numeric(type_name: str) -> bool:
+    """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a device."""
+    inner = type_name.removeprefix("tensor(").removesuffix(")")
+    return inner in _PLAIN_TYPES and inner != "string"
 
 
 def _from_python(result: Any) -> Value:

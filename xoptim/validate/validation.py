@@ -130,6 +130,8 @@ class _Judge:
     def __init__(self, options: ValidationOptions) -> None:
         self._options = options
         self._notes: list[str] = []
+        if any(name.lower().startswith("cuda") for name in options.providers):
+            self._notes.append(f"TF32 is {'on' if options.tf32 else 'off'}")
         self.faults: tuple[Comparison, ...] = ()
         self.runs: list[RunReport] = []
 
