@@ -96,7 +96,10 @@ for _command in (
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code: 0 done, 1 models differ, 2 bad usage or unreadable input."""
+    """Run a command line; returns the exit code.
+
+    0: done, 1: models differ, 2: bad usage or unreadable input, 3: written, but it could not be validated.
+    """
     logger = logging.getLogger("xoptim")
     logger.addHandler(_WARNINGS)
     try:

@@ -17,6 +17,7 @@ from .summary import Summary
 from .validation import compare
 
 DIFFERENT = 1
+NOT_VALIDATED = 3
 
 
 def target_of(model: Path, output: Path | None, in_place: bool) -> Path:
@@ -82,4 +83,8 @@ def verdict(summary: Summary, strict: bool) -> int:
     if reason:
         click.echo(f"xopt: error: {reason}", err=True)
         return DIFFERENT
+    doubtful = next((report for report in summary.reports if not report.ok), None)
+    if doubtful is not None:
+        click.echo(f"xopt: warning: {doubtful.summary()}", err=True)
+        return NOT_VALIDATED
     return 0

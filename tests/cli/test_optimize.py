@@ -288,7 +288,7 @@ def test_names_that_look_like_markup(xopt: Xopt) -> None:
     model.graph.node[0].op_type = "[/bold]:smile:"
     write(model, "[red]:cat:.onnx")
     outcome = xopt("[red]:cat:.onnx", "-o", "[red]:dog:.onnx")
-    assert outcome.code == 0
+    assert outcome.code == 3
     assert "[/bold]:smile:" in outcome.out
     assert "written     [red]:dog:.onnx" in outcome.out
     assert "[/bold]:smile:" in xopt("stats", "[red]:dog:.onnx").out

@@ -119,9 +119,11 @@ def check(case: Case, xopt: Xopt) -> None:
         assert snapshot() == before
         return
     outcome = xopt("model.onnx", "--json", *case.options)
-    assert outcome.code == 0, outcome
-    assert len(outcome.warnings) == len(case.warnings), outcome.err
-    assert all(expected in found for expected, found in zip(case.warnings, outcome.warnings, strict=True))
+    doubtful = any(report["status"] == "not validated" for report in outcome.json["validation"])
+    assert outcome.code == (3 if doubtful else 0), outcome
+    warnings = outcome.warnings[: len(outcome.warnings) - doubtful]
+    assert len(warnings) == len(case.warnings), outcome.err
+    assert all(expected in found for expected, found in zip(case.warnings, warnings, strict=True))
     after = snapshot()
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) <= {"model.opt.onnx", "model.opt.onnx.data"}

@@ -75,7 +75,7 @@ def test_a_model_with_one_byte_changed(xopt: Xopt) -> None:
         damaged[rng.integers(len(whole))] = rng.integers(256)
         Path("model.onnx").write_bytes(damaged)
         outcome = xopt("model.onnx", "-q", "--run-limit", "10")
-        assert outcome.code in (0, 2), (bytes(damaged), outcome)
+        assert outcome.code in (0, 2, 3), (bytes(damaged), outcome)
         assert "internal error" not in outcome.err, (bytes(damaged), outcome.err)
 
 
