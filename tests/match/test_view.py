@@ -176,3 +176,21 @@ def literal(value: Any, dtype: Any) -> np.ndarray:
 )  # fmt: skip
 def test_literals(value: Any, dtype: Any, number: Any, expected: bool) -> None:
     assert equals_literal(literal(value, dtype), number) is expected
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"])
+def test_a_number_is_what_its_type_makes_of_it_and_nothing_else(name: str) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    for literal in (0.5, 2.0, 0.044715, -1.702, 6.0):
+        stored = np.asarray(literal).astype(dtype)
+        assert equals_literal(stored, literal)
+        for factor in (0.7, 1.4, -1.0, 0.0):
+            assert not equals_literal((np.asarray(literal) * factor).astype(dtype), literal), (literal, factor)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("bfloat16", 1.03), ("float16", 1.003), ("float32", 1.000001), ("float64", 1 + 1e-14)]
+)
+def test_a_number_next_to_it_is_another_one(name: str, near: float) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    assert not equals_literal(np.asarray(0.5 * near).astype(dtype), 0.5)
