@@ -45,7 +45,7 @@ def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, lar
         **{node.domain: 1 for node in nodes if node.domain not in graph.opsets},
     }
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    functions = _called(graph, ordered)
+    functions = called_functions(graph, ordered)
     version = max(model.ir_version, _FUNCTIONS_SINCE if functions else _LEAST_IR_VERSION)
     return onnx.helper.make_model(proto, opset_imports=imports, ir_version=version, functions=functions)
 
@@ -59,7 +59,7 @@ def node_reads(node: Node) -> Iterator[str]:
         yield from (name for name in body.outputs if not body.defines(name))
 
 
-def _called(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:
+def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:
     """Local functions that the nodes call, directly or through others."""
     known = {function.key: function for function in graph.model.functions}
     if not known:

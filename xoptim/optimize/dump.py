@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
-from onnx import AttributeProto, TensorProto
+from onnx import TensorProto
 
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.info import UNKNOWN
 from xoptim.graph.constants import constant_array
-from xoptim.graph.export import export_function, export_node
+from xoptim.graph.export import export_node
+from xoptim.graph.fragment import called_functions, node_reads
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import free_names
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import info_to_type_proto
@@ -94,7 +94,7 @@ class _Fragment:
     def update(self) -> None:
         """Work out what is made and read."""
         self.made = {name for node in self.nodes for name in node.output if name}
-        self.reads = {name: None for node in self.nodes for name in _reads(node) if name not in self.made}
+        self.reads = {name: None for node in self.nodes for name in node_reads(node) if name not in self.made}
 
 
 def _models(
@@ -121,7 +121,7 @@ def _models(
         body.value_info.extend(
             types.declare(name) for name in sorted(fragment.made - set(results)) if graph.info_of(name) != UNKNOWN
         )
-        both.append(_model(graph, body, pattern))
+        both.append(_model(graph, body, fragment.nodes, pattern))
     halves = any(graph.info_of(n).dtype in _HALVES for f in fragments for n in (*f.made, *f.reads))
     if halves and pattern.exactness == "exact":  # runtimes cast where they like when they have no kernel for 16 bits
         for model in both:
@@ -195,14 +195,6 @@ def _constant(graph: Graph, name: str) -> Tensor | None:
     return None if array is None or array.nbytes > _SMALL else Tensor.from_array(array)
 
 
-def _reads(node: Node) -> Iterable[str]:
-    """What a node reads, by its subgraphs too."""
-    yield from filter(None, node.input)
-    for attribute in export_node(node).attribute if node.bodies else ():
-        if attribute.type == AttributeProto.GRAPH:
-            yield from sorted(free_names(attribute.g))
-
-
 def _sorted(nodes: Sequence[Node]) -> list[Node]:
     """The nodes in an order in which they can run, the given one where there is a choice."""
     producers = {name: node for node in nodes for name in node.output if name}
@@ -211,7 +203,9 @@ def _sorted(nodes: Sequence[Node]) -> list[Node]:
         stack = [root]
         while stack:
             node = stack[-1]
-            missing = [p for name in _reads(node) if (p := producers.get(name)) is not None and p not in done and p is not node]
+            missing = [
+                p for name in node_reads(node) if (p := producers.get(name)) is not None and p not in done and p is not node
+            ]
             if missing and not any(p in stack for p in missing):
                 stack += reversed(missing)
             else:
@@ -225,28 +219,13 @@ def _tensor_proto(name: str, tensor: Tensor) -> TensorProto:
     return TensorProto(name=name, data_type=tensor.dtype, dims=tensor.shape, raw_data=tensor.to_raw())
 
 
-def _model(graph: Graph, body: onnx.GraphProto, pattern: PatternOptimization) -> onnx.ModelProto:
+def _model(graph: Graph, body: onnx.GraphProto, nodes: Sequence[Node], pattern: PatternOptimization) -> onnx.ModelProto:
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in graph.opsets.items()]
-    functions = _called(graph, body.node)
+    functions = called_functions(graph, nodes)
     version = max(graph.model.ir_version, 8 if functions else 4)
     model = onnx.helper.make_model(body, opset_imports=imports, ir_version=version, functions=functions)
     onnx.helper.set_model_props(model, {"xoptim.pattern": pattern.name(), "xoptim.exactness": pattern.exactness})
     return model
-
-
-def _called(graph: Graph, nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
-    """The local functions that nodes call, and those that these call."""
-    known = {function.key: function for function in graph.model.functions}
-    found: dict[tuple[str, str, str], onnx.FunctionProto] = {}
-    pending = list(nodes) if known else []
-    while pending:
-        node = pending.pop()
-        pending += [inner for attribute in node.attribute for inner in attribute.g.node]
-        key = (node.domain, node.op_type, node.overload)
-        if key in known and key not in found:
-            found[key] = export_function(known[key])
-            pending += found[key].node
-    return list(found.values())
 
 
 class _Types:
