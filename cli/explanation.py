@@ -26,9 +26,9 @@ from xoptim import (
 )
 from xoptim.validate import Replayed, replay
 
-from .pipeline import DIFFERENT, external_bytes, protect_weights, target_of, validate_each_provider, verdict, write
+from .pipeline import DIFFERENT, protect_weights, summarize, target_of, validate_each_provider, verdict, write
 from .progress import Progress
-from .summary import Summary, open_console, print_summary
+from .summary import open_console, print_summary
 from .validation import check_choices, validation_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -154,18 +154,7 @@ def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: A
         click.echo("\n".join(map(str, error.explanations)))
         return DIFFERENT
     proto = builder.to_onnx(optimize=False)
-    report = builder.report()
-    summary = Summary(
-        model=model,
-        target=target,
-        before=before,
-        after=builder.count_types(),
-        bytes_before=model.stat().st_size + external_bytes(builder.graph.source),
-        applied=report.applied,
-        exactness=report.exactness,
-        load_seconds=loaded - start,
-        optimize_seconds=perf_counter() - loaded,
-    )
+    summary = summarize(model, target, before, builder, (loaded - start, perf_counter() - loaded))
     if choices["verify"]:
         summary.reports = validate_each_provider(model, proto, builder, checks, summary.exactness)
     with Progress(enabled=False) as progress:

@@ -16,7 +16,7 @@ import onnx
 from xoptim import Culprit, GraphBuilder, OptimizationOptions, Suspect
 from xoptim.validate import EachCheck, ValidationOptions
 
-from .pipeline import external_bytes, protect_weights, target_of, validate_each_provider, verdict, write
+from .pipeline import protect_weights, summarize, target_of, validate_each_provider, verdict, write
 from .progress import Progress
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
@@ -145,17 +145,5 @@ def _optimize(
     progress.say("optimizing")
     builder.optimize()
     proto = builder.to_onnx(optimize=False)
-    optimized = perf_counter()
-    report = builder.report()
-    summary = Summary(
-        model=model,
-        target=target,
-        before=before,
-        after=builder.count_types(),
-        bytes_before=model.stat().st_size + external_bytes(builder.graph.source),
-        applied=report.applied,
-        exactness=report.exactness,
-        load_seconds=loaded - start,
-        optimize_seconds=optimized - loaded,
-    )
+    summary = summarize(model, target, before, builder, (loaded - start, perf_counter() - loaded))
     return summary, proto, builder

@@ -43,6 +43,32 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
+def summarize(
+    model: Path, target: Path, before: dict[str, int], builder: GraphBuilder, seconds: tuple[float, float]
+) -> Summary:
+    """What was done so far.
+
+    Args:
+        model: the input.
+        target: where the result goes.
+        before: number of nodes by operator.
+        builder: the optimized model.
+        seconds: that loading and optimizing took.
+    """
+    report = builder.report()
+    return Summary(
+        model=model,
+        target=target,
+        before=before,
+        after=builder.count_types(),
+        bytes_before=model.stat().st_size + external_bytes(builder.graph.source),
+        applied=report.applied,
+        exactness=report.exactness,
+        load_seconds=seconds[0],
+        optimize_seconds=seconds[1],
+    )
+
+
 def validate_each_provider(
     model: Path, proto: onnx.ModelProto, builder: GraphBuilder, checks: ValidationOptions, exactness: Exactness
 ) -> list[ValidationReport]:
