@@ -183,7 +183,7 @@ class EasyPatternOptimization(PatternOptimization):
                 fits = check(g, match)
             if not fits:
                 for refusal in heard:
-                    listen(replace(refusal, matched=tuple(match.nodes), total=len(attempt.nodes)))
+                    listen(replace(refusal, matched=tuple(match.nodes), total=len(match.nodes)))
                 if not heard:
                     self._refuse(attempt, anchor, f"{check.__name__} says no", line=check.__code__.co_firstlineno)
                 return False
