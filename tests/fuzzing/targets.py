@@ -163,7 +163,7 @@ def read_feeds(data: bytes) -> None:
     path = _folder() / "feeds.npz"
     path.write_bytes(data)
     choices = dict.fromkeys(("rtol", "atol", "test_data"))
-    options = validation_options({**choices, "provider": ("cpu",), "dims": (), "feeds": path, "run_limit": 600})
+    options = validation_options({**choices, "provider": ("cpu",), "dims": (), "feeds": path, "run_limit": 600, "tf32": False})
     model = parse(FEED)
     validate(model, model, options)
 
