@@ -89,7 +89,7 @@ def test_what_the_model_declares_completes_what_follows(caplog: pytest.LogCaptur
     assert not caplog.text
 
 
-@pytest.mark.parametrize("declared", [(FLOAT, ["N", 4]), (INT64, ["N", 3]), (FLOAT, ["N"])])
+@pytest.mark.parametrize("declared", [(FLOAT, ["N", 4]), (INT64, ["N", 3]), (FLOAT, ["N"]), (FLOAT, ["N", 3, 1])])
 def test_where_they_disagree_the_operators_win(declared: tuple[int, list[int | str]], caplog: pytest.LogCaptureFixture) -> None:
     proto = parse("agraph (float[N,3] x) => (z) { y = Neg(x) z = Abs(y) }")
     proto.graph.value_info.append(helper.make_tensor_value_info("y", *declared))

@@ -156,6 +156,7 @@ def literal(value: Any, dtype: Any) -> np.ndarray:
         (3, ml_dtypes.int4, 4, False),
         (True, np.bool_, True, True),
         (True, np.bool_, False, False),
+        (False, np.bool_, True, False),
         (1, np.int64, True, False),
         (1.0, np.float32, True, False),
         (np.inf, np.float32, np.inf, True),

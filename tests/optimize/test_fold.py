@@ -218,3 +218,10 @@ def test_the_promise_is_weaker_after_folding_numbers() -> None:
         gr = GraphBuilder(parse(text), optimization_options=OptimizationOptions(patterns=None))
         gr.optimize()
         assert gr.report().exactness == expected
+
+
+def test_a_constant_output_is_computed_ahead_of_time_where_it_can_be() -> None:
+    text = "agraph (float[2,3] x) => (int64[2] y, float[2,3] z) { s = Shape(x) y = Neg(s) z = Neg(x) }"
+    model = optimize(parse(text), patterns=None)
+    same_results(parse(text), model, {"x": np.zeros((2, 3), np.float32)})
+    assert "Shape" not in types(model)
