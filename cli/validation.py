@@ -21,6 +21,7 @@ def check_choices(command: Command) -> Command:
     for option in (
         click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
         click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
+        click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
         click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
         click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="Size of a symbolic dimension (repeatable)."),
         click.option(
@@ -49,6 +50,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     return ValidationOptions(
         rtol=choices["rtol"],
         atol=choices["atol"],
+        ulp=choices["ulp"],
         tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
         dims=dict(map(_dimension, choices["dims"])),

@@ -20,6 +20,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
 from xoptim.validate.session import Value
+from xoptim.validate.ulps import largest_ulp, ulp_distances
 
 Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"]
 
@@ -38,6 +39,7 @@ class ComparisonRules:
         integer_atol: how far integers may differ (1 for quantized results that may round the other way).
         allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
             ArgMax and TopK make them.
+        ulp: how many units in the last place floating-point results may differ by; nothing else counts for them then.
         tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, as those of 16-bit floats are.
     """
 
@@ -46,6 +48,7 @@ class ComparisonRules:
     atol: float | None = None
     integer_atol: int = 0
     allow_flips: float = 0.0
+    ulp: int | None = None
     tf32: bool = False
 
     def tolerance(self, element: int) -> Tolerance:
@@ -68,6 +71,7 @@ class Comparison:
         fault: ``""`` when they are equal under the rules, else what differs.
         message: what differs, in words; empty when nothing does.
         max_abs: largest absolute difference of finite elements.
+        max_ulp: largest distance of floating-point elements, in numbers of their type that lie between them.
         max_rel: ``max_abs`` relative to the largest finite magnitude in the reference.
         scale: median magnitude of the reference, as in the rule.
         excess: largest difference in units of what is tolerated there; above 1 the rule is broken.
@@ -82,6 +86,7 @@ class Comparison:
     fault: Fault = ""
     message: str = ""
     max_abs: float = 0.0
+    max_ulp: float = 0.0
     max_rel: float = 0.0
     scale: float = 0.0
     excess: float = 0.0
@@ -140,7 +145,7 @@ def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules
         return Comparison(output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}")
     if tolerance(element, "rounding") == (0.0, 0.0):
         return _compare_discrete(output, expected, actual, rules)
-    return _compare_floats(output, expected, actual, rules.tolerance(element))
+    return _compare_floats(output, expected, actual, rules.tolerance(element), rules.ulp)
 
 
 def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> Comparison:
@@ -181,18 +186,23 @@ def _gaps(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     return gaps
 
 
-def _compare_floats(output: str, expected: np.ndarray, actual: np.ndarray, limits: Tolerance) -> Comparison:
+def _compare_floats(
+    output: str, expected: np.ndarray, actual: np.ndarray, limits: Tolerance, ulp: int | None = None
+) -> Comparison:
     """Real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     scale = _median_magnitude(e)
     max_abs = top = worst = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
-    for start, gap, magnitude, excess in _chunks(e, a, scale, limits):
+    max_ulp = 0.0
+    for start, gap, magnitude, excess in _chunks(e, a, scale, limits, ulp):
         finite = np.isfinite(magnitude)
         finite_seen = finite_seen or bool(finite.any())
         max_abs = max(max_abs, float(np.max(gap, initial=0.0, where=np.isfinite(gap))))
         top = max(top, float(np.max(magnitude, initial=0.0, where=finite)))
         mismatches += int(np.count_nonzero(excess > 1.0))
+        if gap.any():
+            max_ulp = max(max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK]))
         local = int(np.argmax(excess))
         if excess[local] > worst:
             worst, place = float(excess[local]), start + local
@@ -202,6 +212,7 @@ def _compare_floats(output: str, expected: np.ndarray, actual: np.ndarray, limit
         fault="value" if mismatches else "",
         message=_describe(e[place], a[place], index, mismatches, e.size) if mismatches else "",
         max_abs=max_abs,
+        max_ulp=max_ulp,
         max_rel=max_abs / top if top else 0.0,
         scale=scale,
         excess=worst,
@@ -214,7 +225,7 @@ def _compare_floats(output: str, expected: np.ndarray, actual: np.ndarray, limit
 
 
 def _chunks(
-    expected: np.ndarray, actual: np.ndarray, scale: float, limits: Tolerance
+    expected: np.ndarray, actual: np.ndarray, scale: float, limits: Tolerance, ulp: int | None
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Start, differences, magnitudes of the reference, and differences in units of the tolerance, piece by piece."""
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
@@ -227,6 +238,9 @@ def _chunks(
             excess = np.where(same, 0.0, gap / (floor + limits.rtol * magnitude))
         # What remains is an infinity or a NaN on one side, or a tolerance of zero that is broken.
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
+        if ulp is not None:
+            distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
+            excess = distances / max(ulp, 0.5)
         yield start, gap, magnitude, excess
 
 

@@ -20,6 +20,7 @@ class ValidationOptions:
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
         atol: absolute tolerance, likewise.
+        ulp: units in the last place that floating-point outputs may differ by, in place of tolerances.
         integer_atol: how far integer outputs may differ.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
         providers: execution providers for both models, by short or full name.
@@ -44,6 +45,7 @@ class ValidationOptions:
     exactness: Exactness = "rounding"
     rtol: float | None = None
     atol: float | None = None
+    ulp: int | None = None
     integer_atol: int = 0
     allow_flips: float = 0.0
     providers: tuple[str, ...] = ("cpu",)
@@ -65,7 +67,7 @@ class ValidationOptions:
     @property
     def rules(self) -> ComparisonRules:
         """What counts as equal."""
-        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.tf32)
+        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, self.tf32)
 
     @property
     def settings(self) -> SessionSettings:
@@ -75,4 +77,10 @@ class ValidationOptions:
     @property
     def considers_noise(self) -> bool:
         """Whether the sensitivity of the model may excuse a difference."""
-        return self.exactness != "exact" and self.rtol is None and self.atol is None and self.noise_multiple > 0
+        return (
+            self.exactness != "exact"
+            and self.rtol is None
+            and self.atol is None
+            and self.ulp is None
+            and self.noise_multiple > 0
+        )

@@ -145,6 +145,7 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "fault": comparison.fault,
         "message": comparison.message,
         "max_abs": _number(comparison.max_abs),
+        "max_ulp": _number(comparison.max_ulp),
         "max_rel": _number(comparison.max_rel),
         "scale": _number(comparison.scale),
         "excess": _number(comparison.excess),
