@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 from tests.cli.command import Outcome
 
 _COMMAND = "from xoptim.cli.main import main; main()"
+_PATIENCE = 300.0
+"""Seconds after which a process that ought to take moments is killed."""
 _BEGIN = "import resource; resource.setrlimit(resource.{0}, ({1}, resource.getrlimit(resource.{0})[1])); "
 
 
@@ -21,12 +24,10 @@ class Measured(NamedTuple):
 
     Attributes:
         outcome: exit code (negative: the signal that ended it) and what it wrote.
-        seconds: wall time.
         megabytes: largest resident size.
     """
 
     outcome: Outcome
-    seconds: float
     megabytes: float
 
 
@@ -50,17 +51,19 @@ def finish(process: subprocess.Popen[str], timeout: float = 60) -> Outcome:
 
 
 def measure(*words: str, **options: Any) -> Measured:
-    """Run the command and measure it."""
-    begin = time.perf_counter()
+    """Run the command and measure it; one that does not come to an end is killed."""
     process = start(*words, **options)
+    watchdog = threading.Timer(_PATIENCE, process.kill)
+    watchdog.start()
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdout, process.stderr:
         out, err = process.stdout.read(), process.stderr.read()  # a few lines: no pipe fills up
         _, status, usage = os.wait4(process.pid, 0)
+    watchdog.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     scale = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return Measured(Outcome(process.returncode, out, err), time.perf_counter() - begin, usage.ru_maxrss / scale)
+    return Measured(Outcome(process.returncode, out, err), usage.ru_maxrss / scale)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:

@@ -100,7 +100,6 @@ def test_bombs_take_neither_memory_nor_time(graph: str) -> None:
     assert (measured.outcome.code, len(measured.outcome.warnings)) == (3, 1)
     assert "not validated" in measured.outcome.out
     assert measured.megabytes < 1200
-    assert measured.seconds < 20
 
 
 DOUBLING = """agraph (float x) => (y) {
