@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.cli.command import Outcome
@@ -31,7 +31,7 @@ class Measured(NamedTuple):
     megabytes: float
 
 
-def start(*words: str, limit: tuple[str, int] | None = None, before: str = "") -> subprocess.Popen[str]:
+def start(*words: str, limit: tuple[str, Any] | None = None, before: str = "") -> subprocess.Popen[str]:
     """Start the command.
 
     Args:
@@ -46,24 +46,35 @@ def start(*words: str, limit: tuple[str, int] | None = None, before: str = "") -
 
 def finish(process: subprocess.Popen[str], timeout: float = 60) -> Outcome:
     """Wait for the end."""
-    out, err = process.communicate(timeout=timeout)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     return Outcome(process.returncode, out, err)
 
 
-def measure(*words: str, **options: Any) -> Measured:
-    """Run the command and measure it; one that does not come to an end is killed."""
-    process = start(*words, **options)
-    watchdog = threading.Timer(_PATIENCE, process.kill)
-    watchdog.start()
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with process.stdout, process.stderr:
-        out, err = process.stdout.read(), process.stderr.read()  # a few lines: no pipe fills up
-        _, status, usage = os.wait4(process.pid, 0)
-    watchdog.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    scale = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return Measured(Outcome(process.returncode, out, err), usage.ru_maxrss / scale)
+_PEAK = """
+import atexit, resource, sys
+def peak():
+    try:  # what the system counts for a child begins with the size of its parent
+        with open("/proc/self/status") as status:
+            kilobytes = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    except OSError:
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+    with open({!r}, "w") as file:
+        file.write(str(kilobytes))
+atexit.register(peak)
+"""
+
+
+def measure(*words: str, limit: tuple[str, Any] | None = None, before: str = "") -> Measured:
+    """Run the command as `start` does and measure it; one that does not come to an end is killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "peak"
+        process = start(*words, limit=limit, before=_PEAK.format(str(file)) + before)
+        outcome = finish(process, _PATIENCE)
+        return Measured(outcome, int(file.read_text()) / 1024)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
