@@ -431,3 +431,32 @@ def test_an_absent_operand_is_not_an_absent_result() -> None:
             return describe(g, x, ratio, mode)
 
     assert find(WithGaps(), '{ t, "" = acme.Foo(x, "", z) y = Neg(t) }', domains={"acme": 1}) is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("float[2] {1, 2}", True),
+        ("float[1,2] {1, 2}", False),
+        ("float[3] {1, 2, 3}", False),
+        ("float[2] {1, 3}", False),
+        ("float[1] {1}", False),
+    ],
+)
+def test_an_array_has_a_shape_too(value: str, expected: bool) -> None:
+    def describe(g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.MatMul(x, np.array([1, 2], np.float32))
+
+    text = f"agraph (float[N,2] x) => (y) {{ k = Constant<value = {value}>() y = MatMul(x, k) }}"
+    assert (find(pattern(describe), text) is not None) is expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [("n,3", False), ("2,3", False), ("3", False), ("1", True)])
+def test_a_number_stands_for_a_constant_that_keeps_the_shape(size: str, expected: bool) -> None:
+    def describe(g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Mul(x, 2.0)
+
+    count = {"n,3": 6, "2,3": 6, "3": 3, "1": 1}[size]
+    stored = f"float[{size.replace('n', '2')}] {{{', '.join(['2'] * count)}}}"
+    text = f"agraph (float[1] x) => (y) {{ k = Constant<value = {stored}>() y = Mul(x, k) }}"
+    assert (find(pattern(describe), text) is not None) is expected
