@@ -46,6 +46,14 @@ MOST_CULPRITS: Final = 10
 @check_choices
 @click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["priority", "largest"]),
+    default="priority",
+    show_default=True,
+    help="Which of two overlapping matches wins: that of the earlier pattern, or that of more nodes.",
+)
+@click.option("--tag/--no-tag", default=True, show_default=True, help="Name patterns in the metadata of the nodes they make.")
 @click.option("--max-rounds", type=click.IntRange(min=0), help="Most rounds of a phase.")
 @click.option(
     "--strict", is_flag=True, help="A pattern that fails or is wrong, or a model that cannot be validated, is an error."
@@ -126,6 +134,8 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         drop=choices["drop"],
         provider=choices["provider"][0],
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
+        strategy=choices["strategy"],
+        tag_nodes=choices["tag"],
         strict=choices["strict"],
         verbose=11 if verbose > 1 else verbose,
         on_event=progress.event if progress.shown else None,  # refusals are not even made when nobody listens

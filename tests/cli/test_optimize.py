@@ -336,3 +336,22 @@ def test_a_model_that_changes_nothing(xopt: Xopt) -> None:
     assert "applied" not in outcome.out
     assert types_in("model.opt.onnx") == ["Relu"]
     assert GraphBuilder("model.opt.onnx").get_shape("y") == GraphBuilder("model.onnx").get_shape("y")
+
+
+# -------------------------------------------------------------------- how it is done
+
+
+@pytest.mark.parametrize(("options", "tagged"), [((), True), (("--no-tag",), False)])
+def test_nodes_name_their_pattern(xopt: Xopt, options: tuple[str, ...], tagged: bool) -> None:
+    write("agraph (float[a,b,c] x) => (float[b,c,a] y) { t = Transpose<perm = [0,2,1]>(x) y = Transpose<perm = [2,1,0]>(t) }")
+    assert xopt("model.onnx", *options).code == 0
+    (node,) = onnx.load("model.opt.onnx").graph.node
+    assert {p.key: p.value for p in node.metadata_props} == ({"xoptim.pattern": "TransposeTranspose"} if tagged else {})
+
+
+def test_the_larger_match_wins_when_asked_for(xopt: Xopt) -> None:
+    write("agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) y = Relu(b) }")
+    for strategy in ("priority", "largest"):
+        assert xopt("model.onnx", "--strategy", strategy, "-q").code == 0
+        assert types_in("model.opt.onnx") == ["Relu"]
+    assert xopt("model.onnx", "--strategy", "smallest").code == 2
