@@ -10,7 +10,7 @@ import click
 
 from xoptim import Culprit, OptimizationOptions, Suspect, save_proto
 
-from .pipeline import DIFFERENT
+from .pipeline import DIFFERENT, NOT_VALIDATED
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
 from .validation import check_choices, validation_options
@@ -29,7 +29,7 @@ from .validation import check_choices, validation_options
 def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
     """Find the rewrite that makes MODEL compute something else, and write a small model that shows it.
 
-    Exit code 0 when the optimized model computes the same, 1 when it does not.
+    Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot be judged.
     """
     patterns = with_rules(chosen_patterns(choices), choices["rewrite"])
     options = OptimizationOptions(patterns=patterns, drop=choices["drop"], provider=choices["provider"][0])
@@ -37,6 +37,9 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
     culprit = suspect.find_culprit()
     if culprit is None:
         click.echo("null" if choices["as_json"] else "nothing to blame: no rewrite was found that changes a result")
+        if suspect.report is not None and not suspect.report.ok:
+            click.echo(f"xopt: warning: {suspect.report.summary()}", err=True)
+            return NOT_VALIDATED
         return 0
     small = suspect.minimal_model(culprit)
     target = output or model.with_name(f"{model.stem}.bisect.onnx")

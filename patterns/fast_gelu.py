@@ -31,8 +31,7 @@ class FastGeluPattern(GeluPattern):
         """Ask for a kernel (2) and for an axis (3); the constants are in the pattern that this one extends (1)."""
         if not g.try_infer_shape(m.x):  # unknown, or of rank 0
             return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
-        has_kernel = runs(g, "FastGelu", m.x, "com.microsoft")
-        return True if has_kernel else self.none(m.nodes[-1], msg="FastGelu has no kernel for the type")
+        return runs(g, "FastGelu", m.x, "com.microsoft") or self.none(m.nodes[-1], msg="FastGelu has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         """The operator without a bias."""

@@ -15,6 +15,7 @@ from tests.support import parse, types
 from xoptim import EasyPatternOptimization, OptimizationOptions, optimize
 from xoptim.healing import Suspect
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
+from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.fold import Folder
 from xoptim.validate import ValidationOptions, run_reference, validate
 
@@ -176,3 +177,13 @@ def test_the_same_first_rewrites_are_made_whatever_their_number() -> None:
         made.clear()
         optimize(TINY_BERT, max_rewrites=most, **options)
         assert made == whole[:most]
+
+
+def test_looking_for_it_writes_no_dumps(tmp_path: Path) -> None:
+    debug = DebugSettings(dump=tmp_path / "dumps")
+    found = suspect(parse(CHAIN), WrongFloorPattern, debug=debug)
+    culprit = found.find_culprit()
+    assert culprit is not None
+    assert culprit.runs > 0
+    assert found.minimal_model(culprit) is not None
+    assert not list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, fresh, named
-from xoptim.facts.dtypes import Exactness, type_name
+from xoptim.facts.dtypes import GRADES, Exactness, type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.graph.constants import constant_array, store
@@ -271,11 +271,10 @@ class GraphBuilder(GraphQueries):
         """What the last optimization did."""
         optimizer = self._optimizer
         counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
-        grades: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
         used = optimizer.grades() if optimizer is not None else []
         if optimizer is not None and (optimizer.statistics.rounding_folds or self._has_half_precision()):
             used.append("rounding")
-        weakest = max(used, key=grades.index, default=grades[0])
+        weakest = max(used, key=GRADES.index, default=GRADES[0])
         rows = optimizer.statistics.rows if optimizer is not None else []
         return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest)
 

@@ -82,6 +82,9 @@ class Suspect:
         options: of the optimization.
         checks: of the validation.
         inline: whether local functions are replaced by their bodies first.
+
+    Attributes:
+        report: how the whole compared in the last search, ``None`` when a rewrite was found wrong before that was asked.
     """
 
     def __init__(
@@ -93,7 +96,9 @@ class Suspect:
         inline: bool = False,
     ) -> None:
         self.model = model
-        self.options = options
+        quiet = replace(options.debug, dump=None)
+        self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
+        self.report: ValidationReport | None = None
         self.checks = checks or ValidationOptions()
         self.inline = inline
         self._runs = 0
@@ -104,7 +109,7 @@ class Suspect:
         Every rewrite is checked by itself first; when each of them is right alone, the sequence of rewrites is bisected, which
         takes a number of runs that grows with the logarithm of their number.
         """
-        self._runs = 0
+        self._runs, self.report = 0, None
         check = EachCheck(self.model, self.checks)
         applications: list[Application] = []
 
@@ -114,8 +119,10 @@ class Suspect:
 
         builder = self._optimized(on_application=listen)
         if check.disagreements:
-            return Culprit.of(check.disagreements[0])
-        if not self._differs(builder):
+            count = check.checked + len(check.unchecked) + len(check.disagreements)
+            return replace(Culprit.of(check.disagreements[0]), runs=count)
+        self.report = self._verdict(builder)
+        if self.report.status != "different":
             return None
         if self._differs(self._optimized(max_rewrites=0)):
             return self._step()
@@ -142,12 +149,11 @@ class Suspect:
         return reduce_model(state, shows, culprit.around)
 
     def _alone(self, culprit: Culprit) -> OptimizationOptions:
-        quiet = replace(self.options, on_event=None, on_application=None, verbose=0)
         if culprit.step == "pattern":
             chosen = [pattern for pattern in self.options.selected() if pattern.name() == culprit.name]
-            return replace(quiet, patterns=chosen, constant_folding=False, merge=False)
+            return replace(self.options, patterns=chosen, constant_folding=False, merge=False)
         folding, merging = culprit.step == "constant_folding", culprit.step == "merge"
-        return replace(quiet, patterns=None, constant_folding=folding, merge=merging)
+        return replace(self.options, patterns=None, constant_folding=folding, merge=merging)
 
     # ---------------------------------------------------------------- ways to find it
 
@@ -186,7 +192,6 @@ class Suspect:
         return self._build(replace(self.options, on_application=on_application, **changes))
 
     def _build(self, options: OptimizationOptions) -> GraphBuilder:
-        options = replace(options, on_event=None, verbose=0, debug=replace(options.debug, dump=None))
         builder = GraphBuilder(self.model, optimization_options=options, inline=self.inline)
         builder.optimize()
         return builder

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
+import pytest
+from xoptim.cli.main import run
 
 from tests.support import parse
 
@@ -72,3 +74,15 @@ def types_in(path: str | Path) -> list[str]:
 def files() -> set[str]:
     """Names of the files and folders in the current folder."""
     return {path.name for path in Path().iterdir()}
+
+
+def runner(capsys: pytest.CaptureFixture[str]) -> Xopt:
+    """What runs a command line in this process."""
+
+    def command(*words: str | Path) -> Outcome:
+        capsys.readouterr()
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return command

@@ -7,9 +7,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
-from xoptim.cli.main import run
 
-from tests.cli.command import Outcome, Xopt
+from tests.cli.command import Xopt, runner
 from xoptim import installed_patterns
 from xoptim.catalogue import discovery
 
@@ -23,14 +22,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def xopt(capsys: pytest.CaptureFixture[str]) -> Xopt:
     """Runs a command line."""
-
-    def command(*words: str | Path) -> Outcome:
-        capsys.readouterr()
-        code = run([str(word) for word in words])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return command
+    return runner(capsys)
 
 
 @pytest.fixture

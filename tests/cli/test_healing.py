@@ -93,3 +93,10 @@ def test_bisect_finds_nothing(xopt: Xopt) -> None:
     assert "nothing to blame" in outcome.out
     assert json.loads(xopt("bisect", "model.onnx", "--json").out) is None
     assert files() == {"model.onnx"}
+
+
+def test_bisect_cannot_judge_what_does_not_run(xopt: Xopt) -> None:
+    write("agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Neg(t) }", domains={"acme": 1})
+    outcome = xopt("bisect", "model.onnx")
+    assert outcome.code == 3
+    assert outcome.warnings[0].startswith("not validated: onnxruntime cannot load the original")

@@ -57,7 +57,7 @@ def test_ten_thousand_insertions_at_one_place_in_the_middle() -> None:
         order.insert_after(nodes[500], each)
         if labels:
             relabelled += sum(n.label != label for n, label in zip((n for n in order if n is not each), labels, strict=True))
-    assert relabelled < 40 * 100, "in a hundred of the insertions"
+    assert relabelled < 200, "by a hundred of the insertions; 56 were measured"
     check(order, [*nodes[:501], *new[::-1], *nodes[501:]])
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from xoptim.cli.main import run
 
-from tests.cli.command import Outcome, Xopt
+from tests.cli.command import Xopt, runner
 
 
 @pytest.fixture(autouse=True)
@@ -20,11 +19,4 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def xopt(capsys: pytest.CaptureFixture[str]) -> Xopt:
     """Runs a command line."""
-
-    def command(*words: str | Path) -> Outcome:
-        capsys.readouterr()
-        code = run([str(word) for word in words])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return command
+    return runner(capsys)

@@ -62,14 +62,14 @@ class State:
         return any(node is other for other in (*self.roles.values(), *self.inner))
 
 
-def assignments(pattern: Pattern, model: onnx.ModelProto) -> set[Found]:
-    """Everything that satisfies the pattern."""
+def assignments(pattern: Pattern, model: onnx.ModelProto, *, double: bool = False) -> set[Found]:
+    """Everything that satisfies the pattern; with ``double``, a node that has to stay may give one of the results."""
     world = World(model)
     found = set()
     for variant in pattern.variants():
         start = State({}, (), {}, {})
         for state in _search(world, variant, start):
-            if _is_free(world, pattern, variant, state) and _condition(world, pattern, state):
+            if _is_free(world, pattern, variant, state, double) and _condition(world, pattern, state):
                 names = {o.name: n for o, n in state.names.items() if isinstance(o, (Outside, Fixed, Listed, Parts))}
                 bindings = {**names, **state.captured, **variant.answers}
                 roles = tuple(state.roles[index].name for index in range(len(variant.calls)))
@@ -232,7 +232,7 @@ def _same(a: Any, b: Any) -> bool:
     return a is not None and b is not None and frozen({"": a}) == frozen({"": b})
 
 
-def _is_free(world: World, pattern: Pattern, variant: Variant, state: State) -> bool:
+def _is_free(world: World, pattern: Pattern, variant: Variant, state: State, double: bool) -> bool:
     """Whether nothing else reads what must not be read, no result is an operand, and no node that stays gives a result."""
     inside = {node.name for node in (*state.roles.values(), *state.inner)}
     outputs = {state.names[output] for output in variant.outputs}
@@ -263,7 +263,7 @@ def _is_free(world: World, pattern: Pattern, variant: Variant, state: State) -> 
         staying = [node for node in nodes if read & set(node.output)]
         more = {name for node in staying for name in node.input if any(name in each.output for each in nodes)} - read
         if not more:
-            return not any(outputs & set(node.output) for node in staying)
+            return double or not any(outputs & set(node.output) for node in staying)
         read |= more
 
 

@@ -460,3 +460,14 @@ def test_a_number_stands_for_a_constant_that_keeps_the_shape(size: str, expected
     stored = f"float[{size.replace('n', '2')}] {{{', '.join(['2'] * count)}}}"
     text = f"agraph (float[1] x) => (y) {{ k = Constant<value = {stored}>() y = Mul(x, k) }}"
     assert (find(pattern(describe), text) is not None) is expected
+
+
+@pytest.mark.parametrize(("attributes", "expected"), [("", True), ("<axis = 1, broadcast = 1>", False)])
+def test_every_node_of_a_sum_of_sums_is_an_ordinary_one(attributes: str, expected: bool) -> None:
+    """Before operator set 7, Add could say where its second operand lies; such sums cannot be arranged at will."""
+
+    def describe(g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
+        return g.op.Neg(g.op.Add(x, x, z, associative=True))
+
+    text = f"agraph (float[2,3] x, float[2,3] z) => (y) {{ s = Add{attributes}(x, z) t = Add(x, s) y = Neg(t) }}"
+    assert (find(pattern(describe), text, opset=6) is not None) is expected

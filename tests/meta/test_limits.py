@@ -21,7 +21,7 @@ PUBLIC_METHODS = 40
 PATTERN_CODE_LINES = 25
 PATTERN_FILE_LINES = 60
 EASY_SHARE = 0.7
-CODE_LINES_OF = {"TransposeTransposePattern": 12, "MatMulAddPattern": 16, "GeluPattern": 12}
+CODE_LINES_OF = {"TransposeTransposePattern": 12, "MatMulAddPattern": 16, "GeluPattern": 12, "FastGeluPattern": 12}
 """Patterns that show how little it takes; the last two are the approximation of Gelu by Tanh."""
 ENOUGH = 10
 """Patterns from which on their averages mean something."""

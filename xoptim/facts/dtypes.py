@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +10,8 @@ from onnx import TensorProto
 
 Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
 """How faithful a rewrite is: bit-identical, up to rounding, up to rounding while no NaN, inf or -0 occurs, or roughly."""
+GRADES: Final[tuple[Exactness, ...]] = get_args(Exactness)
+"""The same words, from the strongest to the weakest guarantee."""
 
 
 class ElementType(NamedTuple):

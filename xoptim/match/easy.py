@@ -111,14 +111,9 @@ class EasyPatternOptimization(PatternOptimization):
         """Validations come when everything else fits."""
         return _COMPLETE + line
 
-    def anchor_keys(self) -> frozenset[tuple[str, str]]:
+    def anchor_keys(self) -> frozenset[Key]:
         """Operators of the anchors of all variants."""
         return frozenset(program.anchor_key for program in compiled(self))
-
-    def near_keys(self) -> frozenset[tuple[str, str]]:
-        """Operators, one of which must produce an input of the anchor."""
-        near = [program.near for program in compiled(self)]
-        return frozenset(key for key in near if key is not None) if None not in near else frozenset()
 
     def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
         """Operators of the anchors, and what must lead to each of them."""
@@ -234,7 +229,7 @@ def _operands(found: Trace, attempt: Attempt) -> Iterator[str]:
                 yield attempt.names[symbol.index] or ""
 
 
-def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[tuple[str, str]]:
+def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[Key]:
     """Operators that produce the inputs of a node; `CONSTANT` stands for whatever else may be constant."""
     producers = [g.graph.producer(name) for name in node.input]
     return {CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}

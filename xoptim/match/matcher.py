@@ -276,7 +276,7 @@ class Attempt:
         leaves, inner = tree
         node = self.nodes[wanted.index]
         assert node is not None
-        if any(n in self.nodes or n in self.extra for n in inner):
+        if any(n in self.nodes or n in self.extra or not self._attributes(wanted, n) for n in inner):
             return False
         for place, (symbol, name) in enumerate(zip(wanted.inputs, leaves, strict=True)):
             assert symbol is not None

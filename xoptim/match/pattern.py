@@ -94,6 +94,10 @@ class PatternOptimization:
         """Tiny models before and after."""
         return ()
 
+    def is_for(self, opset: int) -> bool:
+        """Whether it may be used with a version of the standard operator set."""
+        return self.min_opset <= opset and (self.max_opset is None or opset <= self.max_opset)
+
     def anchor_keys(self) -> frozenset[tuple[str, str]]:
         """The `anchors` as ``(domain, op_type)``; empty when every node is to be offered."""
         return frozenset(map(operator_key, self.anchors))

@@ -82,8 +82,7 @@ class Engine:
         Raises:
             BudgetError: when patterns undo each other, or would go on for ever.
         """
-        opset = self.view.main_opset
-        usable = [p for p in patterns if p.min_opset <= opset and (p.max_opset is None or opset <= p.max_opset)]
+        usable = [p for p in patterns if p.is_for(self.view.main_opset)]
         fresh = [p for p in usable if p not in self._active]
         if not self._active:
             self.worklist.clear()

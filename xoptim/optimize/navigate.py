@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from xoptim.catalogue.selection import Item, select
-from xoptim.facts.dtypes import Exactness
+from xoptim.facts.dtypes import GRADES, Exactness
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -23,8 +23,6 @@ from xoptim.optimize.statistics import Statistics
 from xoptim.optimize.worklist import Worklist
 
 logger = logging.getLogger("xoptim")
-GRADES: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
-"""From the strongest to the weakest guarantee."""
 
 
 class Navigator(GlobalRewriter):
@@ -153,8 +151,7 @@ def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
 
 def _is_usable(pattern: PatternOptimization, engine: Engine) -> bool:
     opset, provider = engine.view.main_opset, engine.options.provider
-    in_range = pattern.min_opset <= opset and (pattern.max_opset is None or opset <= pattern.max_opset)
-    return in_range and (not pattern.providers or provider in pattern.providers)
+    return pattern.is_for(opset) and (not pattern.providers or provider in pattern.providers)
 
 
 def _rewrite_at(engine: Engine, index: PatternIndex, node: Node) -> bool:

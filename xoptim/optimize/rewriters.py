@@ -67,8 +67,7 @@ class Rewriting:
             self._run(rewriter, builder, engine_of)
             for rewriter in self.rewriters
             if after < rewriter.position <= upto
-            and rewriter.min_opset <= opset
-            and (rewriter.max_opset is None or opset <= rewriter.max_opset)
+            and rewriter.is_for(opset)
             and rewriter.name() not in self.statistics.failed
             and not 0 <= self.options.max_rewrites <= self.statistics.rewrites
         )

@@ -48,9 +48,7 @@ def match_patterns(
 def _all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
     """All matches in a graph, which may overlap, in the order of the patterns and then of the nodes."""
     view = GraphBuilderPatternOptimization(graph, provider)
-    opset = view.main_opset
-    usable = tuple(p for p in patterns if p.min_opset <= opset and (p.max_opset is None or opset <= p.max_opset))
-    index = index_of(usable, ())
+    index = index_of(tuple(p for p in patterns if p.is_for(view.main_opset)), ())
     found: list[MatchResult] = []
     for number, nodes in index.candidates(graph, index.anchors_in(graph)).items():
         for node in nodes:

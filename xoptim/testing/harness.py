@@ -8,13 +8,12 @@ import onnx
 
 from xoptim.doc import pretty_onnx
 from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.optimize.provenance import TAG
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import INFERENCE_ERRORS, Optimized, all_nodes, optimize_alone, parse, provider_of, serialized
 from xoptim.testing.numbers import same_numbers
 
-TAG = "xoptim.pattern"
-"""Metadata of a node that names the pattern that made it."""
 _HIDDEN = ("SimplifiedLayerNormalization",)
 """Operators that onnxruntime has in the standard domain, although the standard does not know them."""
 

@@ -13,7 +13,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from xoptim.builder import GraphBuilder
 from xoptim.doc import pretty_onnx
-from xoptim.facts.dtypes import Exactness
+from xoptim.facts.dtypes import GRADES, Exactness
 from xoptim.graph.model import Model
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.optimize.environment import DebugSettings
@@ -28,7 +28,6 @@ from xoptim.validate.session import Value
 
 PatternClass: TypeAlias = "type[PatternOptimization]"
 Kind: TypeAlias = Literal["chained", "shared", "beside"]
-GRADES: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
 _NO_DEBUGGING = DebugSettings()
 _FEEDS = 2
 """Feeds on which each result is compared."""
@@ -93,7 +92,7 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
 
 def _first_valid(first: PatternClass, second: PatternClass, one: Example, other: Example, kind: Kind) -> Splice | None:
     for version in dict.fromkeys((max(one.opset, other.opset), one.opset, other.opset)):
-        if all(p.min_opset <= version and (p.max_opset is None or version <= p.max_opset) for p in (first, second)):
+        if first().is_for(version) and second().is_for(version):
             a, b = _part(one, version, "a_"), _part(other, version, "b_")
             splice = None if a is None or b is None else _spliced(a, b, _ranges(one, "a_"), _ranges(other, "b_"), kind)
             if splice is not None and not contradiction(splice.model):
