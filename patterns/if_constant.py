@@ -33,7 +33,7 @@ class IfConstantPattern(PatternOptimization):
         return MatchResult(self, [node], partial(self._take, branch))
 
     def _take(self, branch: Graph, g: PatternRewriter, node: Node) -> list[Node]:
-        return splice(branch, g.graph, {}, node.output)
+        return splice(branch, g.edit, {}, node.output)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

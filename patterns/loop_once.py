@@ -42,7 +42,7 @@ class LoopOncePattern(PatternOptimization):
         results = [name or g.unique_name("unused") for name in node.output]
         stacked = [g.unique_name(name) for name in results[len(carried) :]]
         inputs = dict(zip(body.inputs, (first, holds, *carried), strict=True))
-        nodes = splice(body, g.graph, inputs, [g.unique_name("goes_on"), *results[: len(carried)], *stacked])
+        nodes = splice(body, g.edit, inputs, [g.unique_name("goes_on"), *results[: len(carried)], *stacked])
         pairs = zip(stacked, results[len(carried) :], strict=True)
         return [*nodes, *(g.make_node_check_opset("Unsqueeze", [a], [b], axes=[0]) for a, b in pairs)]
 

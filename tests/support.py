@@ -11,11 +11,13 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import load_model, owner_in
+from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.walk import owner_in
 
 
 def parse(text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[str, int] | None = None) -> onnx.ModelProto:
@@ -42,6 +44,11 @@ def node_of(graph: Graph | Model, op_type: str, index: int = 0) -> Node:
     """One of the nodes with an operator."""
     graph = graph.graph if isinstance(graph, Model) else graph
     return [node for node in graph.nodes if node.op_type == op_type][index]
+
+
+def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None) -> None:
+    """Take some nodes out of a graph and put others in, in one edit."""
+    Edit(graph).commit(removed, added, insert_at)
 
 
 def run(model: onnx.ModelProto, feeds: Mapping[str, Any], base: str | None = None) -> list[Any]:
@@ -87,6 +94,9 @@ def verify(model: Model) -> None:
     for graph in graphs:
         _verify_order(graph)
         nodes = list(graph.nodes)
+        defined = {*graph.inputs, *graph._input_names, *graph.initializers, *(n for node in nodes for n in node.output if n)}
+        described = {name for name, _ in graph.all_known()}
+        assert described == defined, f"facts describe the values that exist and nothing else, not {described ^ defined}"
         assert graph._producers == {name: node for node in nodes for name in node.output if name}
         uses: dict[str, Counter[Node]] = {}
         for node in nodes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from onnx import TensorProto, helper
 
 import xoptim
 from tests.optimize.rules import NegNegPattern, chain, renaming
-from tests.support import parse, run, same_results, types, verify
+from tests.support import parse, run, same_results, text_of, types, verify
 from xoptim import GraphBuilder, ModelError, OptimizationOptions, OptimizationReport, UnknownPatternError, optimize
 from xoptim.facts.dims import named
 
@@ -143,10 +145,66 @@ def test_mistakes_while_building() -> None:
     with pytest.raises(ModelError, match="output 'y' is not produced"):
         gr.make_tensor_output("y")
     assert gr.make_initializer("x", 1.0) == "x_1"
-    with pytest.raises(ModelError, match="'x' is already defined"):
+    with pytest.raises(ModelError, match="produces 'x', which is already defined"):
         gr.make_node("Neg", "x", "x")
     assert gr.nodes == []
     verify(gr.model)
+
+
+MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
+    "an empty name": ("not empty, not ''", lambda gr: gr.make_tensor_input("", FLOAT)),
+    "no name": ("not empty, not None", lambda gr: gr.make_tensor_input(None, FLOAT)),  # type: ignore[arg-type]
+    "a negative dimension": ("not -1", lambda gr: gr.make_tensor_input("n", FLOAT, [-1])),
+    "a fraction of a dimension": ("not 1.5", lambda gr: gr.make_tensor_input("n", FLOAT, [1.5])),  # type: ignore[list-item]
+    "a truth value as dimension": ("not True", lambda gr: gr.make_tensor_input("n", FLOAT, [True])),
+    "no name of a dimension": ("not ''", lambda gr: gr.make_tensor_input("n", FLOAT, [""])),
+    "an unknown type": ("no element type 999", lambda gr: gr.make_tensor_input("n", 999)),
+    "an output of another type": ("declared as what it is not", lambda gr: gr.make_tensor_output("k", 7)),
+    "a negative dimension of an output": ("not -2", lambda gr: gr.make_tensor_output("k", FLOAT, [-2])),
+    "a result twice": ("two results of one name", lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2)),
+    "no result": ("one result at least is not empty", lambda gr: gr.make_node("Neg", "x", [""])),
+    "a result without name": ("operands and results are names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
+    "an operand less": ("Neg does not take 0 operands", lambda gr: gr.make_node("Neg", [])),
+    "an unknown operator": ("Nag does not exist", lambda gr: gr.op.Nag("x")),
+    "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),
+    "a text": ("'axis' of Concat is of type int, not '1'", lambda gr: gr.op.Concat("x", "x", axis="1")),
+    "an object": ("for which ONNX has no type", lambda gr: gr.op.Concat("x", "x", axis=object())),
+    "an object in another domain": ("for which ONNX has no type", lambda gr: gr.op.Thing("x", domain="acme", a={1: 2})),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_noticed_when_they_are_made(mistake: str) -> None:
+    message, make = MISTAKES[mistake]
+    gr = GraphBuilder(18)
+    gr.make_tensor_input("x", FLOAT, ["n", 4])
+    gr.make_node("Neg", "x", "k")
+    before = text_of(gr.model)
+    with pytest.raises(ModelError, match=re.escape(message)):
+        make(gr)
+    assert text_of(gr.model) == before
+    verify(gr.model)
+
+
+@pytest.mark.parametrize("versions", [-1, 0, 999, True, {"": -1}, {"": 18, "acme": 0}])
+def test_operator_sets_that_do_not_exist(versions: Any) -> None:
+    with pytest.raises(ModelError, match="has versions from 1 to"):
+        GraphBuilder(versions)
+
+
+def test_truth_values_and_lists() -> None:
+    gr = GraphBuilder(18)
+    gr.make_tensor_input("x", onnx.TensorProto.DOUBLE, ["n", 3])
+    gr.op.ReduceSum("x", keepdims=True)
+    assert gr.nodes[-1].attribute == {"keepdims": 1}
+    dtypes = []
+    for op_type, numbers in (("Add", [1, 2, 3]), ("Add", [1.5, 2, 3]), ("Reshape", [3, -1])):
+        gr.make_tensor_output(getattr(gr.op, op_type)("x", numbers))
+        value = gr.get_constant(gr.nodes[-1].input[1])
+        assert value is not None
+        dtypes.append(value.dtype)
+    assert dtypes == [np.float64, np.float64, np.int64], "as the operand beside them, and as the operator has it"
+    onnx.checker.check_model(gr.to_onnx(), full_check=True)
 
 
 # ------------------------------------------------------------------ asking

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import node_of, parse, run, same_results, text_of, types, verify
 from xoptim import GraphBuilder, OptimizationOptions, RewriteError
-from xoptim.graph.redirect import redirect
+from xoptim.graph.redirect import substitute
 
 CHAIN = "agraph (float[3] x, float[3] w) => (float[3] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Add(b, c) }"
 FEEDS = {"x": np.array([1, -2, 3], np.float32), "w": np.array([4, 5, 6], np.float32)}
@@ -213,11 +213,11 @@ def test_within_a_subgraph() -> None:
     gr = builder(text)
     body = node_of(gr.graph, "If").bodies["then_branch"]
     with pytest.raises(RewriteError, match="'w' is computed behind the subgraph"):
-        redirect(body, "d", "w")
+        substitute(body, "d", "w")
     verify(gr.model)
-    redirect(body, "d", "a")
+    substitute(body, "d", "a")
     assert [node.input for node in body.nodes] == [("x",), ("a",)]
-    redirect(body, "p", "x")
+    substitute(body, "p", "x")
     verify(gr.model)
     after = gr.to_onnx()
     x = np.array([1, -2.5], np.float32)

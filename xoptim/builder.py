@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,17 +16,18 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import GRADES, Exactness, type_name
-from xoptim.facts.errors import ModelError
+from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
 from xoptim.graph.constants import constant_array, store
+from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
 from xoptim.graph.inline import inline_functions
-from xoptim.graph.load import collection_paused, free_names, infer_model, load_bodies, load_model
+from xoptim.graph.load import collection_paused, infer_model, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import refine, refresh
+from xoptim.graph.propagate import check_results, refine
 from xoptim.graph.queries import GraphQueries
-from xoptim.graph.redirect import redirect
+from xoptim.graph.redirect import substitute
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
@@ -34,6 +37,7 @@ from xoptim.optimize.run import Optimizer
 AnyModel = TypeVar("AnyModel")
 _DEFAULT_OPSET = 21
 _DEFAULT_IR_VERSION = 10
+_LARGEST_OPSET = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +133,18 @@ class GraphBuilder(GraphQueries):
         options = optimization_options or OptimizationOptions()
         self.optimization_options = replace(options, verbose=verbose) if verbose else options
         self._optimizer: Optimizer | None = None
-        self._created: list[Node] = []
         if isinstance(model, (int, dict)):
             given = {"": model} if isinstance(model, int) else model
-            opsets = {"" if domain == "ai.onnx" else domain: version for domain, version in given.items()}
+            opsets = {"" if domain == "ai.onnx" else domain: _opset(domain, version) for domain, version in given.items()}
             self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
             self.model.shell.ir_version = self.model.ir_version
         else:
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
             self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
-        self.graph = self.model.graph
+        self.graph = self.scope = self.model.graph
         self._nodes_before = self._count()
-        self.op = OpBuilder(self.graph, self._created, self._append)
+        self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
     # ---------------------------------------------------------------- reading
 
@@ -170,22 +173,29 @@ class GraphBuilder(GraphQueries):
             name: its name.
             dtype: element type, a value of ``TensorProto.DataType``.
             shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
+
+        Raises:
+            ModelError: when the name is taken or empty, or there is no such type or dimension.
         """
         self._check_new(name)
-        self.graph.declare_input(name, Info(dtype, None if shape is None else tuple(map(_dim, shape))))
+        self.graph.declare_input(name, _declared(dtype, shape))
         return name
 
     def make_tensor_output(
         self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
     ) -> None:
         """Declare existing results as outputs; type and shape complete what is known about them."""
-        declared = Info(dtype, None if shape is None else tuple(map(_dim, shape)))
+        declared = _declared(dtype, shape)
         for each in [name] if isinstance(name, str) else name:
             if not self.graph.defines(each):
                 raise ModelError(f"output {each!r} is not produced by any node")
             if self.graph.is_output(each):
                 raise ModelError(f"{each!r} is already an output")
-            self.graph.infos[each] = refine(self.graph.info_of(each), declared)
+            try:
+                check_results(self.graph, [each], [declared])
+            except RewriteError as error:
+                raise ModelError(f"output {each!r} is declared as what it is not: {error}") from error
+            self.graph.learn(each, refine(self.graph.info_of(each), declared))
             self.graph.declare_output(each)
 
     def make_initializer(self, name: str, value: Any) -> str:
@@ -208,26 +218,26 @@ class GraphBuilder(GraphQueries):
         name: str = "",
         **attributes: Any,
     ) -> str | tuple[str, ...]:
-        """Add a node; returns the name of its result, or a tuple when there are several."""
-        node = make_node(
-            self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
-        )
-        self._append(node)
+        """Add a node; returns the name of its result, or a tuple when there are several.
+
+        Raises:
+            ModelError: when there is no such operator, attribute, type of attribute or number of operands, when an operand is
+                not defined, or a result is defined already.
+        """
+        edit = Edit(self.graph)
+        node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
+        self._append(edit, node)
         return node.output[0] if len(node.output) == 1 else node.output
 
-    def _append(self, node: Node) -> None:
-        bodies = [value for value in node.attribute.values() if isinstance(value, onnx.GraphProto)]
-        for name in (*node.input, *(name for body in bodies for name in sorted(free_names(body)))):
-            if name and not self.graph.defines(name):
-                raise ModelError(f"{node.op_type} reads {name!r}, which nothing defines")
-        for name in filter(None, node.output):
-            self._check_new(name)
-        self.graph.insert(node, self.graph.nodes.last)
-        if bodies:
-            load_bodies(self.graph, node)
-        refresh(self.graph, [node])
+    def _append(self, edit: Edit, node: Node) -> None:
+        try:
+            edit.append(node)
+        except RewriteError as error:
+            raise ModelError(str(error)) from error
 
     def _check_new(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"a name is a text that is not empty, not {name!r}")
         if self.graph.defines(name):
             raise ModelError(f"{name!r} is already defined")
 
@@ -244,7 +254,7 @@ class GraphBuilder(GraphQueries):
             RewriteError: when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
                 ``old`` must stay. Nothing has changed then.
         """
-        redirect(self.graph, old, new)
+        substitute(self.graph, old, new)
 
     # ---------------------------------------------------------------- optimizing
 
@@ -302,7 +312,7 @@ class GraphBuilder(GraphQueries):
         Runtimes without such kernels cast to 32 bits where they like, which depends on what stands beside what, so that even
         a rewrite of equal bits may change how results are rounded.
         """
-        infos = (info for graph in self.model.graphs() for info in graph.infos.values())
+        infos = (info for graph in self.model.graphs() for _, info in graph.all_known())
         return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
 
     def dispose(self) -> None:
@@ -314,10 +324,30 @@ class GraphBuilder(GraphQueries):
         return sum(self.count_types().values())
 
 
+def _opset(domain: str, version: int) -> int:
+    """The version of an operator set, if it can be one."""
+    newest = onnx.defs.onnx_opset_version() if domain in ("", "ai.onnx") else _LARGEST_OPSET
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= newest:
+        raise ModelError(f"operator set {domain or 'ai.onnx'!r} has versions from 1 to {newest}, not {version!r}")
+    return version
+
+
+def _declared(dtype: int, shape: Sequence[int | str | None] | None) -> Info:
+    """A declaration, if it makes sense; type 0 is an unknown one."""
+    if isinstance(dtype, bool) or not isinstance(dtype, int) or dtype not in TensorProto.DataType.values():
+        raise ModelError(f"there is no element type {dtype!r}; see TensorProto.DataType")
+    return Info(dtype, None if shape is None else tuple(map(_dim, shape)))
+
+
 def _dim(value: int | str | None) -> Dim:
     if value is None:
         return fresh()
-    return named(value) if isinstance(value, str) else value
+    if isinstance(value, str) and value:
+        return named(value)
+    number = -1 if isinstance(value, (str, bool, float)) else operator.index(value)
+    if number < 0:
+        raise ModelError(f"a dimension is a size of at least 0, a name or None, not {value!r}")
+    return number
 
 
 def _array(value: Any) -> np.ndarray:

@@ -8,9 +8,10 @@ from typing import Final
 import onnx
 
 from xoptim.builder import GraphBuilder
-from xoptim.graph.fragment import fragment, node_reads
+from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
 
 Shows = Callable[[onnx.ModelProto], bool]
 _MOST_TRIALS: Final = 400
@@ -47,7 +48,7 @@ def reduce_model(model: onnx.ModelProto, shows: Shows, around: Collection[str] =
 
 def part(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto:
     """Some nodes as a model; its outputs are the results that none of them reads, and outputs of the whole."""
-    read = {name for node in nodes for name in node_reads(node)}
+    read = {name for node in nodes for name in reads(node)}
     results = [n for node in nodes for n in node.output if n and (n not in read or graph.is_output(n))]
     return fragment(graph, nodes, results)
 
@@ -72,7 +73,7 @@ def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
 
 
 def _neighbours(graph: Graph, node: Node) -> list[Node]:
-    before = [producer for name in node_reads(node) if (producer := graph.producer(name)) is not None]
+    before = [producer for name in reads(node) if (producer := graph.producer(name)) is not None]
     return before + [reader for name in node.output for reader in graph.consumers(name)]
 
 

@@ -103,7 +103,9 @@ def test_an_initializer_that_is_an_input_too() -> None:
     new = load_model(model_with_listed_weight(4))
     assert new.graph.tensor("w") is None, "the caller may give another value"
     assert new.graph.overridable == {"w"}
-    for model in (old, new):
+    unset = load_model(model_with_listed_weight(0))
+    assert unset.graph.overridable == {"w"}, "no version is the newest one"
+    for model in (old, new, unset):
         verify(model)
         assert model.graph.inputs == ["x", "w"]
 
@@ -260,7 +262,7 @@ def test_reading_files(tmp_path: Path) -> None:
     for content, message in (
         (raw[:-3], "not an ONNX model, or it is truncated"),
         (b"\xff\xff\xffnot at all", "not an ONNX model"),
-        (b"", "has no graph"),
+        (b"", "there is no graph"),
         (helper.make_opsetid("", 3).SerializeToString(), "not an ONNX model"),
     ):
         path.write_bytes(content)

@@ -23,6 +23,6 @@ def test_names_of_nodes_are_unique_in_the_whole_model() -> None:
         } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { [neg] v = Neg(u) }""",
         domains={"l": 1},
     )
-    fresh = [model.fresh_node_name(hint) for hint in ("relu", "inner", "neg", "outer", "new", "new", "relu")]
+    fresh = [model.node_names.fresh(hint) for hint in ("relu", "inner", "neg", "outer", "new", "new", "relu")]
     assert fresh == ["relu_1", "inner_2", "neg_1", "outer_1", "new", "new_1", "relu_2"]
     assert [g.name for g in model.graphs()] == ["f", "agraph", "t", "e"]

@@ -9,6 +9,7 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from tests.support import load, node_of
 from xoptim.facts.attributes import AttributeReference
+from xoptim.facts.info import Info
 from xoptim.graph.node import Node
 
 
@@ -68,7 +69,7 @@ def test_references_to_attributes_of_a_function() -> None:
 )
 def test_defaults(text: str, name: str, expected: Any) -> None:
     model = load(f"agraph (float[a,b,c] x, float u) => (y) {{ {text} }}")
-    model.graph.infos["u"].shape = None
+    model.graph.learn("u", Info(onnx.TensorProto.FLOAT))
     node = next(iter(model.graph.nodes))
     value = node.get_attribute(name)
     assert value == (pytest.approx(expected) if isinstance(expected, float) else expected)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
-from xoptim.graph import export, propagate, rewrite, save
+from xoptim.graph import edit, export, propagate, save
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
@@ -78,23 +78,23 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
     ],
     "inference": lambda: [
         *(Point(FORMULAS, key) for key in FORMULAS),
-        *places("infer_node", rewrite, propagate),
-        *places("check_results", rewrite),
-        *places("refresh", rewrite, fold),
+        *places("infer_node", edit, propagate),
+        *places("check_results", edit),
+        *places("refresh", edit, fold),
     ],
     "verbs": lambda: [
         *methods(Graph, "insert", "remove", "rename", "rename_output", "set_inputs", "add_initializer", "remove_initializer"),
-        *methods(Graph, "sweep", "suspect"),
-        *places("load_bodies", rewrite),
+        *methods(Graph, "sweep", "suspect", "learn", "learn_constness"),
+        *places("load_bodies", edit),
     ],
     "folding and merging": lambda: [
         *methods(fold.Folder, "_add", "_replace", "_run_region", "_store_constant", "_visit"),
-        *places("alias", cleanup, merge),
+        *places("redirect", cleanup, merge),
         *places("_sample", merge),
         *places("merge_initializers", run),
         *places("merge_nodes", run),
         *methods(Tensor, "key", "to_raw"),
-        *places("replace", engine),
+        *methods(edit.Edit, "commit"),
     ],
     "exporting": lambda: [*places("export_graph", export), *places("export_nodes", export), *methods(Node, "to_proto")],
 }

@@ -5,7 +5,8 @@ import pytest
 
 from tests.optimize.rules import tuned
 from tests.support import load, node_of, parse, same_results, types, verify
-from xoptim.optimize.cleanup import alias, remove_identities, remove_unused, remove_unused_initializers
+from xoptim.graph.redirect import redirect
+from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
 
 
 @pytest.mark.parametrize(
@@ -77,21 +78,21 @@ def test_a_node_is_used_when_one_of_its_results_is() -> None:
     verify(model)
 
 
-def test_alias() -> None:
+def test_redirect() -> None:
     text = """agraph (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}>
     { a = Neg(x) y = Abs(x) b = Exp(y) z = Add(a, b) }"""
     model = load(text)
     graph = model.graph
-    assert not alias(graph, "y", "z"), "both are outputs"
-    assert not alias(graph, "y", "x"), "an input is no output"
-    assert not alias(graph, "y", "w")
+    assert not redirect(graph, "y", "z"), "both are outputs"
+    assert not redirect(graph, "y", "x"), "an input is no output"
+    assert not redirect(graph, "y", "w")
     verify(model)
     assert types(model) == ["Neg", "Abs", "Exp", "Add"]
-    assert alias(graph, "y", "a"), "the output takes the name over"
+    assert redirect(graph, "y", "a"), "the output takes the name over"
     assert types(model) == ["Neg", "Exp", "Add"]
     assert node_of(graph, "Add").input == ("y", "b")
     verify(model)
-    assert alias(graph, "b", "x")
+    assert redirect(graph, "b", "x")
     assert graph.sweep() == 1
     verify(model)
 

@@ -21,10 +21,9 @@ import onnx
 import pytest
 
 from tests.optimize.faults import GROUPS, PATTERNS, InjectedError, Tripwire, chosen, model
-from tests.support import load, parse, run, text_of, verify
+from tests.support import load, parse, replace, run, text_of, verify
 from xoptim import GraphBuilder, ModelError, OptimizationOptions, RewriteError, optimize, save_proto
 from xoptim.graph.node import Node
-from xoptim.graph.rewrite import replace
 
 EACH = 30
 """Faults of each kind: with six groups, three errors, before and after a call, more than a thousand."""
@@ -161,9 +160,10 @@ def test_nodes_of_a_branch_come_back() -> None:
     wrapped = load(text)
     before = text_of(wrapped)
     body = next(iter(wrapped.graph.nodes)).bodies["then_branch"]
-    new = Node("If", ["c"], ["o"], {"then_branch": _twice("p"), "else_branch": _twice("p")})
+    right = onnx.parser.parse_graph("inner () => (float[n] p) { p = Abs(a) }")
     with pytest.raises(RewriteError, match="reads 'a'"):
-        replace(body, list(body.nodes), [new])
+        replace(body, list(body.nodes), [Node("If", ["c"], ["o"], {"then_branch": right, "else_branch": right})])
+    new = Node("If", ["c"], ["o"], {"then_branch": _twice("p"), "else_branch": _twice("p")})
     fixed = [Node("Sign", ["x"], ["a"]), new]
     with pytest.raises(ModelError, match="'p' is produced twice"):
         replace(body, list(body.nodes), fixed)

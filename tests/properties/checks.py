@@ -115,7 +115,7 @@ def _rules(error: float, expected: Any, report: OptimizationReport) -> Compariso
 
 def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
     """Where a type, shape or value that is declared or inferred is not the one of a run, all results shown."""
-    known = GraphBuilder(model).graph.infos
+    known = dict(GraphBuilder(model).graph.all_known())
     names = list(
         dict.fromkeys([*(n for node in model.graph.node for n in node.output if n in known), *_names(model.graph.output)])
     )

@@ -73,6 +73,62 @@ def _text(raw: bytes) -> str | bytes:
         return raw
 
 
+_KINDS: dict[type, AttributeProto.AttributeType] = {
+    bool: AttributeProto.INT,
+    int: AttributeProto.INT,
+    float: AttributeProto.FLOAT,
+    str: AttributeProto.STRING,
+    bytes: AttributeProto.STRING,
+    np.ndarray: AttributeProto.TENSOR,
+    onnx.TensorProto: AttributeProto.TENSOR,
+    onnx.GraphProto: AttributeProto.GRAPH,
+    onnx.SparseTensorProto: AttributeProto.SPARSE_TENSOR,
+    onnx.TypeProto: AttributeProto.TYPE_PROTO,
+}
+_LISTS: dict[AttributeProto.AttributeType, AttributeProto.AttributeType] = {
+    AttributeProto.INT: AttributeProto.INTS,
+    AttributeProto.FLOAT: AttributeProto.FLOATS,
+    AttributeProto.STRING: AttributeProto.STRINGS,
+    AttributeProto.GRAPH: AttributeProto.GRAPHS,
+    AttributeProto.TENSOR: AttributeProto.TENSORS,
+    AttributeProto.SPARSE_TENSOR: AttributeProto.SPARSE_TENSORS,
+    AttributeProto.TYPE_PROTO: AttributeProto.TYPE_PROTOS,
+}
+
+
+def is_of_kind(value: Any, kind: int | None) -> bool:
+    """Whether a value can be written as an attribute of a type.
+
+    An integer is an integer only; a list without elements can be of any type of lists.
+
+    Args:
+        value: value of an attribute.
+        kind: a value of ``AttributeProto.AttributeType``, ``None`` for any of them.
+    """
+    found = _KINDS.get(type(value))
+    if found is None and isinstance(value, (list, tuple)):
+        kinds = {_kind_of_item(item) for item in value}
+        if not kinds:
+            return kind is None or kind in _LISTS.values()
+        if kinds == {AttributeProto.INT, AttributeProto.FLOAT}:
+            kinds = {AttributeProto.FLOAT}
+        found = _LISTS.get(kinds.pop() or AttributeProto.UNDEFINED) if len(kinds) == 1 else None
+    elif found is None:
+        found = _kind_of_item(value)
+    return found is not None and (kind is None or found == kind)
+
+
+def _kind_of_item(value: Any) -> AttributeProto.AttributeType | None:
+    found = _KINDS.get(type(value))
+    if found is not None:
+        return found
+    if isinstance(value, (np.integer, np.bool_)):
+        return AttributeProto.INT
+    if isinstance(value, np.floating):
+        return AttributeProto.FLOAT
+    return value.type if isinstance(value, (AttributeProto, AttributeReference)) else None
+
+
 def encode_attribute(name: str, value: Any) -> AttributeProto:
     """The protobuf form of an attribute.
 

@@ -50,6 +50,11 @@ class SymbolicDim:
         return atom is not None and not atom.args
 
     @property
+    def is_polynomial(self) -> bool:
+        """Whether the expression is a polynomial of symbols, without any other operation."""
+        return not any(atom.args for monomial, _ in self._terms for atom in monomial)
+
+    @property
     def symbols(self) -> frozenset[str]:
         """Names of the symbols in the expression (``?12`` for an anonymous one)."""
         return frozenset().union(*(atom.names for monomial, _ in self._terms for atom in monomial))

@@ -78,10 +78,10 @@ def attribute_names(op_type: str, domain: str, opset: int) -> frozenset[str] | N
 
 @cache
 def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
-    """Attributes that hold one floating-point number."""
+    """Attributes that hold one floating-point number, or a list of them."""
     found = schema(op_type, domain, opset)
-    kind = onnx.defs.OpSchema.AttrType.FLOAT
-    return frozenset() if found is None else frozenset(n for n, a in found.attributes.items() if a.type == kind)
+    kinds = onnx.defs.OpSchema.AttrType.FLOAT, onnx.defs.OpSchema.AttrType.FLOATS
+    return frozenset() if found is None else frozenset(n for n, a in found.attributes.items() if a.type in kinds)
 
 
 def _spatial(rank: int | None, kernel: list[int] | None) -> int | None:

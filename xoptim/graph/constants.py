@@ -45,10 +45,7 @@ def known_value(info: Info) -> np.ndarray | None:
 
 def is_constant(graph: Graph, name: str) -> bool:
     """Whether a result is the same at every run: stored, computed from such results only, or known from shapes alone."""
-    if graph.tensor(name) is not None:
-        return True
-    scope = graph.scope(name)
-    return scope is not None and (name in scope.computed_constants or known_value(scope.info_of(name)) is not None)
+    return graph.tensor(name) is not None or graph.is_computed(name) or known_value(graph.info_of(name)) is not None
 
 
 def constant_array(graph: Graph, name: str) -> np.ndarray | None:
@@ -65,16 +62,18 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
     node = scope.producer(name)
     if node is None:
         return None
-    known = scope.evaluated
-    if name not in known:
+    known = scope.evaluated(name)
+    if isinstance(known, str):
         inputs = [constant_array(scope, i) if i else None for i in node.input]
         complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
         shape = scope.info_of(name).static_shape or ()
         found = evaluate(node, inputs) if complete and math.prod(shape) <= LARGEST_RESULT else None
         # Failures are remembered too, else a region that cannot be computed would be walked again and again.
         values: Sequence[np.ndarray | None] = found if found is not None else (None,) * len(node.output)
-        known.update(zip(node.output, values, strict=False))
-    return known[name]
+        by_name = dict(zip(node.output, values, strict=False))
+        scope.remember(by_name)
+        return by_name[name]
+    return known
 
 
 def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
@@ -102,6 +101,6 @@ def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | 
 
 def store(graph: Graph, hint: str, array: np.ndarray) -> str:
     """Add a constant under a new name."""
-    name = graph.model.names.fresh(hint)
+    name = graph.names.fresh(hint)
     graph.add_initializer(name, Tensor.from_array(array))
     return name

@@ -31,12 +31,8 @@ class GraphNodeContext:
         self.graph = graph
         self.node = node
         self.opset = graph.opsets.get(node.domain, 0)
-        infos = graph.infos
-        inputs: list[Info | None] = []
-        for name in node.input:
-            info = infos.get(name)
-            inputs.append(info if info is not None else (graph.info_of(name) if name else None))
-        self.inputs: Sequence[Info | None] = inputs
+        info_of = graph.info_of
+        self.inputs: Sequence[Info | None] = [info_of(name) if name else None for name in node.input]
         self._names = node.input
         self._infer_body = infer_body
         self._seen_bodies: set[str] | None = None

@@ -11,7 +11,7 @@ from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
-from xoptim.graph.model import Function, Model
+from xoptim.graph.model import UNLISTED_SINCE, Function, Model
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import info_to_type_proto
@@ -29,6 +29,9 @@ def export_model(model: Model) -> ModelProto:
                 proto.opset_import.add(domain=domain, version=version)
         _add_missing_domains(model, proto)
         export_graph(model.graph, proto.graph)
+        if model.lists_initializers and _has_other_initializers(model):
+            _unlist_initializers(model.graph, proto.graph)
+            proto.ir_version = UNLISTED_SINCE
         for function in model.functions:
             proto.functions.append(export_function(function))
     return proto
@@ -49,13 +52,8 @@ def export_graph(graph: Graph, proto: GraphProto) -> None:
         copy_fields(source, proto, _REBUILT)
     if source is None or source.HasField("name"):
         proto.name = graph.name if source is not None else graph.name or "graph"
-    stored = graph.initializers
-    if graph.model.ir_version < 4 and graph.parent is not None:
-        # There every initializer is an input too, and adding inputs to a subgraph would break the node it belongs to.
-        proto.node.extend(_constants({n: t for n, t in stored.items() if not graph.is_input(n)}))
-        stored = {n: t for n, t in stored.items() if graph.is_input(n)}
     proto.node.extend(export_nodes(graph))
-    proto.initializer.extend(tensor.to_proto(name) for name, tensor in stored.items())
+    proto.initializer.extend(tensor.to_proto(name) for name, tensor in graph.initializers.items())
     _export_values(graph, proto)
 
 
@@ -63,28 +61,34 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
     source = graph.source
     given_inputs = {v.name: v for v in source.input} if source is not None else {}
     given_outputs = {v.name: v for v in source.output} if source is not None else {}
-    for name in input_names(graph):
+    for name in graph.inputs:
         proto.input.append(given_inputs.get(name) or value_info(name, graph.info_of(name)))
     for name in graph.outputs:
         proto.output.append(given_outputs.get(name) or value_info(name, graph.info_of(name)))
     if source is not None:
         proto.value_info.extend(v for v in source.value_info if graph.defines(v.name))
-        proto.quantization_annotation.extend(a for a in source.quantization_annotation if graph.defines(a.tensor_name))
+    for name, annotation in graph.annotations.items():
+        if graph.defines(name):
+            proto.quantization_annotation.add().CopyFrom(annotation)
+            proto.quantization_annotation[-1].tensor_name = name
 
 
-def input_names(graph: Graph) -> list[str]:
-    """Inputs of a graph as they are written.
+def _has_other_initializers(model: Model) -> bool:
+    """Whether the initializers are not those that the model came with."""
+    graphs = list(model.graph.all_graphs())
+    came = [[] if graph.source is None else [tensor.name for tensor in graph.source.initializer] for graph in graphs]
+    return any(list(graph.initializers) != names for graph, names in zip(graphs, came, strict=True))
 
-    Before version 4 of the format every initializer must be listed as an input too, so there the list follows the
-    initializers; the inputs that a caller has to give keep their order.
+
+def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
+    """Take initializers, present or gone, off the list of inputs.
+
+    Before version 4 of the format they all have to stand there; since then, callers may override what stands there.
     """
-    if graph.model.ir_version >= 4 or graph.parent is not None:
-        return graph.inputs
-    source = graph.source
-    stored = {t.name for t in source.initializer} if source is not None else set()
-    kept = [name for name in graph.inputs if name not in stored or name in graph.initializers]
-    listed = set(kept)
-    return kept + [name for name in graph.initializers if name not in listed]
+    listed = {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
+    inputs = [value for value in proto.input if value.name not in listed]
+    del proto.input[:]
+    proto.input.extend(inputs)
 
 
 def value_info(name: str, info: Info) -> ValueInfoProto:

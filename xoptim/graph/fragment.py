@@ -8,10 +8,11 @@ import onnx
 
 from xoptim.graph.export import export_function, export_node, value_info
 from xoptim.graph.graph import Graph
-from xoptim.graph.node import Node
+from xoptim.graph.model import UNLISTED_SINCE
+from xoptim.graph.node import LOCAL, Node
+from xoptim.graph.walk import reads
 
 _LARGE = 1 << 20
-_LEAST_IR_VERSION = 4
 _FUNCTIONS_SINCE = 8
 
 
@@ -31,32 +32,28 @@ def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, lar
     made = {name for node in ordered for name in node.output}
     proto = onnx.GraphProto(name="fragment")
     proto.node.extend(map(export_node, ordered))
-    for name in dict.fromkeys(name for node in ordered for name in node_reads(node) if name not in made):
+    for name in dict.fromkeys(name for node in ordered for name in reads(node) if name not in made):
         tensor = graph.tensor(name)
         if tensor is not None and not tensor.is_external and tensor.nbytes <= largest:
             proto.initializer.append(tensor.to_proto(name))
         else:
             proto.input.append(value_info(name, graph.info_of(name)))
     proto.output.extend(value_info(name, graph.info_of(name)) for name in results)
+    return model_of(graph, proto, ordered)
+
+
+def model_of(graph: Graph, proto: onnx.GraphProto, nodes: Sequence[Node]) -> onnx.ModelProto:
+    """A model of a graph that holds copies of some nodes, with the operator sets and local functions that they need."""
     model = graph.model
     opsets = {
         "": model.opsets.get("", 1),
         **graph.opsets,
-        **{node.domain: 1 for node in nodes if node.domain not in graph.opsets},
+        **{node.domain: 1 for node in nodes if node.domain not in graph.opsets and not node.domain.endswith(LOCAL)},
     }
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    functions = called_functions(graph, ordered)
-    version = max(model.ir_version, _FUNCTIONS_SINCE if functions else _LEAST_IR_VERSION)
+    functions = called_functions(graph, nodes)
+    version = max(model.ir_version, _FUNCTIONS_SINCE if functions else UNLISTED_SINCE)
     return onnx.helper.make_model(proto, opset_imports=imports, ir_version=version, functions=functions)
-
-
-def node_reads(node: Node) -> Iterator[str]:
-    """Everything that a node reads: its operands, and what its subgraphs take from outside."""
-    yield from filter(None, node.input)
-    for body in node.bodies.values():
-        for inner in body.nodes:
-            yield from (name for name in node_reads(inner) if not body.defines(name))
-        yield from (name for name in body.outputs if not body.defines(name))
 
 
 def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import onnx
@@ -11,7 +11,9 @@ import onnx
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import DOMAIN_VERSIONS, is_deterministic
-from xoptim.graph.node import Node
+from xoptim.graph.facts import FactTable
+from xoptim.graph.names import Names
+from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.order import OrderedNodes
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.uses import Uses
@@ -38,7 +40,7 @@ class Graph:
 
     A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that reads it is recorded
     there as a *capture*. Everything is kept up to date by the verbs (`insert`, `remove`, `rename`, `add_initializer`,
-    `set_input`); nothing is ever rebuilt.
+    `set_inputs`, `learn`); nothing is ever rebuilt.
     """
 
     def __init__(self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None) -> None:
@@ -54,16 +56,14 @@ class Graph:
         """Initializers that are inputs too: a caller may give another value, so they are not constants."""
         self.pinned: set[str] = set()
         """Names that something outside the nodes refers to (training info): never renamed or removed."""
+        self.annotations: dict[str, onnx.TensorAnnotation] = {}
+        """How values are quantized, by name."""
         self.source: onnx.GraphProto | None = None
         """The protobuf this graph came from: what the nodes do not say (value infos, annotations) is copied from it."""
         self.declared_inputs: dict[str, Info] = {}
         """What the model itself says about the inputs."""
         self.nodes = OrderedNodes()
-        self.infos: dict[str, Info] = {}
-        self.computed_constants: set[str] = set()
-        """Results of nodes that read constants only."""
-        self.evaluated: dict[str, np.ndarray | None] = {}
-        """Values of such results that were asked for, ``None`` for those that could not be computed."""
+        self._facts = FactTable()
         self._input_names: set[str] = set()
         self._output_names: set[str] = set()
         self._producers: dict[str, Node] = {}
@@ -74,6 +74,16 @@ class Graph:
         self._node_values: dict[Node, Tensor | None] = {}
 
     # ---------------------------------------------------------------- questions
+
+    @property
+    def names(self) -> Names:
+        """All result names in use, and a source of new ones."""
+        return self.model.names if self.parent is None else self.parent.names
+
+    @property
+    def node_names(self) -> Names:
+        """All names of nodes in use, and a source of new ones."""
+        return self.model.node_names if self.parent is None else self.parent.node_names
 
     def producer(self, name: str) -> Node | None:
         """The node of this graph that computes a result."""
@@ -152,20 +162,39 @@ class Graph:
         """What is known about a result, `UNKNOWN` when nothing is."""
         graph: Graph | None = self
         while graph is not None:
-            info = graph.infos.get(name)
+            info = graph._facts.get(name)
             if info is not None:
                 return info
-            if graph.parent is None or graph.defines(name):
-                break
             graph = graph.parent
         return UNKNOWN
+
+    def known(self, name: str) -> Info | None:
+        """The same about a value of this graph itself, ``None`` for a name that it does not define."""
+        return self._facts.get(name)
+
+    def all_known(self) -> Collection[tuple[str, Info]]:
+        """All values of this graph, subgraphs not included, with what is known about them."""
+        return self._facts.items()
+
+    def is_computed(self, name: str) -> bool:
+        """Whether a result depends on constants only, so that it can be computed ahead of time."""
+        graph: Graph | None = self
+        while graph is not None:
+            if graph._facts.is_computed(name):
+                return True
+            graph = None if graph.parent is None or graph.defines(name) else graph.parent
+        return False
+
+    def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
+        """The value of a result that depends on constants only, as far as `remember` was told; see `FactTable.evaluated`."""
+        return self._facts.evaluated(name)
 
     def has_constant_inputs(self, node: Node) -> bool:
         """Whether the results of a node depend on constants only, so that they can be computed ahead of time."""
         found = False
         for name in node.input:
             if name:
-                if name not in self.computed_constants and self.tensor(name) is None:
+                if not self._facts.is_computed(name) and self.tensor(name) is None:
                     return False
                 found = True
         return found and can_fold(node)
@@ -187,8 +216,9 @@ class Graph:
     def declare_given(self, name: str, info: Info) -> None:
         """Add a result that no node computes and no handle stores (inputs, sparse initializers)."""
         self._input_names.add(name)
-        self.infos[name] = self.declared_inputs[name] = info
-        self.model.names.used.add(name)
+        self.declared_inputs[name] = info
+        self.learn(name, info)
+        self.names.used.add(name)
 
     def declare_output(self, name: str) -> None:
         """Add an output, the name of an existing result."""
@@ -199,16 +229,52 @@ class Graph:
 
     # ---------------------------------------------------------------- verbs
 
+    def learn(self, name: str, info: Info) -> None:
+        """Replace what is known about a value of this graph; it is forgotten when the value goes."""
+        self._facts.set(name, info)
+
+    @property
+    def sees_overridable(self) -> bool:
+        """Whether a caller may override an initializer of this graph or of one around it."""
+        return bool(self.overridable) or (self.parent is not None and self.parent.sees_overridable)
+
+    def depends_on_caller(self, name: str) -> bool:
+        """Whether a value depends on an initializer that a caller may override."""
+        graph: Graph | None = self
+        while graph is not None:
+            if graph._facts.is_overridable(name):
+                return True
+            graph = None if graph.defines(name) else graph.parent
+        return False
+
+    def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
+        """Record that results depend on an initializer that a caller may override if anything does that a node reads."""
+        if any(map(self.depends_on_caller, reads)):
+            self._facts.mark_overridable(node.output)
+
+    def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
+        """Keep computed values of constants, ``None`` for what cannot be computed."""
+        self._facts.remember(values)
+
+    def learn_constness(self, node: Node) -> bool:
+        """Record that results depend on constants only if they do; returns whether that is new."""
+        return self.has_constant_inputs(node) and self._facts.mark_computed(node.output)
+
     def add_initializer(self, name: str, tensor: Tensor) -> None:
         """Store a constant under a name that nothing defines yet."""
         self.initializers[name] = tensor
-        self.infos[name] = Info(tensor.dtype, tensor.shape) if name in self.overridable else tensor.info()
-        self.model.names.used.add(name)
+        self.names.used.add(name)
+        if name in self.overridable:
+            self.learn(name, Info(tensor.dtype, tensor.shape))
+            self._facts.mark_overridable((name,))
+        else:
+            self.learn(name, tensor.info())
 
     def remove_initializer(self, name: str) -> None:
         """Forget a constant that nothing reads."""
         del self.initializers[name]
-        self.infos.pop(name, None)
+        if name not in self._input_names:
+            self._facts.drop(name)
 
     def insert(self, node: Node, after: Node | None) -> None:
         """Add a node right after another one (at the beginning for ``None``).
@@ -219,7 +285,7 @@ class Graph:
         for name in node.output:
             if name and self.defines(name):
                 raise RewriteError(f"result {name!r} is already defined")
-        if node.domain not in self.opsets:
+        if node.domain not in self.opsets and not node.domain.endswith(LOCAL):
             self.opsets[node.domain] = DOMAIN_VERSIONS.get(node.domain, 1)
         self.nodes.insert_after(after, node)
         self.link(node)
@@ -233,6 +299,7 @@ class Graph:
         for name in node.output:
             if name and self._producers.get(name) is node:
                 del self._producers[name]
+                self._facts.drop(name)
         del self._by_type[node.domain, node.op_type][node]
         for name in node.input:
             if name:
@@ -257,6 +324,8 @@ class Graph:
         """
         if old in self.pinned:
             raise RewriteError(f"result {old!r} cannot be renamed")
+        if old in self.annotations:
+            self.annotations.setdefault(new, self.annotations.pop(old))
         for node in self.consumers(old):
             self.set_inputs(node, tuple(new if name == old else name for name in node.input))
         for node in self.captures(old):
@@ -280,8 +349,8 @@ class Graph:
         node.output = tuple(new if name == old else name for name in node.output)
         del self._producers[old]
         self._producers[new] = node
-        self.infos[new] = self.infos.pop(old, UNKNOWN)
-        self.model.names.used.add(new)
+        self._facts.move(old, new)
+        self.names.used.add(new)
         self.rename(old, new)
         self._notify(node)
 
@@ -311,8 +380,6 @@ class Graph:
             node = self._idle.pop()
             if node.graph is self and node.output and not any(name and self.is_needed(name) for name in node.output):
                 self.remove(node)
-                for name in node.output:
-                    self.infos.pop(name, None)
                 count += 1
         return count
 
@@ -340,13 +407,14 @@ class Graph:
             if self.owner is not None and not self.defines(name):
                 self._add_use(self.owner, name)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Empty all tables of a graph that is not needed any more."""
         self._uses.clear()
         self._captures.clear()
         tables: tuple[dict[Any, Any], ...] = (self._producers, self._by_type, self._node_values)
-        for table in (*tables, self.infos, self.initializers, self.evaluated):
+        for table in (*tables, self.initializers):
             table.clear()
+        self._facts.clear()
         self._idle.clear()
         self.nodes = OrderedNodes()
 
@@ -355,11 +423,13 @@ class Graph:
     def link(self, node: Node) -> None:
         """Record what a node produces."""
         node.graph = self
-        names = self.model.names.used
+        names = self.names.used
         for name in node.output:
             if name:
                 self._producers[name] = node
                 names.add(name)
+                if self._facts.get(name) is None:
+                    self._facts.set(name, UNKNOWN)
         self._by_type.setdefault((node.domain, node.op_type), {})[node] = None
 
     def connect(self, node: Node) -> None:
@@ -372,10 +442,14 @@ class Graph:
         if self.parent is None or self.defines(name):
             self._uses.add(name, node)
             return
-        scope = self.parent.scope(name)
+        scope = self.parent._recorder(name)
         if scope is None:
             raise ModelError(f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines")
         scope._captures.add(name, node)
+
+    def _recorder(self, name: str) -> Graph | None:
+        """The graph that keeps account of which nodes of subgraphs read a name."""
+        return self.scope(name)
 
     def _drop_use(self, node: Node, name: str) -> None:
         graph: Graph | None = self

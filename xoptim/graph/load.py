@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import graphlib
 import heapq
+import itertools
 import logging
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,14 +17,15 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.info import Info
+from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.protos import copy_fields, unreadable_texts
-from xoptim.facts.schema import GRAPH_OPERATORS
+from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
-from xoptim.graph.model import Function, Model
+from xoptim.graph.model import Function, Model, call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
+from xoptim.graph.walk import owner_in, readers
 from xoptim.inference.types import type_proto_to_info
 
 logger = logging.getLogger("xoptim")
@@ -61,13 +63,29 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+    proto = parse_proto(raw, f"{str(path)!r} is")
+    if not proto.opset_import:
+        raise ModelError(f"{str(path)!r} is not an ONNX model: it imports no operator set")
+    return proto
+
+
+def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
+    """A model from its serialized form.
+
+    Args:
+        raw: the bytes.
+        label: begins the message of an error: ``'model.onnx' is``.
+
+    Raises:
+        ModelError: when this is not a model.
+    """
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(raw)
     except DecodeError as error:
-        raise ModelError(f"{str(path)!r} is not an ONNX model, or it is truncated") from error
-    if not proto.HasField("graph") or not proto.opset_import:
-        raise ModelError(f"{str(path)!r} is not an ONNX model: it has no graph or imports no operator set")
+        raise ModelError(f"{label} not an ONNX model, or it is truncated") from error
+    if not proto.HasField("graph"):
+        raise ModelError(f"{label} not an ONNX model: there is no graph")
     return proto
 
 
@@ -95,8 +113,9 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
 
 
 def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
-    model = Model(_opsets(proto.opset_import), proto.ir_version, base_dir)
+    model = Model(_opsets(proto.opset_import), proto.ir_version or onnx.IR_VERSION, base_dir)
     copy_fields(proto, model.shell, ("graph", "functions"))
+    model.hidden_operators = {(f.domain, f.name) for f in proto.functions if f.domain in KNOWN_DOMAINS}
     for function in proto.functions:
         model.functions.append(load_function(model, function))
     _check_recursion(model)
@@ -107,7 +126,8 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
     else:
         for graph in model.graphs():
             declared = declared_values(graph)
-            graph.infos.update((n, type_proto_to_info(v.type)) for n, v in declared.items() if graph.producer(n))
+            for name in declared.keys() & graph._producers.keys():
+                graph.learn(name, type_proto_to_info(declared[name].type))
     return model
 
 
@@ -178,13 +198,16 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
         handle = Tensor.from_proto(tensor, base_dir)
         if tensor.name in graph.initializers:
             raise ModelError(f"initializer {tensor.name!r} is defined twice")
-        if graph.is_input(tensor.name) and graph.model.ir_version >= 4:
+        if graph.is_input(tensor.name) and not graph.model.lists_initializers:
             graph.overridable.add(tensor.name)
         handle.check_count()
         graph.add_initializer(tensor.name, handle)
     for sparse in proto.sparse_initializer:
         # Known by name and shape only: nothing folds it, it is written back as it came.
         graph.declare_given(sparse.values.name, Info(sparse.values.data_type, tuple(sparse.dims), container="sparse"))
+    for annotation in proto.quantization_annotation:
+        graph.annotations[annotation.tensor_name] = annotation
+        graph.pinned.update(entry.value for entry in annotation.quant_parameter_tensor_names)
     _load_nodes(graph, proto.node)
     for value in proto.output:
         graph.declare_output(value.name)
@@ -201,7 +224,8 @@ def _check_text(texts: Iterable[object]) -> None:
 def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     wrap, append = Node.from_proto, graph.nodes.append
     producers, by_type = graph._producers, graph._by_type
-    used = graph.model.names.used
+    used = graph.names.used
+    learn, hidden = graph.learn, graph.model.hidden_operators
     owners: list[Node] = []
     for proto in protos:
         try:
@@ -209,6 +233,8 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
         except TypeError:
             _check_text((*proto.input, *proto.output, proto.op_type, proto.domain, proto.overload))
             raise
+        if hidden and (node.domain, node.op_type) in hidden:
+            node.domain = call_domain(node.domain)
         append(node)
         node.graph = graph
         for name in node.output:
@@ -217,6 +243,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
                     raise ModelError(f"result {name!r} is produced twice")
                 producers[name] = node
                 used.add(name)
+                learn(name, UNKNOWN)
         key = (node.domain, node.op_type)
         table = by_type.get(key)
         if table is None:
@@ -268,20 +295,6 @@ def load_bodies(graph: Graph, node: Node) -> None:
             load_graph(bodies[name], source)
 
 
-def free_names(graph: GraphProto) -> set[str]:
-    """Names that a graph or a subgraph in it reads and does not define."""
-    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
-    read = {value.name for value in graph.output}
-    for node in graph.node:
-        defined.update(node.output)
-        read.update(node.input)
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                read |= free_names(attribute.g)
-    return read - defined - {""}
-
-
 def _captures_later(graph: Graph) -> bool:
     for name in graph._captures:
         producer = graph.producer(name)
@@ -290,28 +303,16 @@ def _captures_later(graph: Graph) -> bool:
     return False
 
 
-def owner_in(graph: Graph, node: Node) -> Node:
-    """The node of ``graph`` whose subgraph, at some depth, contains ``node``; the node itself when it is in ``graph``."""
-    while node.graph is not graph:
-        assert node.graph is not None
-        assert node.graph.owner is not None
-        node = node.graph.owner
-    return node
-
-
 def _sort(graph: Graph) -> None:
     """Sort the nodes by what they read, keeping the given order where there is a choice (Kahn's algorithm)."""
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}
     followers: list[set[int]] = [set() for _ in nodes]
     for name, producer in graph._producers.items():
-        readers = followers[position[producer]]
-        readers.update(position[n] for n in graph.consumers(name))
-        readers.update(position[owner_in(graph, n)] for n in graph.captures(name))
+        followers[position[producer]].update(position[reader] for reader in readers(graph, name))
     waiting = [0] * len(nodes)
-    for readers in followers:
-        for reader in readers:
-            waiting[reader] += 1
+    for reader in itertools.chain.from_iterable(followers):
+        waiting[reader] += 1
     ready = [index for index, count in enumerate(waiting) if count == 0]
     order: list[Node] = []
     while ready:

@@ -7,8 +7,22 @@ from pathlib import Path
 
 import onnx
 
+from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.graph import Graph, Listener
 from xoptim.graph.names import Names
+from xoptim.graph.node import LOCAL
+
+UNLISTED_SINCE = 4
+"""Version of the file format since which initializers need not be listed as inputs: one that is listed may be overridden."""
+
+
+def call_domain(domain: str) -> str:
+    """The domain that nodes have in memory when they call a local function of a domain.
+
+    A function may have the name of an operator about which there is knowledge, such as ``com.microsoft::Gelu``. Another domain
+    keeps that knowledge from being applied to its calls.
+    """
+    return domain + LOCAL if domain in KNOWN_DOMAINS else domain
 
 
 class Function:
@@ -22,8 +36,8 @@ class Function:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Domain, name and overload by which nodes call it."""
-        return self.proto.domain, self.proto.name, self.proto.overload
+        """Domain (see `call_domain`), name and overload by which nodes call it."""
+        return call_domain(self.proto.domain), self.proto.name, self.proto.overload
 
 
 class Model:
@@ -32,7 +46,7 @@ class Model:
     Attributes:
         names: all result names of the model, subgraphs and functions included.
         opsets: version of each operator set imported, by domain (``""`` for the standard one).
-        ir_version: version of the file format.
+        ir_version: version of the file format; a model that says none is read as one of the newest.
         base_dir: folder of the file, for external data.
         shell: the model without its graph and functions: producer, versions, metadata, training info.
         listeners: told of each change to any graph of the model.
@@ -46,6 +60,8 @@ class Model:
         self.shell = onnx.ModelProto()
         self.listeners: list[Listener] = []
         self.functions: list[Function] = []
+        self.hidden_operators: set[tuple[str, str]] = set()
+        """Domain and name of operators in place of which a local function is called."""
         self._node_names: Names | None = None
         self.graph = Graph(self)
 
@@ -63,11 +79,17 @@ class Model:
         for graph in list(self.graphs()):
             for node in graph.nodes:
                 node.graph = node.previous = node.next = None
-            graph.forget()
+            graph.clear()
 
-    def fresh_node_name(self, hint: str) -> str:
-        """A node name that no node has."""
+    @property
+    def lists_initializers(self) -> bool:
+        """Whether the file format wants initializers among the inputs although no caller may override them."""
+        return self.ir_version < UNLISTED_SINCE
+
+    @property
+    def node_names(self) -> Names:
+        """All names of nodes, collected when one is asked for first."""
         if self._node_names is None:
             self._node_names = Names()
             self._node_names.used.update(node.name for graph in self.graphs() for node in graph.nodes)
-        return self._node_names.fresh(hint)
+        return self._node_names

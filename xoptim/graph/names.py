@@ -7,24 +7,43 @@ class Names:
     """The set of names in use and a source of new ones.
 
     New names are derived from a hint and a counter per hint, so they depend on the model and on the order of requests only.
+
+    Args:
+        base: names that count as used too. `commit` adds those that were reserved here; without it, they are free again.
     """
 
-    __slots__ = ("_next", "used")
+    __slots__ = ("_base", "_next", "used")
 
-    def __init__(self) -> None:
+    def __init__(self, base: Names | None = None) -> None:
         self.used: set[str] = set()
         self._next: dict[str, int] = {}
+        self._base = base
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.used or (self._base is not None and name in self._base)
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has, equal to the hint when that is free, and reserve it."""
         hint = hint or "r"
-        if hint not in self.used:
+        if hint not in self:
             self.used.add(hint)
             return hint
-        count = self._next.get(hint, 1)
-        while f"{hint}_{count}" in self.used:
+        count = self._counter(hint)
+        while f"{hint}_{count}" in self:
             count += 1
         self._next[hint] = count + 1
         name = f"{hint}_{count}"
         self.used.add(name)
         return name
+
+    def commit(self) -> None:
+        """Reserve in the base what was reserved here."""
+        if self._base is not None:
+            self._base.used |= self.used
+            self._base._next.update(self._next)
+
+    def _counter(self, hint: str) -> int:
+        found = self._next.get(hint)
+        if found is None:
+            return 1 if self._base is None else self._base._counter(hint)
+        return found

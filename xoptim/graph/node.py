@@ -15,7 +15,10 @@ from xoptim.facts.schema import attribute_default
 if TYPE_CHECKING:
     from xoptim.graph.graph import Graph
 
+LOCAL = " (local)"
+"""Ends the domain of a node that calls a local function in place of an operator; it is not written."""
 _NO_BODIES: Mapping[str, Graph] = MappingProxyType({})
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Node:
@@ -57,7 +60,7 @@ class Node:
     label: int
     previous: Node | None
     next: Node | None
-    _attribute: dict[str, Any] | None
+    _attribute: Mapping[str, Any] | None
     _proto: onnx.NodeProto | None
 
     def __init__(
@@ -84,7 +87,7 @@ class Node:
         self.doc_string = doc_string
         self.label = 0
         self.previous = self.next = None
-        self._attribute = dict(attribute) if attribute else {}
+        self._attribute = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES
         self._proto = None
 
     @classmethod
@@ -111,11 +114,11 @@ class Node:
 
     @property
     def attribute(self) -> Mapping[str, Any]:
-        """Attributes that are written on the node, by name. Subgraphs are in `bodies`."""
+        """Attributes that are written on the node, by name, not to be modified. Subgraphs are in `bodies`."""
         found = self._attribute
         if found is None:
             assert self._proto is not None
-            found = self._attribute = {a.name: decode_attribute(a) for a in self._proto.attribute}
+            found = self._attribute = MappingProxyType({a.name: decode_attribute(a) for a in self._proto.attribute})
         return found
 
     @property
@@ -166,7 +169,11 @@ class Node:
                 proto.output.extend(self.output)
         else:
             proto = onnx.NodeProto(
-                op_type=self.op_type, domain=self.domain, name=self.name, input=self.input, output=self.output
+                op_type=self.op_type,
+                domain=self.domain.removesuffix(LOCAL),
+                name=self.name,
+                input=self.input,
+                output=self.output,
             )
             for name, value in self.attribute.items():
                 proto.attribute.append(encode_attribute(name, value))
@@ -183,4 +190,4 @@ class Node:
 
     def __repr__(self) -> str:
         domain = f"{self.domain}::" if self.domain else ""
-        return f"{', '.join(self.output)} = {domain}{self.op_type}({', '.join(self.input)})"
+        return f"{', '.join(map(str, self.output))} = {domain}{self.op_type}({', '.join(map(str, self.input))})"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import onnx
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.errors import RewriteError, XoptimError
+from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.graph.context import GraphNodeContext
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
 from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.registry import FORMULAS
 from xoptim.inference.types import type_proto_to_info
@@ -23,27 +24,37 @@ _STANDARD = ("", "ai.onnx.ml")
 
 
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
-    """Find facts about every result of a graph, in order, and of its subgraphs."""
-    infos = graph.infos
+    """Find facts about every result of a graph, in order, and of its subgraphs.
+
+    Args:
+        graph: the graph.
+        declared: what the model itself says about results. Shapes that may have been computed from the default of an
+            initializer that a caller may override are not believed.
+    """
+    may_be_overridden = graph.sees_overridable
     for node in graph.nodes:
+        if may_be_overridden:
+            graph.learn_dependence(node, reads(node))
         if node.op_type == "Constant" and not node.domain:
             tensor = graph.tensor(node.output[0])
             if tensor is not None:
-                infos[node.output[0]] = tensor.info()
+                graph.learn(node.output[0], tensor.info())
                 continue
         results = infer_node(graph, node)
-        if graph.has_constant_inputs(node):
-            graph.computed_constants.update(node.output)
+        graph.learn_constness(node)
         for name, info in zip(node.output, results, strict=False):
+            if name and declared and name in declared:
+                proto = declared[name]
+                if may_be_overridden and graph.depends_on_caller(name):
+                    info = refine(info, Info(type_proto_to_info(proto.type).dtype))
+                elif not _contradicts(info, proto):
+                    info = _with_declared(info, proto)
+                else:
+                    # One stale declaration (a batch size that was opened afterwards) makes all others doubtful.
+                    logger.warning("value_info of %r contradicts the operators; declared shapes are ignored", name)
+                    return infer_graph(graph)
             if name:
-                if declared and name in declared:
-                    if _contradicts(info, declared[name]):
-                        # One stale declaration (a batch size that was opened afterwards) makes all others doubtful.
-                        text = "value_info of %r contradicts the operators; declared shapes are ignored"
-                        logger.warning(text, name)
-                        return infer_graph(graph)
-                    info = _with_declared(info, declared[name])
-                infos[name] = info
+                graph.learn(name, info)
 
 
 def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
@@ -96,57 +107,72 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
     for index, name in enumerate(body.inputs):
         given = inputs[index] if inputs is not None and index < len(inputs) else None
         declared = body.declared_inputs.get(name, UNKNOWN)
-        body.infos[name] = declared if given is None or given is UNKNOWN else refine(given, declared)
+        body.learn(name, declared if given is None or given is UNKNOWN else refine(given, declared))
     infer_graph(body, declared_values(body))
     return [body.info_of(name) for name in body.outputs]
 
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
-    """Find facts about the results of new nodes and carry what is newly known to whoever reads them.
-
-    Raises:
-        RewriteError: when a result that existed before would change its type or its shape.
-    """
+    """Find facts about the results of nodes and carry what is newly known to whatever reads them."""
     pending = deque(nodes)
-    first = len(nodes)
     while pending:
         node = pending.popleft()
-        first -= 1
         if node.graph is not graph:
             continue
-        if graph.has_constant_inputs(node):
-            graph.computed_constants.update(node.output)
+        graph.learn_constness(node)
         for name, new in zip(node.output, infer_node(graph, node), strict=False):
             if not name:
                 continue
-            old = graph.infos.get(name)
-            info = new if old is None else refine(old, new)
+            old = graph.info_of(name)
+            info = refine(old, new)
             if info is not old:
-                graph.infos[name] = info
-                if old is not None or first < 0:
-                    pending.extend(graph.consumers(name))
+                graph.learn(name, info)
+                pending.extend(graph.consumers(name))
 
 
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
     """Make sure that a replacement gives results of the type and shape that they had.
 
     Raises:
-        RewriteError: when an element type, a rank or a known dimension differs.
+        RewriteError: when an element type, a rank or a number in a shape differs.
+        Declined: when two dimensions are different polynomials of the sizes of the model's inputs.
     """
     for name, new in zip(names, infos, strict=False):
-        old = graph.infos.get(name) if name else None
+        old = graph.known(name) if name else None
         if old is None or not old.is_tensor or not new.is_tensor:
             continue
         if old.dtype and new.dtype and old.dtype != new.dtype:
             raise RewriteError(f"result {name!r} would change its type from {old.dtype} to {new.dtype}")
-        if old.shape is not None and new.shape is not None and not _compatible(old.shape, new.shape):
-            raise RewriteError(f"result {name!r} would change its shape from {_text(old.shape)} to {_text(new.shape)}")
+        if old.shape is not None and new.shape is not None:
+            _check_shape(graph, name, old.shape, new.shape)
 
 
-def _compatible(a: Shape, b: Shape) -> bool:
-    return len(a) == len(b) and not any(
-        x is not y and type(x) is int and type(y) is int and x != y for x, y in zip(a, b, strict=True)
-    )
+def _check_shape(graph: Graph, name: str, old: Shape, new: Shape) -> None:
+    differing = [(x, y) for x, y in zip(old, new, strict=False) if x is not y and x != y]
+    if len(old) == len(new) and not differing:
+        return
+    message = f"result {name!r} would change its shape from {_text(old)} to {_text(new)}"
+    if len(old) != len(new) or any(type(x) is int and type(y) is int for x, y in differing):
+        raise RewriteError(message)
+    sizes = _sizes(graph)
+    if any(_is_known(x, sizes) and _is_known(y, sizes) for x, y in differing):
+        raise Declined(message)  # right for callers who have to give two sizes that are equal, but that is not known
+
+
+def _is_known(dim: Dim, sizes: Set[str]) -> bool:
+    """Whether a dimension is a polynomial of sizes that a caller chooses.
+
+    Minima and the like are left out: ``min(a, b)`` is ``a`` for all callers who have to give two inputs of one size.
+    """
+    return isinstance(dim, int) or (dim.is_polynomial and dim.symbols <= sizes)
+
+
+def _sizes(graph: Graph) -> Set[str]:
+    """Names of the dimensions of the inputs of the whole graph; what other declarations say may be another name of the same."""
+    while graph.parent is not None:
+        graph = graph.parent
+    dims = (dim for info in graph.declared_inputs.values() for dim in info.shape or ())
+    return {name for dim in dims if not isinstance(dim, int) and not dim.is_anonymous for name in dim.symbols}
 
 
 def _text(shape: Shape) -> str:

@@ -13,11 +13,13 @@ class GraphQueries:
 
     Attributes:
         graph: the graph.
+        scope: where facts about results are looked up: the graph, or an edit of it.
     """
 
     __slots__ = ()
 
     graph: Graph
+    scope: Graph
 
     @property
     def main_opset(self) -> int:
@@ -54,22 +56,22 @@ class GraphQueries:
 
     def has_type(self, name: str) -> bool:
         """Whether the element type of a result is known."""
-        return self.graph.info_of(name).dtype != 0
+        return self.scope.info_of(name).dtype != 0
 
     def get_type(self, name: str) -> int:
         """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
-        dtype = self.graph.info_of(name).dtype
+        dtype = self.scope.info_of(name).dtype
         if not dtype:
             raise LookupError(f"the type of {name!r} is unknown")
         return dtype
 
     def has_shape(self, name: str) -> bool:
         """Whether the rank of a result is known, and so each axis as a number or a symbol."""
-        return self.graph.info_of(name).shape is not None
+        return self.scope.info_of(name).shape is not None
 
     def get_shape(self, name: str) -> Shape:
         """Shape of a result, numbers and symbolic dimensions; fails when unknown."""
-        shape = self.graph.info_of(name).shape
+        shape = self.scope.info_of(name).shape
         if shape is None:
             raise LookupError(f"the shape of {name!r} is unknown")
         return shape
@@ -84,4 +86,4 @@ class GraphQueries:
 
     def is_constant(self, name: str) -> bool:
         """Whether a result is the same at every run: stored, or computed from such results only."""
-        return bool(name) and is_constant(self.graph, name)
+        return bool(name) and is_constant(self.scope, name)

@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import owner_in
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import check_results, refine, refresh
+from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
-def redirect(graph: Graph, old: str, new: str) -> None:
-    """Make everything that reads ``old`` read ``new``. Whatever computed ``old`` stays, though nothing may need it any more.
+def can_redirect(graph: Graph, old: str, new: str) -> bool:
+    """Whether `redirect` would succeed: no name must stay, and an output can be taken over by what computes ``new``."""
+    if not graph.can_rename(old, new):
+        return False
+    return not graph.is_output(old) or (
+        graph.producer(new) is not None and not graph.is_output(new) and graph.can_rename(new, old)
+    )
 
-    An output of the graph keeps its name: it becomes a copy of ``new``, made by an Identity. What computes ``new`` may stand
-    behind the readers of ``old``; it is moved before them then.
+
+def redirect(graph: Graph, old: str, new: str) -> bool:
+    """Make everything that reads ``old`` read ``new``, a result of the same value that stands before its readers.
+
+    Where ``old`` is an output of the graph, it is ``new`` that gets its name, and the node that computed ``old`` goes.
+
+    Args:
+        graph: the graph in which ``old`` is computed.
+        old: a result that becomes superfluous.
+        new: a result visible in the graph.
+
+    Returns:
+        Whether nothing refers to ``old`` any more. False, with nothing changed, when both names must stay.
+    """
+    if not can_redirect(graph, old, new):
+        return False
+    graph.rename(old, new)
+    if graph.is_output(old):
+        replaced, producer = graph.producer(old), graph.producer(new)
+        assert producer is not None
+        if replaced is not None:
+            graph.remove(replaced)
+        graph.rename_output(producer, new, old)
+    return True
+
+
+def substitute(graph: Graph, old: str, new: str) -> None:
+    """Do the same for two results of which nothing has been proved. Both keep their names, and what computes them stays.
+
+    An output of the graph becomes a copy of ``new``, made by an Identity. What computes ``new`` may stand behind the readers of
+    ``old``; it is moved before them then.
 
     Args:
         graph: the graph that defines ``old``.
@@ -28,79 +60,60 @@ def redirect(graph: Graph, old: str, new: str) -> None:
     """
     if old == new:
         return
+    _check_values(graph, old, new)
+    region, place = _region(graph, old, new)
+    move_after(graph, place, region)
+    if graph.scope(new) is graph:
+        graph.learn(new, refine(graph.info_of(new), graph.info_of(old)))
+    maker, concerned = graph.producer(old), graph.consumers(old)
+    graph.rename(old, new)
+    if graph.is_output(old) and maker is not None:
+        graph.rename_output(maker, old, graph.names.fresh(f"{old}_before"))
+        copy = Node("Identity", [new], [old], name=graph.node_names.fresh("Identity"))
+        producer = graph.producer(new)
+        graph.insert(copy, producer if producer is not None and producer.label > maker.label else maker)
+        graph.suspect([maker])
+        concerned.append(copy)
+    refresh(graph, concerned)
+
+
+def _check_values(graph: Graph, old: str, new: str) -> None:
     scope = graph.scope(new)
     if scope is None or not graph.defines(old):
         raise RewriteError(f"{new if scope is None else old!r} is not defined here")
     check_results(graph, [old], [graph.info_of(new)])
     if not graph.can_rename(old, new):
         raise RewriteError(f"{old!r} cannot be replaced by {new!r}: something other than nodes refers to it, or hides {new!r}")
-    maker = graph.producer(old)
-    if graph.is_output(old) and maker is None:
+    if graph.is_output(old) and graph.producer(old) is None:
         raise RewriteError(f"{old!r} is both given and an output of the graph: it stands for itself")
     if _is_computed_ahead(graph, old) and not _is_computed_ahead(graph, new):
         raise RewriteError(f"the constant {old!r} cannot be replaced by {new!r}, which is computed at run time")
-    if scope is not graph:
-        _check_visible(graph, scope, new)
-    _move_before_readers(graph, old, new)
-    known = refine(graph.info_of(new), graph.info_of(old))
-    if known is not graph.info_of(new) and scope is graph:
-        graph.infos[new] = known
-    readers = graph.consumers(old)
-    graph.rename(old, new)
-    if graph.is_output(old) and maker is not None:
-        graph.rename_output(maker, old, graph.model.names.fresh(f"{old}_before"))
-        copy = Node("Identity", [new], [old], name=graph.model.fresh_node_name("Identity"))
-        producer = graph.producer(new)
-        graph.insert(copy, producer if producer is not None and producer.label > maker.label else maker)
-        graph.suspect([maker])
-        readers.append(copy)
-    refresh(graph, readers)
+    if not is_visible(graph, new):
+        raise RewriteError(f"{new!r} is computed behind the subgraph that would read it")
 
 
 def _is_computed_ahead(graph: Graph, name: str) -> bool:
     """Whether a result is stored, or depends on what is stored only."""
-    scope = graph.scope(name)
-    return graph.tensor(name) is not None or (scope is not None and name in scope.computed_constants)
+    return graph.tensor(name) is not None or graph.is_computed(name)
 
 
-def _check_visible(graph: Graph, scope: Graph, name: str) -> None:
-    """Make sure that a result of an enclosing graph is computed before the node that contains this one."""
-    producer = scope.producer(name)
-    assert graph.owner is not None
-    if producer is not None and producer.label >= owner_in(scope, graph.owner).label:
-        raise RewriteError(f"{name!r} is computed behind the subgraph that would read it")
-
-
-def _move_before_readers(graph: Graph, old: str, new: str) -> None:
-    """Move what computes ``new``, and what that needs, before the first reader of ``old``."""
+def _region(graph: Graph, old: str, new: str) -> tuple[list[Node], Node | None]:
+    """The nodes that must move before the first reader of ``old`` so that it can read ``new``, and the node before it."""
     producer = graph.producer(new)
-    readers = {*graph.consumers(old), *(owner_in(graph, node) for node in graph.captures(old))}
-    if producer is None or not readers:
-        return
-    first = min(readers, key=lambda node: node.label)
+    concerned = set(readers(graph, old))
+    if producer is None or not concerned:
+        return [], None
+    first = min(concerned, key=lambda node: node.label)
     if producer.label < first.label:
-        return
+        return [], None
     region: dict[Node, None] = {producer: None}
     pending = [producer]
     while pending:
         node = pending.pop()
-        if node in readers:
+        if node in concerned:
             raise RewriteError(f"{new!r} depends on {old!r}, which it is to replace")
-        for name in _reads(graph, node):
-            before = graph.producer(name)
+        for before in map(graph.producer, reads(node)):
             if before is not None and before.label >= first.label and before not in region:
                 region[before] = None
                 pending.append(before)
-    for node in sorted(region, key=lambda node: node.label):
-        graph.nodes.unlink(node)
-        graph.nodes.insert_after(first.previous, node)
-
-
-def _reads(graph: Graph, node: Node) -> Iterator[str]:
-    """What a node reads, in its subgraphs too."""
-    yield from filter(None, node.input)
-    for body in node.bodies.values():
-        for inner in body.all_graphs():
-            for name in (*inner.outputs, *(name for n in inner.nodes for name in n.input if name)):
-                if inner.scope(name) is graph:
-                    yield name
+    return list(region), first.previous

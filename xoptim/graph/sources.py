@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnx
-from google.protobuf.message import DecodeError
 
-from xoptim.facts.errors import ModelError
 from xoptim.facts.lazy import lazy_module
-from xoptim.graph.load import read_proto
+from xoptim.graph.load import parse_proto, read_proto
 from xoptim.graph.save import check_external_data
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ class Source:
             self.base_dir = Path(original).parent if base_dir is None else base_dir
             check_external_data(self.proto, self.base_dir)
         elif isinstance(original, (bytes, bytearray, memoryview)):
-            self.kind, self.proto = "bytes", _parse(bytes(original))
+            self.kind, self.proto = "bytes", parse_proto(bytes(original), "these bytes are")
         elif _is_a(original, "onnx_ir", "Model"):
             self.kind, self.proto = "ir", ir.to_proto(original)
             self.base_dir = base_dir or _folder(original)
@@ -66,17 +64,6 @@ class Source:
             return model
         self.original.model = model
         return self.original
-
-
-def _parse(raw: bytes) -> onnx.ModelProto:
-    proto = onnx.ModelProto()
-    try:
-        proto.ParseFromString(raw)
-    except DecodeError as error:
-        raise ModelError("these bytes are not an ONNX model, or it is truncated") from error
-    if not proto.HasField("graph"):
-        raise ModelError("these bytes are not an ONNX model: there is no graph")
-    return proto
 
 
 def _folder(model: ir.Model) -> Path | None:

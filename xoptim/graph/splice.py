@@ -34,7 +34,7 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
     """
     names = dict(inputs)
     for name, tensor in body.initializers.items():
-        names[name] = into.model.names.fresh(name)
+        names[name] = into.names.fresh(name)
         into.add_initializer(names[name], tensor)
     produced = {name for node in body.nodes for name in node.output if name}
     copies: list[tuple[str, str]] = []
@@ -47,13 +47,12 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
     for source in export_nodes(body):
         proto = NodeProto()
         proto.CopyFrom(source)
-        proto.name = into.model.fresh_node_name(source.name or source.op_type)
-        names |= {name: into.model.names.fresh(name) for name in source.output if name and name not in names}
+        proto.name = into.node_names.fresh(source.name or source.op_type)
+        names |= {name: into.names.fresh(name) for name in source.output if name and name not in names}
         _rename(proto, names)
         nodes.append(Node.from_proto(proto))
     nodes += [
-        Node("Identity", [names.get(name, name)], [target], name=into.model.fresh_node_name("Identity"))
-        for name, target in copies
+        Node("Identity", [names.get(name, name)], [target], name=into.node_names.fresh("Identity")) for name, target in copies
     ]
     return nodes
 

@@ -42,7 +42,7 @@ class Tensor:
         shape: number of elements along each axis.
     """
 
-    __slots__ = ("_array", "_base_dir", "_key", "_proto", "_uniform", "dtype", "shape")
+    __slots__ = ("_array", "_base_dir", "_info", "_key", "_proto", "_uniform", "dtype", "shape")
 
     def __init__(self, dtype: int, shape: tuple[int, ...]) -> None:
         self.dtype = dtype
@@ -51,6 +51,7 @@ class Tensor:
         self._array: np.ndarray | None = None
         self._base_dir: Path | None = None
         self._key: tuple[object, ...] | None = None
+        self._info: Info | None = None
         self._uniform: tuple[np.ndarray | None] | None = None
 
     @classmethod
@@ -201,7 +202,12 @@ class Tensor:
         return flat[:1].reshape(()) if flat.size == 1 or bool((flat == flat[0]).all()) else None
 
     def info(self) -> Info:
-        """Type and shape, and the elements of a short vector of whole numbers."""
+        """Type and shape, and the elements of a short vector of whole numbers; found once."""
+        if self._info is None:
+            self._info = self._find_info()
+        return self._info
+
+    def _find_info(self) -> Info:
         shape = self.shape
         if len(shape) > 1 or (shape and shape[0] > DATA_LIMIT) or self.dtype not in RANGES or self.is_external:
             return Info(self.dtype, shape)

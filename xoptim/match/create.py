@@ -11,6 +11,7 @@ import numpy as np
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype, type_name
 from xoptim.facts.schema import float_attributes, schema
 from xoptim.graph.constants import store
+from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
@@ -42,79 +43,93 @@ def make_node(
         attributes: those that are ``None`` are left out.
         adapt: move attributes to inputs where the operator set in force wants that.
     """
-    model = graph.model
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):
-        results = [model.names.fresh(f"{op_type.lower()}_out") for _ in range(outputs)]
+        results = [graph.names.fresh(f"{op_type.lower()}_out") for _ in range(outputs)]
     else:
         results = [outputs] if isinstance(outputs, str) else list(outputs)
     floats = float_attributes(op_type, domain, graph.opsets.get(domain, 0))
-    written = {
-        key: float(value) if key in floats and isinstance(value, int) else value
-        for key, value in attributes.items()
-        if value is not None
-    }
+    written = {key: _as_written(value, key in floats) for key, value in attributes.items() if value is not None}
     if adapt:
         given, written = adapted(graph, op_type, given, written)
     while given and not given[-1]:
         given.pop()
-    return Node(op_type, given, results, written, domain=domain, name=model.fresh_node_name(name or op_type))
+    return Node(op_type, given, results, written, domain=domain, name=graph.node_names.fresh(name or op_type))
+
+
+def _as_written(value: Any, is_float: bool) -> Any:
+    """An attribute as ONNX stores it: no truth values, and floats where the operator has floats."""
+    if isinstance(value, (bool, np.bool_)):
+        value = int(value)
+    if is_float and isinstance(value, int):
+        return float(value)
+    if is_float and isinstance(value, (list, tuple)):
+        return [float(item) if isinstance(item, int) else item for item in value]
+    return value
 
 
 class OpBuilder:
     """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when ``outputs`` is more than one).
 
-    Operands are result names, ``None`` or ``""`` for an optional one that is left out, or numbers and arrays, which become
-    initializers. A bare number takes the type of the operands that must have the same type as it, else the type of the first
-    operand if that may stand there, else int64 or float.
+    Operands are result names, ``None`` or ``""`` for an optional one that is left out, or numbers, lists and arrays, which
+    become initializers. A bare number, or a list of numbers, takes the type of the operands that must have the same type as it,
+    else the type of the first operand if that may stand there, else int64 or float.
+
+    Args:
+        edit: returns the edit to which a new node, and the initializers that it reads, belong.
+        done: called with the edit and the node.
     """
 
-    __slots__ = ("_created", "_graph", "_insert")
+    __slots__ = ("_done", "_edit")
 
-    def __init__(self, graph: Graph, created: list[Node], insert: Callable[[Node], None] | None = None) -> None:
-        self._graph = graph
-        self._created = created
-        self._insert = insert
+    def __init__(self, edit: Callable[[], Edit], done: Callable[[Edit, Node], None]) -> None:
+        self._edit = edit
+        self._done = done
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if op_type.startswith("__"):
             raise AttributeError(op_type)
 
         def call(*operands: Any, outputs: int | Sequence[str] = 1, domain: str = "", name: str = "", **attributes: Any) -> Any:
-            formal = _formal_inputs(op_type, domain, self._graph.opsets.get(domain, 0), len(operands))
-            inputs = [self._operand(operands, place, formal) for place in range(len(operands))]
-            node = make_node(
-                self._graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
-            )
-            self._created.append(node)
-            if self._insert is not None:
-                self._insert(node)
-            else:  # the types of results in between decide those of literals that follow
-                self._graph.infos.update(zip(node.output, infer_node(self._graph, node), strict=False))
+            edit = self._edit()
+            formal = _formal_inputs(op_type, domain, edit.opsets.get(domain, 0), len(operands))
+            inputs = [_operand(edit, operands, place, formal) for place in range(len(operands))]
+            node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
+            self._done(edit, node)
             return node.output[0] if len(node.output) == 1 else node.output
 
         return call
 
-    def _operand(self, operands: Sequence[Any], place: int, formal: Sequence[Formal]) -> str:
-        operand = operands[place]
-        if operand is None or isinstance(operand, str):
-            return operand or ""
-        if isinstance(operand, (bool, int, float)):
-            return store(self._graph, "literal", np.asarray(operand, dtype=self._literal_type(operands, place, formal)))
-        return store(self._graph, "constant", np.asarray(operand))
 
-    def _literal_type(self, operands: Sequence[Any], place: int, formal: Sequence[Formal]) -> Any:
-        literal = operands[place]
-        if isinstance(literal, bool):
-            return np.bool_
-        symbol, allowed = formal[place]
-        known = [self._graph.info_of(operand).dtype if isinstance(operand, str) else 0 for operand in operands]
-        same = [dtype for dtype, (other, _) in zip(known, formal, strict=True) if dtype and other == symbol]
-        numbers = [d for d in known if is_float(d) or (is_integer(d) and isinstance(literal, int))]
-        for dtype in (*same, *numbers):
-            if not allowed or f"tensor({type_name(dtype)})" in allowed:
-                return numpy_dtype(dtype)
-        return np.int64 if isinstance(literal, int) else np.float32
+def collect(edit: Edit, node: Node) -> None:
+    """Keep a new node in an edit; the types of results in between decide those of literals that follow."""
+    edit.created.append(node)
+    for name, info in zip(node.output, infer_node(edit, node), strict=False):
+        edit.learn(name, info)
+
+
+def _operand(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[Formal]) -> str:
+    operand = operands[place]
+    if operand is None or isinstance(operand, str):
+        return operand or ""
+    array = np.asarray(operand)
+    if isinstance(operand, (bool, int, float, list, tuple)) and array.dtype.kind in "biuf":
+        return store(edit, "literal", array.astype(_literal_type(edit, operands, place, formal, array.dtype.kind)))
+    return store(edit, "constant", array)
+
+
+def _literal_type(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[Formal], kind: str) -> Any:
+    """Element type of a number, or of a list of numbers, of a kind of types (as numpy names them) that has none of its own."""
+    if kind == "b":
+        return np.bool_
+    symbol, allowed = formal[place]
+    known = [edit.info_of(operand).dtype if isinstance(operand, str) else 0 for operand in operands]
+    same = [dtype for dtype, (other, _) in zip(known, formal, strict=True) if dtype and other == symbol]
+    numbers = [d for d in known if is_float(d) or (is_integer(d) and kind in "iu")]
+    for dtype in (*same, *numbers):
+        if not allowed or f"tensor({type_name(dtype)})" in allowed:
+            return numpy_dtype(dtype)
+    return np.int64 if kind in "iu" else np.float32
 
 
 @cache

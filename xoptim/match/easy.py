@@ -315,8 +315,24 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     found = _PROGRAMS.get(cls)
     if found is None:
         anchors = tuple(map(operator_key, cls.anchors))
-        found = _PROGRAMS[cls] = tuple(compile_trace(variant, anchors) for variant in pattern.traced())
+        variants = pattern.traced()
+        programs = tuple(compile_trace(variant, anchors) for variant in variants)
+        _check_parameters(variants)
+        found = _PROGRAMS[cls] = programs
     return found
+
+
+def _check_parameters(variants: Sequence[Trace]) -> None:
+    """Make sure that each parameter stands for something in at least one variant.
+
+    Raises:
+        TypeError: when none of the operators reads one.
+    """
+    given = dict.fromkeys(s.name for found in variants for s in found.symbols if s.name and s.producer is None)
+    read = {s.name for found in variants for node in found.nodes for s in node.inputs if s is not None}
+    unread = next((name for name in given if name not in read), None)
+    if unread is not None:
+        raise TypeError(f"{variants[0].file}: nothing in match_pattern reads its parameter {unread!r}")
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import onnx
 
 from xoptim.facts.errors import Declined
+from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_function
-from xoptim.graph.model import Model
+from xoptim.graph.model import call_domain
 from xoptim.graph.propagate import infer_graph
 
 Key = tuple[str, str, str]
@@ -18,11 +19,11 @@ DOMAIN = "xoptim.local"
 _LEAST_IR_VERSION = 8
 
 
-def define_function(graph: Graph, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
-    """Add a local function to the model of a graph, unless it has just that one.
+def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
+    """Add a local function to an edit, unless the model has just that one.
 
     Args:
-        graph: where the function will be called.
+        edit: of the graph in which the function will be called.
         definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
             header may be left out. Operator sets that it does not import are those of the graph.
 
@@ -34,23 +35,22 @@ def define_function(graph: Graph, definition: onnx.FunctionProto | str) -> onnx.
             pattern would find its own subgraph in the function that it made of it), or when a function would call itself.
         onnx.parser.ParseError: when the text is not that of a function.
     """
-    model = graph.model
+    model, graph = edit.model, edit.target
     if model.ir_version < _LEAST_IR_VERSION:
         raise Declined(f"local functions need version {_LEAST_IR_VERSION} of the file format")
     wanted = _complete(_parsed(definition), graph)
-    taken = {function.key: function for function in model.functions}
+    taken = {function.key: function for function in (*model.functions, *edit.functions)}
     name, number = wanted.name, 0
-    while (known := taken.get((wanted.domain, wanted.name, wanted.overload))) is not None:
+    while (known := taken.get((call_domain(wanted.domain), wanted.name, wanted.overload))) is not None:
         if known.proto == wanted:
-            _check_no_recursion(model, graph, known.key)
+            _check_no_recursion(edit, known.key)
             return known.proto
         number += 1
         wanted.name = f"{name}_{number}"
     function = load_function(model, wanted)
-    _check_no_recursion(model, graph, function.key, function.body)
+    _check_no_recursion(edit, function.key, function.body)
     infer_graph(function.body)
-    model.functions.append(function)
-    model.opsets.setdefault(wanted.domain, 1)
+    edit.functions.append(function)
     return wanted
 
 
@@ -78,12 +78,12 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     return function
 
 
-def _check_no_recursion(model: Model, graph: Graph, called: Key, body: Graph | None = None) -> None:
+def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> None:
     """Make sure that a call in a graph does not lead back to the function that the graph is part of."""
-    root = graph
+    root = edit.target
     while root.parent is not None:
         root = root.parent
-    bodies = {function.key: function.body for function in model.functions}
+    bodies = {function.key: function.body for function in (*edit.model.functions, *edit.functions)}
     caller = next((key for key, found in bodies.items() if found is root), None)
     if caller is None:
         return

@@ -9,9 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.graph import Graph
-from xoptim.graph.model import Function
 from xoptim.graph.node import Node
-from xoptim.graph.tensors import Tensor
 from xoptim.match.easy import connect
 from xoptim.match.making import camel_case, is_copy, pattern_class
 from xoptim.match.pattern import PatternOptimization, Refused
@@ -25,7 +23,7 @@ Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
 class LocalView(PatternRewriter):
     """The ``g`` of a local rewriter: the questions and the ``op`` of a `PatternRewriter`, and a way to say no.
 
-    What it makes is a draft, which gets into the graph only when the rewriter is applied.
+    What it makes is in the graph only after the rewriter has been applied.
     """
 
     __slots__ = ("_pattern", "has_refused")
@@ -51,78 +49,28 @@ class LocalView(PatternRewriter):
         return None
 
 
-class _Draft:
-    """What a function adds to the tables of a graph while it looks for a match: taken out again, and put back to apply it.
-
-    Making a node needs the types of what it reads, literals and results in between included, so that there is no way to try
-    a function without these; but nothing of a match may stay that is not applied.
-    """
-
-    __slots__ = ("_functions", "_graph", "_imports", "_initializers", "_known", "_sizes")
-
-    def __init__(self, graph: Graph, node: Node) -> None:
-        self._graph = graph
-        self._known = {name: graph.infos[name] for name in node.output if name in graph.infos}
-        self._sizes = self._now()
-        self._initializers: list[tuple[str, Tensor]] = []
-        self._imports: list[tuple[str, int]] = []
-        self._functions: list[Function] = []
-
-    def _now(self) -> tuple[int, int, int]:
-        graph = self._graph
-        return len(graph.initializers), len(graph.opsets), len(graph.model.functions)
-
-    def take_back(self, created: Sequence[Node]) -> None:
-        """Leave the graph as it was."""
-        graph = self._graph
-        for node in created:
-            for name in node.output:
-                graph.infos.pop(name, None)
-        graph.infos.update(self._known)  # a new node may have been given the name of an old result
-        if self._now() == self._sizes:
-            return
-        stored, imported, defined = self._sizes
-        while len(graph.initializers) > stored:
-            name, tensor = graph.initializers.popitem()
-            graph.infos.pop(name, None)
-            self._initializers.insert(0, (name, tensor))
-        while len(graph.opsets) > imported:
-            self._imports.insert(0, graph.opsets.popitem())
-        self._functions = graph.model.functions[defined:]
-        del graph.model.functions[defined:]
-
-    def put_back(self) -> None:
-        """Store what the new nodes read and call."""
-        graph = self._graph
-        for name, tensor in self._initializers:
-            graph.add_initializer(name, tensor)
-        graph.opsets.update(self._imports)
-        graph.model.functions += self._functions
-
-
 class LocalRewriter(PatternOptimization):
     """A pattern made of a function by `local_rewriter`."""
 
     function: ClassVar[Callable[[LocalView, Node], Rewritten]]
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Ask the function, and keep what it makes for `apply`."""
+        """Call the function, and keep what it makes for `apply`."""
         view = LocalView(g.graph, g.provider, self.name())
-        draft = _Draft(g.graph, node)
         try:
             found = type(self).function(view, node)
         except Declined as error:
             view.refuse(str(error), node)
             found = None
-        finally:
-            draft.take_back(view.created)
         results = _results(found, node)
         made = {name for new in view.created for name in new.output}
         if results is None or (made.isdisjoint(results) and _is_same(node, results)):
             if not view.has_refused:
                 self._nothing_to_do(node)
             return None
-        return MatchResult(self, [node], partial(_put_in, draft, view.created, results))
+        match = MatchResult(self, [node], partial(_connected, results))
+        match.edit = view.edit
+        return match
 
     def _nothing_to_do(self, node: Node) -> None:
         listen = listener()
@@ -137,9 +85,7 @@ def _is_same(node: Node, results: tuple[str | None, ...]) -> bool:
     return results == node.output or (is_copy(node) and results == node.input)
 
 
-def _put_in(draft: _Draft, created: list[Node], results: tuple[str | None, ...], g: PatternRewriter, node: Node) -> list[Node]:
-    draft.put_back()
-    g.created += created
+def _connected(results: tuple[str | None, ...], g: PatternRewriter, node: Node) -> list[Node]:
     return connect(g, results, node.output)
 
 

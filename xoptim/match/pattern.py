@@ -130,6 +130,22 @@ class PatternOptimization:
         """
         raise NotImplementedError(f"{type(self).__name__} has no match")
 
+    def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Call `match` and make sure that it returned what it should; arguments as there.
+
+        Raises:
+            TypeError: when it returned something else.
+        """
+        found: Any = self.match(g, node, matched)
+        if found is None:
+            return None
+        if not isinstance(found, MatchResult):
+            raise TypeError(f"match returns a MatchResult or None, not {found!r:.80}")
+        if not all(each is None or isinstance(each, Node) for each in found.nodes):
+            raise TypeError(f"the nodes of a MatchResult are nodes of the graph or None, not {found.nodes!r:.80}")
+        found.anchor = node
+        return found
+
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
         """Make the replacement.
 

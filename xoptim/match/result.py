@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xoptim.graph.node import Node
 
 if TYPE_CHECKING:
+    from xoptim.graph.edit import Edit
     from xoptim.match.pattern import PatternOptimization
 
 Apply = Callable[..., "list[Node]"]
@@ -24,9 +25,10 @@ class MatchResult:
         insert_at: existing node where the new nodes go; found when not given.
         comment: a remark for the log.
         bindings: what a declarative pattern captured, by name.
+        edit: what was made while the match was found, ``None`` for nothing.
     """
 
-    __slots__ = ("anchor", "apply", "bindings", "comment", "insert_at", "nodes", "pattern")
+    __slots__ = ("anchor", "apply", "bindings", "comment", "edit", "insert_at", "nodes", "pattern")
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class MatchResult:
         self.comment = comment
         self.bindings = bindings
         self.anchor: Node | None = None
+        self.edit: Edit | None = None
 
     def __repr__(self) -> str:
         types = ", ".join("" if node is None else node.op_type for node in self.nodes)

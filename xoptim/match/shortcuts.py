@@ -77,7 +77,7 @@ class _OpSub(_OneNode):
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
         domain, op_type = self.substitute
         results = [name and g.unique_name(f"{op_type.lower()}_out") for name in match.outputs]
-        node = make_node(g.graph, op_type, match.inputs, results, domain=domain, attributes=match.attributes)
+        node = make_node(g.edit, op_type, match.inputs, results, domain=domain, attributes=match.attributes)
         g.created.append(node)
         return results
 

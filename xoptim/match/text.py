@@ -128,7 +128,7 @@ class TextPattern(EasyPatternOptimization):
             node, origin = makers[name], match.nodes[index]
             node.metadata = {**origin.metadata_props(), **(node.metadata or {})}
             if origin.name:
-                node.name = g.graph.model.fresh_node_name(origin.name) if origin.name in taken else origin.name
+                node.name = g.edit.node_names.fresh(origin.name) if origin.name in taken else origin.name
                 taken.add(origin.name)
 
 

@@ -12,11 +12,12 @@ import onnx
 
 from xoptim.facts.info import Info, Shape
 from xoptim.graph.constants import constant_array, known_value, store
+from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import owner_in
 from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
-from xoptim.match.create import OpBuilder, make_node
+from xoptim.graph.walk import owner_in
+from xoptim.match.create import OpBuilder, collect, make_node
 from xoptim.match.functions import define_function
 
 
@@ -28,33 +29,40 @@ class GraphBuilderPatternOptimization(GraphQueries):
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
     """
 
-    __slots__ = ("graph", "provider")
+    __slots__ = ("_edit", "graph", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "") -> None:
-        self.graph = graph
+        self.graph = self.scope = graph
         self.provider = provider
+        self._edit: Edit | None = None
+
+    def _draft(self) -> Edit:
+        """The edit to which new nodes belong; one that is made in `match` is never committed."""
+        if self._edit is None:
+            self._edit = Edit(self.graph)
+        return self._edit
 
     # ---------------------------------------------------------------- shapes and types
 
     def info(self, name: str) -> Info:
         """Everything that is known about a result."""
-        return self.graph.info_of(name)
+        return self.scope.info_of(name)
 
     def try_infer_type(self, name: str) -> int:
         """Element type of a result, 0 when unknown."""
-        return self.graph.info_of(name).dtype
+        return self.scope.info_of(name).dtype
 
     def try_infer_shape(self, name: str) -> Shape | None:
         """Shape of a result, ``None`` when unknown."""
-        return self.graph.info_of(name).shape
+        return self.scope.info_of(name).shape
 
     def static_shape(self, name: str) -> tuple[int, ...] | None:
         """Shape of a result when every axis is a number, else ``None``."""
-        return self.graph.info_of(name).static_shape
+        return self.scope.info_of(name).static_shape
 
     def same_shape(self, a: str, b: str) -> bool:
         """Whether two results are known to have equal shapes (symbols included)."""
-        x, y = self.graph.info_of(a).shape, self.graph.info_of(b).shape
+        x, y = self.scope.info_of(a).shape, self.scope.info_of(b).shape
         return x is not None and x == y
 
     def has_device(self, name: str) -> bool:
@@ -81,7 +89,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """The number in a constant with one element, ``None`` when it is not that."""
         if not name:
             return None
-        tensor = self.graph.tensor(name)
+        tensor = self.scope.tensor(name)
         if tensor is not None and tensor.size != 1:
             return None
         array = self.get_computed_constant(name)
@@ -95,7 +103,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
         Do not modify it.
         """
-        return constant_array(self.graph, name) if name else None
+        return constant_array(self.scope, name) if name else None
 
     def get_ints(self, name: str) -> list[int] | None:
         """Elements of a constant integer tensor, flattened, else ``None``."""
@@ -108,7 +116,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
     def known_value(self, name: str) -> np.ndarray | None:
         """Value of an integer result that follows from shapes alone."""
-        return known_value(self.graph.info_of(name))
+        return known_value(self.scope.info_of(name))
 
     # ---------------------------------------------------------------- graph
 
@@ -176,7 +184,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
             doc_string: remark on the node.
             **attributes: attributes; those that are ``None`` are left out.
         """
-        node = make_node(self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
+        node = make_node(self._draft(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
         node.doc_string = doc_string
         return node
 
@@ -191,28 +199,37 @@ class GraphBuilderPatternOptimization(GraphQueries):
     ) -> Node:
         """Like `make_node`; what is an input by now (``axes`` of Squeeze, ...) may be given as an attribute."""
         return make_node(
-            self.graph, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
+            self._draft(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
         )
 
     def unique_name(self, prefix: str) -> str:
         """A result name that nothing in the model has."""
-        return self.graph.model.names.fresh(prefix)
+        return self._draft().names.fresh(prefix)
 
 
 class PatternRewriter(GraphBuilderPatternOptimization):
-    """What `apply` works with: all the questions, and initializers and a list of new nodes besides.
+    """What `apply` works with: all the questions, and a way to make nodes, initializers and functions besides.
 
     Attributes:
         op: makes nodes as ``g.op.Add(x, y)`` and returns result names; they are collected in `created`.
-        created: nodes made through `op`, in order.
     """
 
-    __slots__ = ("created", "op")
+    __slots__ = ("op",)
 
-    def __init__(self, graph: Graph, provider: str = "") -> None:
+    def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
         super().__init__(graph, provider)
-        self.created: list[Node] = []
-        self.op = OpBuilder(graph, self.created)
+        self.scope = self._edit = Edit(graph) if edit is None else edit
+        self.op = OpBuilder(self._draft, collect)
+
+    @property
+    def edit(self) -> Edit:
+        """What is made belongs to this edit of the graph; the graph itself is changed when it is committed."""
+        return self._draft()
+
+    @property
+    def created(self) -> list[Node]:
+        """Nodes made through `op`, in order."""
+        return self.edit.created
 
     def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
         """Define a local function, and return what calls it: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
@@ -220,7 +237,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         Args:
             definition: see `xoptim.match.functions.define_function`.
         """
-        found = define_function(self.graph, definition)
+        found = define_function(self.edit, definition)
         return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
@@ -231,7 +248,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
             value: array, number or list.
             source: who made it, for the log.
         """
-        return store(self.graph, name or source or "constant", np.asarray(value))
+        return store(self.edit, name or source or "constant", np.asarray(value))
 
 
 def equals_literal(array: np.ndarray, value: float | bool) -> bool:

@@ -6,33 +6,7 @@ from collections.abc import Iterable
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-
-
-def alias(graph: Graph, old: str, new: str) -> bool:
-    """Make everything that reads ``old`` read ``new``, a result of the same value.
-
-    Args:
-        graph: the graph in which ``old`` is computed.
-        old: a result that becomes superfluous.
-        new: a result visible in the graph.
-
-    Returns:
-        Whether nothing refers to ``old`` any more. False, with nothing changed, when both names must stay.
-    """
-    if not graph.can_rename(old, new):
-        return False
-    if not graph.is_output(old):
-        graph.rename(old, new)
-        return True
-    producer = graph.producer(new)
-    if producer is None or graph.is_output(new) or not graph.can_rename(new, old):
-        return False
-    graph.rename(old, new)
-    old_producer = graph.producer(old)
-    if old_producer is not None:
-        graph.remove(old_producer)
-    graph.rename_output(producer, new, old)
-    return True
+from xoptim.graph.redirect import redirect
 
 
 def remove_identities(graph: Graph, nodes: Iterable[Node]) -> int:
@@ -50,11 +24,10 @@ def _bypass(graph: Graph, node: Node) -> bool:
     source, target = node.input[0], node.output[0]
     if graph.scope(source) is not graph and graph.is_output(target):
         return False
-    if not alias(graph, target, source):
+    if not redirect(graph, target, source):
         return False
     if node.graph is graph:
         graph.remove(node)
-        graph.infos.pop(target, None)
     return True
 
 
@@ -64,8 +37,6 @@ def remove_unused(graph: Graph) -> int:
     for node in reversed(graph.nodes):
         if node.output and not any(name and graph.is_needed(name) for name in node.output):
             graph.remove(node)
-            for name in node.output:
-                graph.infos.pop(name, None)
             count += 1
     remove_unused_initializers(graph)
     return count

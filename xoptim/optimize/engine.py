@@ -8,9 +8,9 @@ from itertools import groupby
 from time import perf_counter
 
 from xoptim.facts.errors import BudgetError, Declined, RewriteError, XoptimError
+from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.rewrite import replace
 from xoptim.match.disjoint import first_found, strategy_named
 from xoptim.match.pattern import PHASES, PatternOptimization
 from xoptim.match.refusal import Refusal, listening
@@ -20,7 +20,7 @@ from xoptim.optimize.application import Application
 from xoptim.optimize.cleanup import remove_identities
 from xoptim.optimize.dump import dump_application
 from xoptim.optimize.events import EventStream
-from xoptim.optimize.index import PatternIndex, index_of
+from xoptim.optimize.index import PatternIndex, defect_of, index_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.provenance import inherit
 from xoptim.optimize.statistics import Statistics
@@ -82,8 +82,7 @@ class Engine:
         Raises:
             BudgetError: when patterns undo each other, or would go on for ever.
         """
-        usable = [p for p in patterns if p.is_for(self.view.main_opset)]
-        fresh = [p for p in usable if p not in self._active]
+        fresh = [p for p in patterns if p not in self._active and self.is_usable(p)]
         if not self._active:
             self.worklist.clear()
         total = self._rounds(None)
@@ -95,6 +94,17 @@ class Engine:
             total += self._rounds(index_of(tuple(added), explained))
         self._unconfirmed += total
         return total
+
+    def is_usable(self, pattern: PatternOptimization) -> bool:
+        """Whether a pattern can be tried in the graph: its operator set and provider fit, and what it says makes sense."""
+        if not pattern.is_for(self.view.main_opset) or pattern.name() in self._failed:
+            return False
+        if pattern.providers and self.options.provider not in pattern.providers:
+            return False
+        error = defect_of(pattern)
+        if error is not None:
+            self._fail(pattern, None, error)
+        return error is None
 
     def confirm(self) -> int:
         """Offer every node to every pattern once more if anything was rewritten since the last time; returns the rewrites."""
@@ -202,15 +212,12 @@ class Engine:
 
     def _match(self, pattern: PatternOptimization, node: Node, matches: list[MatchResult]) -> MatchResult | None:
         try:
-            match = pattern.match(self.view, node, matches)
+            return pattern.match_at(self.view, node, matches)
         except _PASSED_ON:
             raise
         except Exception as error:
             self._fail(pattern, node, error)
             return None
-        if match is not None:
-            match.anchor = node
-        return match
 
     def _claim(self, match: MatchResult, claimed: set[Node]) -> bool:
         nodes = [node for node in match.nodes if node is not None]
@@ -273,33 +280,24 @@ class Engine:
 
     def _replace(self, match: MatchResult, anchor: Node, removed: list[Node]) -> list[Node] | None:
         """Make the replacement and put it in; ``None`` when that fails. Whatever is raised, everything is as it was."""
-        graph, pattern = self.graph, match.pattern
-        sizes = len(graph.initializers), len(graph.opsets), len(graph.model.functions)
+        pattern = match.pattern
         try:
-            new = match.apply(PatternRewriter(graph, self.options.provider), *match.nodes)
-            self._watch(removed, new, pattern)
-            replace(graph, removed, new, match.insert_at)
-        except BaseException as error:
-            self._forget(*sizes)
-            if isinstance(error, _PASSED_ON) or not isinstance(error, Exception):
-                raise
-            if isinstance(error, RewriteError):
-                self._drop(pattern, anchor, error)
-            else:
-                self._fail(pattern, anchor, error)
+            with match.edit or Edit(self.graph) as edit:
+                edit.watch(removed)
+                new = match.apply(PatternRewriter(self.graph, self.options.provider, edit), *match.nodes)
+                if not isinstance(new, (list, tuple)) or not all(isinstance(node, Node) for node in new):
+                    raise TypeError(f"apply returns a list of nodes, not {new!r:.80}")
+                self._watch(removed, new, pattern)
+                edit.commit(removed, new, match.insert_at)
+        except _PASSED_ON:
+            raise
+        except RewriteError as error:
+            self._drop(pattern, anchor, error)
+            return None
+        except Exception as error:
+            self._fail(pattern, anchor, error)
             return None
         return new
-
-    def _forget(self, stored: int, imported: int, defined: int) -> None:
-        """Take out what a replacement that failed has brought along: initializers, operator sets, functions."""
-        graph = self.graph
-        for name in list(graph.initializers)[stored:]:
-            if not graph.is_needed(name):
-                graph.remove_initializer(name)
-        del graph.model.functions[defined:]
-        for domain in list(graph.opsets)[imported:]:
-            if not any(nodes for key, nodes in graph.types.items() if key[0] == domain):
-                del graph.opsets[domain]
 
     def _record(self, pattern: PatternOptimization, anchor: Node, added: list[Node], gone: list[Node], seconds: float) -> None:
         name = pattern.name()
@@ -332,9 +330,9 @@ class Engine:
         if self.options.strict and not isinstance(error, Declined):
             raise XoptimError(f"pattern {pattern.name()} at {anchor.name or anchor.op_type!r}: {error}") from error
 
-    def _fail(self, pattern: PatternOptimization, node: Node, error: Exception) -> None:
-        where = node.name or node.op_type
-        text = f"pattern {pattern.name()} failed at {where!r}: {type(error).__name__}: {error}"
+    def _fail(self, pattern: PatternOptimization, node: Node | None, error: Exception) -> None:
+        where = "" if node is None else f" at {node.name or node.op_type!r}"
+        text = f"pattern {pattern.name()} failed{where}: {type(error).__name__}: {error}"
         self._failed.add(pattern.name())
         if self.options.strict:
             raise XoptimError(text) from error

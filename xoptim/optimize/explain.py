@@ -322,7 +322,7 @@ class _Explainer:
     def try_at(self, node: Node) -> MatchResult | None:
         """The match at a node, if there is one."""
         assert node.graph is not None
-        return self.pattern.match(self._views[node.graph], node, [])
+        return self.pattern.match_at(self._views[node.graph], node, [])
 
     def match(self, node: Node) -> Explanation | None:
         """The match at a node in words; an error of the pattern counts as none."""

@@ -83,11 +83,11 @@ class Folder:
         """Look again at what reads the new constants: a shape may follow from a value that is known by now."""
         graph, readers, self._readers = self.graph, self._readers, {}
         self._spread(readers)
-        unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.infos.get(name)) for name in n.output)]
-        known = [graph.infos.get(name) for node in unsure for name in node.output]
+        unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
+        known = [graph.known(name) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
         return any(
-            graph.infos.get(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
+            graph.known(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
         )
 
     def _spread(self, readers: Iterable[Node]) -> None:
@@ -95,8 +95,7 @@ class Folder:
         graph, pending = self.graph, deque(readers)
         while pending:
             node = pending.popleft()
-            if node.graph is graph and graph.has_constant_inputs(node) and not graph.computed_constants.issuperset(node.output):
-                graph.computed_constants.update(node.output)
+            if node.graph is graph and graph.learn_constness(node):
                 pending.extend(reader for name in node.output for reader in graph.consumers(name))
 
     def _store_constant(self, node: Node) -> None:
@@ -110,7 +109,7 @@ class Folder:
     def _from_shapes(self, node: Node) -> bool:
         if len(node.output) != 1:
             return False
-        info = self.graph.infos.get(node.output[0])
+        info = self.graph.known(node.output[0])
         if info is None or info.data is None:
             return False
         value = known_value(info)
@@ -185,13 +184,13 @@ class Folder:
         return max(self.limit, 2 * freed)
 
     def _is_unsized(self, node: Node) -> bool:
-        infos = [self.graph.infos.get(name) for name in node.output if name]
+        infos = [self.graph.known(name) for name in node.output if name]
         return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
 
     def _too_large(self, node: Node) -> bool:
         size = 0
         for name in node.output:
-            info = self.graph.infos.get(name) if name else None
+            info = self.graph.known(name)
             shape = None if info is None else info.static_shape
             if info is not None and shape is not None:
                 size += byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
@@ -204,10 +203,8 @@ class Folder:
         graph = self.graph
         graph.remove(node)
         for name, value in zip(node.output, results, strict=False):
-            if name:
-                graph.infos.pop(name, None)
-                if graph.is_needed(name):
-                    self._add(name, value)
+            if name and graph.is_needed(name):
+                self._add(name, value)
         self.count += 1
         self.events.send("folded", "fold", node=node, removed=(node,), level=10)
 
@@ -254,7 +251,6 @@ class Folder:
         for node in nodes:
             graph.remove(node)
             for name in node.output:
-                graph.infos.pop(name, None)
                 if name in values:
                     self._add(name, values[name])
             self.count += 1

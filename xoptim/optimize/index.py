@@ -44,7 +44,7 @@ class _Paths:
                     further = beyond.get((producer.domain, producer.op_type))
                     if further is not None:
                         further.collect(graph, producer, found)
-                if name and (producer is None or producer.op_type == "Constant" or name in graph.computed_constants):
+                if name and (producer is None or producer.op_type == "Constant" or graph.is_computed(name)):
                     further = beyond.get(CONSTANT)
                     if further is not None:
                         for number in further.here:
@@ -113,3 +113,17 @@ class PatternIndex:
 def index_of(patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]) -> PatternIndex:
     """An index that is shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs."""
     return PatternIndex(patterns, explained)
+
+
+@lru_cache(maxsize=4096)
+def defect_of(pattern: PatternOptimization) -> Exception | None:
+    """What is raised when a pattern is asked where it is worth trying: its description is wrong; ``None`` when it is right."""
+    try:
+        pattern.paths()
+        pattern.anchor_keys()
+        pattern.reach()
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the code of a pattern may raise
+        return error
+    return None

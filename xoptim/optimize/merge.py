@@ -9,8 +9,8 @@ from onnx import TensorProto
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.redirect import can_redirect, redirect
 from xoptim.graph.tensors import Tensor
-from xoptim.optimize.cleanup import alias
 
 _SAMPLE = 64
 
@@ -89,15 +89,13 @@ def merge_nodes(graph: Graph) -> int:
 
 
 def _merge_value(graph: Graph, node: Node, values: dict[object, str], former: dict[str, str]) -> bool:
-    info = graph.infos.get(node.output[0])
+    info = graph.known(node.output[0])
     if info is None or info.data is None or info.shape is None:
         return False
     key: Any = (info.dtype, len(info.shape), info.data)
     kept = values.setdefault(key, node.output[0])
     if kept == node.output[0] or not graph.defines(kept):
         values[key] = node.output[0]
-        return False
-    if graph.is_output(node.output[0]) and not _can_take_over(graph, node.output[0], kept):
         return False
     if not _redirect(graph, node, ((node.output[0], kept),)):
         return False
@@ -111,23 +109,15 @@ def _absorb(graph: Graph, node: Node, twin: Node) -> bool:
     pairs = [(old, new) for old, new in zip(node.output, twin.output, strict=False) if old]
     if any(not new for old, new in pairs if graph.is_needed(old)):
         return False
-    if any(graph.is_output(old) and not _can_take_over(graph, old, new) for old, new in pairs):
-        return False
     return _redirect(graph, node, tuple((old, new) for old, new in pairs if new))
 
 
-def _can_take_over(graph: Graph, old: str, new: str) -> bool:
-    return graph.can_rename(new, old) and not graph.is_output(new) and graph.producer(new) is not None
-
-
 def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
-    if not all(graph.can_rename(old, new) for old, new in pairs):
+    """Let the readers of all results of a node read others, and remove it."""
+    if not all(can_redirect(graph, old, new) for old, new in pairs):
         return False
     for old, new in pairs:
-        alias(graph, old, new)
+        redirect(graph, old, new)
     if node.graph is graph:
         graph.remove(node)
-    for old, _ in pairs:
-        if not graph.defines(old):
-            graph.infos.pop(old, None)
     return True

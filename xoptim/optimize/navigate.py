@@ -87,7 +87,7 @@ class Navigator(GlobalRewriter):
 
     def _walk_graph(self, engine: Engine) -> int:
         graph = engine.graph
-        index = index_of(tuple(p for p in self.patterns if _is_usable(p, engine)), ())
+        index = index_of(tuple(p for p in self.patterns if engine.is_usable(p)), ())
         if not index.anchors_in(graph):
             return 0
         queue = list(graph.nodes if self.backwards else reversed(graph.nodes))
@@ -147,11 +147,6 @@ def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
     while queue and queue[-1].graph is not graph:
         queue.pop()
     return queue[-1] if queue else None
-
-
-def _is_usable(pattern: PatternOptimization, engine: Engine) -> bool:
-    opset, provider = engine.view.main_opset, engine.options.provider
-    return pattern.is_for(opset) and (not pattern.providers or provider in pattern.providers)
 
 
 def _rewrite_at(engine: Engine, index: PatternIndex, node: Node) -> bool:

@@ -53,4 +53,4 @@ def _name_after(node: Node, origin: Node, named: set[Node]) -> None:
         return
     scope, slash, _ = origin.name.rpartition("/")
     if slash:
-        node.name = node.graph.model.fresh_node_name(f"{scope}/{node.op_type}")
+        node.name = node.graph.node_names.fresh(f"{scope}/{node.op_type}")

@@ -52,8 +52,7 @@ def _all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider
     found: list[MatchResult] = []
     for number, nodes in index.candidates(graph, index.anchors_in(graph)).items():
         for node in nodes:
-            match = index.patterns[number].match(view, node, found)
+            match = index.patterns[number].match_at(view, node, found)
             if match is not None:
-                match.anchor = node
                 found.append(match)
     return found

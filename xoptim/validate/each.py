@@ -10,9 +10,11 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from xoptim.graph.fragment import fragment, node_reads
+from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.side_by_side import side_by_side
+from xoptim.graph.walk import reads
 from xoptim.optimize.application import Application
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.options import ValidationOptions
@@ -103,7 +105,7 @@ class EachCheck:
 
     def __call__(self, application: Application) -> None:
         """Check one rewrite."""
-        before, after = models_of(application)
+        before, after = side_by_side(application.graph, application.matched, application.given)
         feeds = self._feeds(application.graph, before, after)
         exactness = application.pattern.exactness
         options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assignments=1)
@@ -157,7 +159,7 @@ class EachCheck:
                 return
             if node not in needed:
                 needed[node] = None
-                pending.extend(node_reads(node))
+                pending.extend(reads(node))
         model = fragment(graph, list(needed), [name])
         stored = {port.name: graph.tensor(port.name) for port in model.graph.input}
         feeds = {each: values[each] if tensor is None else tensor.numpy() for each, tensor in stored.items()}
@@ -165,27 +167,6 @@ class EachCheck:
             (values[name],) = Session(model, self.options.settings).run(feeds)
         except (LoadError, RunError):
             return
-
-
-def models_of(application: Application) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """What a rewrite matched and what it gave, as two models with the same outputs."""
-    matched, given = application.matched, application.given
-    outputs = {name for node in given for name in node.output if name}
-    results = [name for node in matched for name in node.output if name in outputs]
-    before, after = (fragment(application.graph, nodes, results) for nodes in (matched, given))
-    _share_inputs(before, after)
-    return before, after
-
-
-def _share_inputs(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
-    """Give both models the same inputs: a rewrite need not read all that the matched nodes read, nor may it read more."""
-    names = {value.name for value in before.graph.input}
-    before.graph.input.extend(value for value in after.graph.input if value.name not in names)
-    del after.graph.input[:]
-    after.graph.input.extend(before.graph.input)
-    stored = {tensor.name for tensor in after.graph.initializer} & {value.name for value in before.graph.input}
-    for tensor in [tensor for tensor in after.graph.initializer if tensor.name in stored]:
-        after.graph.initializer.remove(tensor)
 
 
 def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:

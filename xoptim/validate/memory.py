@@ -100,7 +100,7 @@ class MemoryNeed:
         except ModelError:  # nothing is known about what onnxruntime takes nevertheless
             self._graph = None
         graphs = self._graph.all_graphs() if self._graph is not None else ()
-        self._kinds = Counter((info.dtype, info.shape) for graph in graphs for info in graph.infos.values() if info.is_tensor)
+        self._kinds = Counter((info.dtype, info.shape) for graph in graphs for _, info in graph.all_known() if info.is_tensor)
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Make sure that a run with these sizes of the open dimensions can fit into memory.
@@ -152,14 +152,14 @@ def _peak(graph: Graph, sizes: _Sizes) -> int:
     live = peak = sum(sizes.of(graph.info_of(name)) for name in graph.inputs)
     uses = {name: graph.use_count(name) for node in graph.nodes for name in node.output if name and not graph.is_captured(name)}
     for node in graph.nodes:
-        live += sum(sizes.of(graph.infos.get(name)) for name in node.output)
+        live += sum(sizes.of(graph.known(name)) for name in node.output)
         inner = max((_peak(body, sizes) for body in node.bodies.values()), default=0)
         peak = max(peak, live + inner)
         for name in node.input:
             if name in uses:
                 uses[name] -= 1
                 if not uses[name] and name not in kept:
-                    live -= sizes.of(graph.infos.get(name))
+                    live -= sizes.of(graph.known(name))
     return peak
 
 

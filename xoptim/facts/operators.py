@@ -1,0 +1,107 @@
+"""Whether a call of an operator can be expressed: the operator exists, and so do its attributes and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from onnx import AttributeProto
+
+from xoptim.facts.attributes import is_of_kind
+from xoptim.facts.lazy import lazy_module
+from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema
+
+_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
+_NEWEST: Final = 1 << 30
+"""Larger than any version of an operator set, and than any number of operands that a schema limits."""
+
+
+@cache
+def _schemas_of_onnxruntime() -> dict[tuple[str, str], Any]:
+    try:
+        found = _onnxruntime.get_all_operator_schema()
+    except (ImportError, AttributeError):  # not installed, or a build without the registry
+        return {}
+    return {(each.domain, each.name): each for each in sorted(found, key=lambda each: int(each.since_version))}
+
+
+class _Signature(NamedTuple):
+    """The part of a schema that a call has to obey."""
+
+    deprecated: bool
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    attributes: dict[str, int]
+    required: tuple[str, ...]
+
+
+@cache
+def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
+    """The signature in force, of onnx or of onnxruntime, which has operators of its own, a few in the standard domain."""
+    known: Any = schema(op_type, domain, opset)
+    if known is None and schema(op_type, domain, _NEWEST) is None:
+        own = _schemas_of_onnxruntime().get((domain, op_type))
+        known = own if own is not None and own.since_version <= opset else None
+    if known is None:
+        return None
+    attributes = known.attributes
+    return _Signature(
+        known.deprecated,
+        (known.min_input, known.max_input),
+        (known.min_output, known.max_output),
+        {name: int(formal.type.value) for name, formal in attributes.items()},
+        tuple(name for name, formal in attributes.items() if formal.required),
+    )
+
+
+def objection(
+    op_type: str, domain: str, attributes: Mapping[str, Any], inputs: int, outputs: int, opsets: Mapping[str, int]
+) -> str | None:
+    """Why a call of an operator cannot be expressed, ``None`` when it can, or when nothing is known about its domain.
+
+    Args:
+        op_type: operator.
+        domain: its domain.
+        attributes: values by name.
+        inputs: number of operands, those left out in the middle included.
+        outputs: number of results, likewise.
+        opsets: versions of the operator sets that the model imports, by domain.
+    """
+    label = f"{domain}::{op_type}" if domain else op_type
+    strange = next((name for name, value in attributes.items() if not is_of_kind(value, None)), None)
+    if strange is not None:
+        return f"attribute {strange!r} of {label} has a value for which ONNX has no type: {attributes[strange]!r:.60}"
+    if domain not in KNOWN_DOMAINS:
+        return None
+    opset = opsets.get(domain) or DOMAIN_VERSIONS.get(domain, 1)
+    known = _signature(op_type, domain, opset)
+    if known is None:
+        if domain == "com.microsoft" and not _schemas_of_onnxruntime():
+            return None
+        return f"operator {label} does not exist in version {opset} of the operator set"
+    if known.deprecated:
+        return f"operator {label} is deprecated in version {opset} of the operator set"
+    if not known.inputs[0] <= inputs <= known.inputs[1]:
+        return f"{label} does not take {inputs} operands ({_range(*known.inputs)})"
+    if not known.outputs[0] <= outputs <= known.outputs[1]:
+        return f"{label} does not give {outputs} results ({_range(*known.outputs)})"
+    return _objection_to_attributes(label, known, attributes)
+
+
+def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[str, Any]) -> str | None:
+    for name, value in attributes.items():
+        kind = known.attributes.get(name)
+        if kind is None:
+            if name.startswith("__"):  # internal, not looked at by onnx.checker either
+                continue
+            return f"{label} has no attribute {name!r} (it has: {', '.join(sorted(known.attributes)) or 'none'})"
+        if not is_of_kind(value, kind):
+            wanted = AttributeProto.AttributeType.Name(kind).lower()
+            return f"attribute {name!r} of {label} is of type {wanted}, not {value!r:.60}"
+    missing = next((name for name in known.required if name not in attributes), None)
+    return None if missing is None else f"attribute {missing!r} of {label} is missing"
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} or more" if high >= _NEWEST else f"{low} to {high}"

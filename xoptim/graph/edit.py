@@ -1,0 +1,329 @@
+"""The one door through which a rewrite changes a graph: a transaction, checked whole, then committed whole or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from xoptim.facts.errors import Declined, RewriteError
+from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.operators import objection
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_bodies
+from xoptim.graph.model import Function
+from xoptim.graph.names import Names
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import check_results, infer_node, refine, refresh
+from xoptim.graph.walk import defined_inside, is_visible, move_after, readers, reads
+
+
+class Edit(Graph):
+    """What a rewrite makes, before any of it is in the graph: nodes, initializers, functions, facts and names.
+
+    An edit is a scope inside the graph that it is going to change. What is asked about a value is answered from the edit first,
+    then from the graph. `commit` checks everything and moves it into the graph. Used as a context manager, an edit that was not
+    committed leaves the graph as it was, whatever was raised.
+
+    Args:
+        graph: the graph to change.
+
+    Attributes:
+        target: the graph to change.
+        functions: local functions to add to the model.
+        created: nodes that were made so far, in order.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph.model, graph.name, parent=graph)
+        self.target = graph
+        self.functions: list[Function] = []
+        self.created: list[Node] = []
+        self._names = Names(graph.names)
+        self._node_names: Names | None = None
+        self._watched: list[tuple[Node, tuple[str, ...], tuple[str, ...]]] = []
+
+    @property
+    def names(self) -> Names:
+        """Result names; those reserved here are free again unless the edit is committed."""
+        return self._names
+
+    @property
+    def node_names(self) -> Names:
+        """Names of nodes, reserved in the same way."""
+        if self._node_names is None:
+            self._node_names = Names(self.target.node_names)
+        return self._node_names
+
+    def _recorder(self, name: str) -> Graph | None:
+        """What subgraphs of new nodes read is recorded here: the graph must not change before the commit."""
+        return None if self.scope(name) is None else self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._restore()
+
+    def watch(self, nodes: Iterable[Node]) -> None:
+        """Make sure that a rewrite does not change what these nodes of the graph read or give."""
+        self._watched = [(node, node.input, node.output) for node in nodes]
+
+    def _restore(self) -> Node | None:
+        """Give the nodes that are watched the operands and results back that they had; returns one that had been changed."""
+        changed = None
+        for node, inputs, outputs in self._watched:
+            if node.input is not inputs or node.output is not outputs:
+                node.input, node.output = inputs, outputs
+                changed = node
+        return changed
+
+    # ---------------------------------------------------------------- the door
+
+    def commit(self, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None) -> None:
+        """Take ``removed`` out of the graph and put ``added`` in; a node in both stays as it is.
+
+        Of the initializers that were made, those that the new nodes read are stored.
+
+        Args:
+            removed: nodes of the graph.
+            added: new nodes in an order in which they can run. They must produce whatever is still read of the removed ones.
+            insert_at: where the new nodes go if possible; by default where the last removed node was.
+
+        Raises:
+            RewriteError: when an operator or an attribute does not exist, a result would be missing, defined twice, or of
+                another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then as it was.
+            ModelError: when a subgraph of a new node is wrong in itself. The graph is then as it was.
+        """
+        changed = self._restore()
+        self._watched.clear()
+        if changed is not None:
+            raise RewriteError(f"the rewrite modified {changed!r}, which is in the graph; make a new node in its place")
+        gone, new = self._split(removed, added)
+        freed = {name for node in gone for name in (*node.output, *defined_inside(node)) if name}
+        for node in new:
+            self._admit(node, freed)
+        self._check_nothing_disappears(gone, freed)
+        place, region = self._place(gone, new, insert_at)
+        self._carry_out(gone, new, place, region)
+
+    def append(self, node: Node) -> None:
+        """Put one new node at the end of the graph; see `commit` for what is raised."""
+        self._admit(node, set())
+        self._carry_out({}, [node], self.target.nodes.last, [])
+
+    def _split(self, removed: Sequence[Node], added: Sequence[Node]) -> tuple[dict[Node, None], list[Node]]:
+        """The nodes that go, and those that come."""
+        if any(node.graph is not self.target for node in removed):
+            raise RewriteError("a node that is to be replaced is not a node of this graph")
+        new = [node for node in added if node.graph is None]
+        if any(node.graph is not None and node not in removed for node in added):
+            raise RewriteError("a replacement contains a node of the graph that was not matched")
+        return dict.fromkeys(node for node in removed if node not in added), new
+
+    def _admit(self, node: Node, freed: set[str]) -> None:
+        """Check one new node and infer its results; from then on the nodes behind it may read them."""
+        self._check_call(node)
+        load_bodies(self, node)
+        self._check_names(node, freed)
+        results = infer_node(self, node)
+        check_results(self.target, node.output, results)
+        self.link(node)
+        for name, info in zip(node.output, results, strict=False):
+            if name:
+                self.learn(name, refine(self.target.known(name) or UNKNOWN, info))
+
+    def _check_call(self, node: Node) -> None:
+        """Make sure that a node is one that ONNX can express."""
+        results = [name for name in node.output if name]
+        if node.graph is not None:
+            raise RewriteError(f"a new {node.op_type} is already in the replacement")
+        if not all(isinstance(name, str) for name in (*node.input, *node.output)) or not results:
+            raise RewriteError(f"operands and results are names, and one result at least is not empty, unlike in {node!r}")
+        if len(set(results)) < len(results):
+            raise RewriteError(f"a new {node.op_type} gives two results of one name: {', '.join(results)}")
+        if (node.domain, node.op_type) in self.model.hidden_operators:
+            raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
+        if not self._is_call(node):
+            opsets = self.target.opsets
+            wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
+            if wrong is not None:
+                raise RewriteError(wrong)
+
+    def _check_names(self, node: Node, freed: set[str]) -> None:
+        """Make sure that a node reads what is defined before it, and defines what nothing else does, in its subgraphs too."""
+        for name in defined_inside(node):
+            if self.scope(name) is not None and name not in freed:
+                raise RewriteError(f"a subgraph of a new {node.op_type} defines {name!r}, which is already defined outside")
+        for name in reads(node):
+            if not self.defines(name) and (name in freed or not is_visible(self.target, name)):
+                raise RewriteError(f"a new {node.op_type} reads {name!r}, which nothing defines before it")
+        for name in filter(None, node.output):
+            if self.defines(name) or not (name in freed or self._is_new(name)):
+                raise RewriteError(f"a new {node.op_type} produces {name!r}, which is already defined")
+
+    def _is_new(self, name: str) -> bool:
+        """Whether nothing of the model, subgraphs included, has or had this name: an inner name must not hide an outer one."""
+        return name in self._names.used or name not in self._names
+
+    def _is_call(self, node: Node) -> bool:
+        """Whether a node calls a local function."""
+        known = (*self.model.functions, *self.functions)
+        return bool(known) and (node.domain, node.op_type, node.overload) in {function.key for function in known}
+
+    def _check_nothing_disappears(self, gone: dict[Node, None], freed: set[str]) -> None:
+        graph = self.target
+        for name in sorted(freed - self._producers.keys()):
+            if graph.is_output(name) or graph.is_captured(name) or any(n not in gone for n in graph.consumers(name)):
+                raise RewriteError(f"result {name!r} would disappear although something reads it")
+
+    # ---------------------------------------------------------------- the place
+
+    def _place(self, gone: dict[Node, None], new: Sequence[Node], insert_at: Node | None) -> tuple[Node | None, list[Node]]:
+        """The node behind which the new nodes go (``None``: at the beginning), and nodes that must move behind it first."""
+        graph = self.target
+        before: Node | None = None
+        for node in new:
+            for name in reads(node):
+                producer = graph.producer(name) if name not in self._producers else None
+                if producer is not None and (before is None or producer.label > before.label):
+                    before = producer
+        later = self._later_readers(gone)
+        limit = min((reader.label for reader in later), default=None)
+        preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
+        for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):
+            if (
+                candidate is not None
+                and (before is None or before.label <= candidate.label)
+                and (limit is None or candidate.label < limit or (candidate.label == limit and before is not candidate))
+            ):
+                place: Node | None = candidate
+                if before is not candidate:
+                    place = candidate.previous
+                while place is not None and place in gone:
+                    place = place.previous
+                return place, []
+        if before is None or limit is None or limit > before.label:
+            return before, []
+        return before, self._region(before, [reader for reader in later if reader.label <= before.label], new)
+
+    def _later_readers(self, gone: dict[Node, None]) -> dict[Node, None]:
+        """Nodes of the graph that will read what the new nodes produce, directly or in a subgraph of theirs."""
+        found = (node for name in self._producers for node in readers(self.target, name))
+        return dict.fromkeys(node for node in found if node not in gone)
+
+    def _region(self, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
+        """The readers in ``first``, and what reads their results, as far as they stand before ``place``.
+
+        This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
+        (2006).
+        """
+        graph = self.target
+        needed = {graph.producer(name) for node in new for name in reads(node)}
+        region: dict[Node, None] = dict.fromkeys(first)
+        pending = list(first)
+        while pending:
+            node = pending.pop()
+            if node in needed:
+                raise Declined("the new nodes would form a cycle with the ones that stay")
+            for follower in (each for name in node.output for each in readers(graph, name)):
+                if follower.label <= place.label and follower not in region:
+                    region[follower] = None
+                    pending.append(follower)
+        return list(region)
+
+    # ---------------------------------------------------------------- the commit
+
+    def _carry_out(self, gone: dict[Node, None], new: Sequence[Node], place: Node | None, region: Sequence[Node]) -> None:
+        """Change the graph. Everything has been checked: only an interrupt, or a listener, can stop this; it is undone then."""
+        graph, model = self.target, self.target.model
+        before = _Before(graph, gone, region)
+        try:
+            move_after(graph, place, region)
+            for node in gone:
+                graph.remove(node)
+            for name in dict.fromkeys(name for node in new for name in reads(node)):
+                if name in self.initializers:
+                    graph.add_initializer(name, self.initializers[name])
+            for node in new:
+                graph.insert(node, place)
+                place = node
+                for body in node.bodies.values():
+                    body.parent = graph
+                    body.retain()
+            model.functions += self.functions
+            for function in self.functions:
+                model.opsets.setdefault(function.proto.domain, 1)
+            self._store_facts(new, before.known)
+        except BaseException:
+            before.restore(new)
+            raise
+        graph.suspect(new)
+        self._names.commit()
+        if self._node_names is not None:
+            self._node_names.commit()
+
+    def _store_facts(self, new: Sequence[Node], known: Mapping[str, Info | None]) -> None:
+        """Move the facts about new results into the graph, and on to the readers of those that are known better by now."""
+        graph = self.target
+        learned: dict[Node, None] = {}
+        for node in new:
+            for name in filter(None, node.output):
+                graph.learn(name, self.info_of(name))
+                if known.get(name) is not None and self.info_of(name) is not known[name]:
+                    learned.update(dict.fromkeys(graph.consumers(name)))
+            graph.learn_constness(node)
+            if graph.sees_overridable:
+                graph.learn_dependence(node, reads(node))
+        if learned:
+            refresh(graph, list(learned))
+
+
+class _Before:
+    """What a commit is about to change, to undo one that was interrupted.
+
+    Attributes:
+        known: facts about the results of the nodes that go.
+    """
+
+    def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:
+        self.graph = graph
+        self.known = {name: graph.known(name) for node in gone for name in node.output if name}
+        self._order = [(node, node.previous) for node in sorted({*gone, *region}, key=lambda node: node.label)]
+        self._stored = len(graph.initializers)
+        self._imports = [(opsets, len(opsets)) for opsets in (graph.opsets, graph.model.opsets)]
+        self._defined = len(graph.model.functions)
+
+    def restore(self, new: Iterable[Node]) -> None:
+        """Take out what is new, and put back what is gone, each node behind the one that it was behind."""
+        graph = self.graph
+        for node in new:
+            if node.graph is graph:
+                graph.remove(node)
+        for name in list(graph.initializers)[self._stored :]:
+            graph.remove_initializer(name)
+        del graph.model.functions[self._defined :]
+        for opsets, count in self._imports:
+            for domain in list(opsets)[count:]:
+                del opsets[domain]
+        back = [node for node, _ in self._order if node.graph is None]
+        for node, previous in self._order:
+            if node.graph is graph:
+                graph.nodes.unlink(node)
+            graph.nodes.insert_after(previous, node)
+            graph.link(node)
+        self._reconnect(back)
+
+    def _reconnect(self, nodes: Iterable[Node]) -> None:
+        """Record again what nodes read that are back, now that everything is defined, and what is known about their results."""
+        graph = self.graph
+        for node in nodes:
+            graph.connect(node)
+            for body in node.bodies.values():
+                body.retain()
+            for listener in graph.model.listeners:
+                listener.inserted(node)
+        for name, info in self.known.items():
+            graph.learn(name, info or UNKNOWN)
+        for node in nodes:
+            graph.learn_constness(node)

@@ -1,0 +1,86 @@
+"""The table of what is known about the values of one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+import numpy as np
+
+from xoptim.facts.info import Info
+
+
+class FactTable:
+    """Type, shape and constness of each value of a graph; an entry exists exactly as long as its value.
+
+    Only `Graph` has one, and only its verbs write to it: whoever learns something calls `Graph.learn`.
+    """
+
+    __slots__ = ("_computed", "_evaluated", "_infos", "_overridable", "get")
+
+    def __init__(self) -> None:
+        self._infos: dict[str, Info] = {}
+        self._computed: set[str] = set()
+        self._evaluated: dict[str, np.ndarray | None] = {}
+        self._overridable: set[str] = set()
+        self.get = self._infos.get
+        """The facts about a value, ``None`` for a name that the graph does not define."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def items(self) -> Collection[tuple[str, Info]]:
+        """All values with what is known about them."""
+        return self._infos.items()
+
+    def set(self, name: str, info: Info) -> None:
+        """Replace the facts about a value."""
+        self._infos[name] = info
+
+    def drop(self, name: str) -> None:
+        """Remove everything about a value that is gone."""
+        self._infos.pop(name, None)
+        self._computed.discard(name)
+        self._overridable.discard(name)
+        self._evaluated.pop(name, None)
+
+    def move(self, old: str, new: str) -> None:
+        """Give a value another name."""
+        for table in (self._infos, self._evaluated):
+            if old in table:
+                table[new] = table.pop(old)  # type: ignore[assignment]
+        for names in (self._computed, self._overridable):
+            if old in names:
+                names.discard(old)
+                names.add(new)
+
+    def mark_computed(self, names: Collection[str]) -> bool:
+        """Record that values depend on constants only; returns whether that is new of any of them."""
+        before = len(self._computed)
+        self._computed.update(name for name in names if name)
+        return len(self._computed) > before
+
+    def is_computed(self, name: str) -> bool:
+        """Whether a value is known to depend on constants only."""
+        return name in self._computed
+
+    def mark_overridable(self, names: Collection[str]) -> None:
+        """Record that values depend on an initializer that a caller may override."""
+        self._overridable.update(names)
+
+    def is_overridable(self, name: str) -> bool:
+        """Whether a value is known to depend on an initializer that a caller may override."""
+        return name in self._overridable
+
+    def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
+        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"`` before anything was tried."""
+        return self._evaluated.get(name, "unasked")
+
+    def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
+        """Keep the computed values of constants, ``None`` for what cannot be computed."""
+        self._evaluated.update(values)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for table in (self._infos, self._computed, self._evaluated, self._overridable):
+            table.clear()

@@ -1,0 +1,202 @@
+"""What a rewrite matched and what it put in its place, as two models that can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.info import UNKNOWN
+from xoptim.graph.constants import constant_array
+from xoptim.graph.export import export_node
+from xoptim.graph.fragment import model_of
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.graph.walk import reads
+from xoptim.inference.types import info_to_type_proto
+
+_SMALL = 1 << 20
+"""Bytes up to which a constant is stored in the models; a larger one is an input of both, if it is in both."""
+_CONTEXT = 100
+"""Most nodes that are added around those of the match."""
+_BEHIND = 24
+"""Most of them to compute what one side alone reads."""
+_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
+"""Their values may be sizes or positions, for which random numbers would not do."""
+
+
+@dataclass(slots=True)
+class _Fragment:
+    """One of the two models on its way.
+
+    Attributes:
+        nodes: the nodes, in an order in which they can run once it is complete.
+        made: their results.
+        reads: what they and their subgraphs read from outside, in order.
+    """
+
+    nodes: list[Node]
+    made: set[str] = field(default_factory=set)
+    reads: dict[str, None] = field(default_factory=dict)
+
+    def update(self) -> None:
+        """Work out what is made and read."""
+        self.made = {name for node in self.nodes for name in node.output if name}
+        self.reads = {name: None for node in self.nodes for name in reads(node) if name not in self.made}
+
+
+def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """What a rewrite matched and what it gave, as two models with the same inputs and outputs.
+
+    What the nodes read is an input, with its type and shape, but for small constants, which are stored, and for small integers
+    that are computed from shapes, for which the nodes that compute them are added. Subgraphs and the local functions that are
+    called are included.
+
+    Args:
+        graph: the graph after the rewrite.
+        matched: all nodes of the match, those that stay included, in order.
+        given: what the pattern gave for them, nodes that stay included.
+    """
+    fragments = _Fragment(list(matched)), _Fragment(list(given))
+    stored = _complete(graph, fragments)
+    before, after = fragments
+    kept = {name for name in (*before.reads, *after.reads) if name in stored}
+    differing = (before.reads.keys() ^ after.reads.keys()) & kept
+    # A constant that a pattern made of others can be compared only when these are there.
+    inside = {name for name in kept if differing or stored[name].nbytes <= _SMALL}
+    inputs = dict.fromkeys(name for name in (*before.reads, *after.reads) if name not in inside)
+    made = {name for node in given for name in node.output}
+    results = [name for node in matched for name in node.output if name and name in made]
+    results = [name for name in results if graph.info_of(name) != UNKNOWN or _is_read(graph, name, given)]
+    types = _Types(graph)
+    both = []
+    for fragment in fragments:
+        body = onnx.GraphProto(name="fragment", node=map(export_node, fragment.nodes))
+        body.initializer.extend(_tensor_proto(name, stored[name]) for name in fragment.reads if name in inside)
+        body.input.extend(map(types.declare, inputs))
+        body.output.extend(map(types.declare, results))
+        body.value_info.extend(
+            types.declare(name) for name in sorted(fragment.made - set(results)) if graph.info_of(name) != UNKNOWN
+        )
+        both.append(model_of(graph, body, fragment.nodes))
+    return both[0], both[1]
+
+
+def _is_read(graph: Graph, name: str, nodes: Sequence[Node]) -> bool:
+    """Whether something other than these nodes needs a result."""
+    others = any(reader not in nodes for reader in graph.consumers(name))
+    return others or graph.is_output(name) or graph.is_captured(name)
+
+
+def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
+    """Add producers to both fragments and sort their nodes; return the constants that they read.
+
+    Added is what computes integers, and, where one fragment reads what the other does not, what lies between the two, such as
+    a Concat whose operand the replacement reads in place of its result.
+    """
+    stored: dict[str, Tensor | None] = {}
+    before, after = _update(graph, fragments, stored)
+    apart = {name for name in before.keys() ^ after.keys() if stored[name] is None}
+    two_sided = not apart <= before.keys() and not apart <= after.keys()
+    line, context = set(apart), _Fragment([])
+    for _ in range(_CONTEXT):
+        before, after = _update(graph, fragments, stored)
+        context.update()
+        met = two_sided and apart <= context.made | context.reads.keys()
+        line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
+        open_names = [name for name in (*before, *after) if stored[name] is None]
+        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in _INTEGERS]
+        found = [(place, node) for place, node in (_producer(graph, name) for name in wanted) if node is not None]
+        if not found:
+            break
+        producer = max(found, key=lambda pair: pair[0])[1]
+        if not line.isdisjoint(producer.output):
+            line.update(producer.input)
+        for fragment in (*fragments, context):
+            fragment.nodes.insert(0, producer)
+    for fragment in fragments:
+        fragment.nodes = _sorted(fragment.nodes)
+    _update(graph, fragments, stored)
+    return {name: tensor for name, tensor in stored.items() if tensor is not None}
+
+
+def _update(
+    graph: Graph, fragments: tuple[_Fragment, _Fragment], stored: dict[str, Tensor | None]
+) -> tuple[dict[str, None], dict[str, None]]:
+    """What the fragments read; whatever of it is constant is looked up."""
+    for fragment in fragments:
+        fragment.update()
+        stored.update((name, _constant(graph, name)) for name in fragment.reads if name not in stored)
+    return fragments[0].reads, fragments[1].reads
+
+
+def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
+    """The node that computes a result, unless it has subgraphs, and how late it does: inner graphs come after outer ones."""
+    scope = graph.scope(name)
+    node = None if scope is None else scope.producer(name)
+    depth, outer = 0, scope
+    while outer is not None:
+        depth, outer = depth + 1, outer.parent
+    return (depth, 0 if node is None else node.label), None if node is None or node.bodies else node
+
+
+def _constant(graph: Graph, name: str) -> Tensor | None:
+    tensor = graph.tensor(name)
+    if tensor is not None:
+        return tensor
+    array = constant_array(graph, name)
+    return None if array is None or array.nbytes > _SMALL else Tensor.from_array(array)
+
+
+def _sorted(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes in an order in which they can run, the given one where there is a choice."""
+    producers = {name: node for node in nodes for name in node.output if name}
+    done: dict[Node, None] = {}
+    for root in nodes:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            missing = [p for name in reads(node) if (p := producers.get(name)) is not None and p not in done and p is not node]
+            if missing and not any(p in stack for p in missing):
+                stack += reversed(missing)
+            else:
+                done[stack.pop()] = None
+    return list(done)
+
+
+def _tensor_proto(name: str, tensor: Tensor) -> TensorProto:
+    if not tensor.is_external:
+        return tensor.to_proto(name)
+    return TensorProto(name=name, data_type=tensor.dtype, dims=tensor.shape, raw_data=tensor.to_raw())
+
+
+class _Types:
+    """Declares results; dimensions without a name get one each, so that equal ones stay equal."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._names: dict[str, SymbolicDim] = {}
+        self._new: dict[str, str] = {}
+
+    def declare(self, name: str) -> onnx.ValueInfoProto:
+        """The declaration of a result."""
+        proto = onnx.ValueInfoProto(name=name)
+        proto.type.CopyFrom(info_to_type_proto(self._graph.info_of(name), self._names))
+        for dim in proto.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = self._plain(dim.dim_param)
+        return proto
+
+    def _plain(self, text: str) -> str:
+        """A dimension in words that can be computed from sizes of names: sums, products and quotients of these."""
+        if re.search(r"[%']|(max|min|broadcast)\(", text):
+            return self._fresh(text)
+        return re.sub(r"\?\d+", lambda found: self._fresh(found[0]), text)
+
+    def _fresh(self, text: str) -> str:
+        return self._new.setdefault(text, f"unk__{len(self._new)}")

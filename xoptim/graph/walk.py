@@ -1,0 +1,60 @@
+"""Where values come from and go to: what a node reads, which nodes read a result, and how nodes move in the order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+
+def reads(node: Node) -> Iterator[str]:
+    """Everything that a node reads: its operands, and what its subgraphs take from outside. Names may repeat."""
+    yield from filter(None, node.input)
+    for body in node.bodies.values():
+        for inner in body.nodes:
+            yield from (name for name in reads(inner) if not body.defines(name))
+        yield from (name for name in body.outputs if not body.defines(name))
+
+
+def defined_inside(node: Node) -> Iterator[str]:
+    """Names that the subgraphs of a node define, at any depth."""
+    for body in node.bodies.values():
+        for graph in body.all_graphs():
+            yield from graph.inputs
+            yield from graph.initializers
+            yield from (name for inner in graph.nodes for name in inner.output if name)
+
+
+def owner_in(graph: Graph, node: Node) -> Node:
+    """The node of ``graph`` whose subgraph, at some depth, contains ``node``; the node itself when it is in ``graph``."""
+    while node.graph is not graph:
+        assert node.graph is not None
+        assert node.graph.owner is not None
+        node = node.graph.owner
+    return node
+
+
+def readers(graph: Graph, name: str) -> Iterator[Node]:
+    """Nodes of a graph that read a result of it, directly or in a subgraph of theirs. Nodes may repeat."""
+    yield from graph.consumers(name)
+    for node in graph.captures(name):
+        yield owner_in(graph, node)
+
+
+def is_visible(graph: Graph, name: str) -> bool:
+    """Whether a name is defined in a graph, or in an enclosing one before the node that contains it."""
+    scope = graph.scope(name)
+    if scope is None or scope is graph:
+        return scope is graph
+    producer = scope.producer(name)
+    assert graph.owner is not None
+    return producer is None or producer.label < owner_in(scope, graph.owner).label
+
+
+def move_after(graph: Graph, place: Node | None, nodes: Collection[Node]) -> None:
+    """Move nodes right behind another one (to the beginning for ``None``), in the order that they have."""
+    for node in sorted(nodes, key=lambda node: node.label):
+        graph.nodes.unlink(node)
+        graph.nodes.insert_after(place, node)
+        place = node
