@@ -76,6 +76,7 @@ def _describe(cls: PatternOptimization) -> dict[str, Any]:
         "max_opset": cls.max_opset,
         "tags": list(cls.tags),
         "produces": list(cls.produces),
+        "unchecked": list(cls.unchecked),
         "providers": list(cls.providers),
         "status": cls.status,
         "rewrite": cls.arrow(),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import onnx
 
-from xoptim import Exactness, GraphBuilder, ModelError, save_proto
+from xoptim import Exactness, GraphBuilder, ModelError, installed_patterns, save_proto
 from xoptim.validate import ValidationOptions, ValidationReport
 
 from .progress import Progress
@@ -55,12 +55,14 @@ def summarize(
         builder: the optimized model.
         seconds: that loading and optimizing took.
     """
-    report = builder.report()
+    report, after = builder.report(), builder.count_types()
+    made = {op_type for name, cls in installed_patterns().items() if name in report.applied for op_type in cls.unchecked}
     return Summary(
         model=model,
         target=target,
         before=before,
-        after=builder.count_types(),
+        after=after,
+        unchecked=sorted(made & set(after)),
         bytes_before=model.stat().st_size + external_bytes(builder.graph.source),
         applied=report.applied,
         exactness=report.exactness,

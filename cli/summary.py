@@ -29,6 +29,7 @@ class Summary:
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
         reports: validation on each provider; empty when it was not asked for.
+        unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not know.
         written: files written.
         left_out: what was left out because it made the model compute something else.
         each: how the rewrites were checked one by one, if they were.
@@ -45,6 +46,7 @@ class Summary:
     optimize_seconds: float
     bytes_after: int | None = None
     reports: list[ValidationReport] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
@@ -78,6 +80,7 @@ class Summary:
             "bytes_after": self.bytes_after,
             "patterns": self.applied,
             "exactness": self.exactness,
+            "unchecked_operators": self.unchecked,
             "load_seconds": self.load_seconds,
             "optimize_seconds": self.optimize_seconds,
             "validation": [report.to_json() for report in self.reports],
@@ -121,6 +124,8 @@ def print_summary(summary: Summary) -> None:
         console.print(f"rewrites    {summary.each.summary()}")
     for culprit in summary.left_out:
         console.print(f"left out    {culprit}")
+    if summary.unchecked:
+        console.print(f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs")
     written = ", ".join(map(str, summary.written)) or "nothing"
     console.print(f"written     {written}")
 

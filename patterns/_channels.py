@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from xoptim.match import GraphView
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
-
-
-def constant(g: GraphView, name: str) -> Array:
-    """Value of a result that was found to be constant; zero for an operand that is left out."""
-    array = g.get_computed_constant(name)
-    return np.zeros(()) if array is None else array
-
-
-def doubles(g: GraphView, name: str) -> Array:
-    """Value of a constant in double precision; zero for an operand that is left out."""
-    return constant(g, name).astype(np.float64)
-
-
-@np.errstate(all="ignore")
-def overflows(g: GraphView, name: str, factor: Array | float) -> bool:
-    """Whether a constant times a factor may leave the range of its type: the largest element times the largest factor."""
-    given = constant(g, name)
-    if not given.size:
-        return False
-    largest = float(np.abs(given.astype(np.float64)).max()) * float(np.abs(factor).max(initial=0))
-    return not np.isfinite(np.asarray(largest).astype(given.dtype).astype(np.float64))
+from ._folding import Array, cancels, constant, doubles, rounded
 
 
 def per_channel(array: Array | None, rank: int | None, channels: int | None) -> Array | None:
@@ -62,8 +39,12 @@ def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> 
 
 
 @np.errstate(all="ignore")
-def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1) -> Array:
-    """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for each output channel."""
+def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1) -> Array | None:
+    """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for each output channel.
+
+    Returns:
+        ``None`` when they leave the range of their type.
+    """
     given = constant(g, weight)
     kernel = given.shape[2:]
     if transposed:
@@ -71,7 +52,9 @@ def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool =
     else:
         shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
     scaled = given.astype(np.float64).reshape(shape) * factors
-    return scaled.reshape(given.shape).astype(given.dtype)
+    one_sum = tuple(axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,)))
+    found = rounded(scaled, given.dtype, summed=one_sum)
+    return None if found is None else found.reshape(given.shape)
 
 
 @np.errstate(all="ignore")
@@ -93,13 +76,16 @@ def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float
         epsilon: added to the variance.
 
     Returns:
-        Scale and shift of each channel in double precision, ``None`` when they are not constant or not finite.
+        Scale and shift of each channel in double precision; ``None`` when they are not constant or not finite, or when the
+        mean is so large beside the deviation that ``x - mean`` must not be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
         return None
     scale, bias, mean, variance = (doubles(g, name) for name in names)
-    if (variance + epsilon <= 0).any():
+    if not scale.size or (variance + epsilon <= 0).any():
         return None
     factor = scale / np.sqrt(variance + epsilon)
+    usual = np.maximum(np.maximum(np.abs(scale), np.median(np.abs(scale))), np.abs(bias))
     shift = bias - mean * factor
-    return (factor, shift) if np.isfinite(factor).all() and np.isfinite(shift).all() else None
+    finite = np.isfinite(factor).all() and np.isfinite(shift).all()
+    return (factor, shift) if finite and not cancels([mean * factor], usual, constant(g, names[0]).dtype) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xoptim.facts.info import Shape
-from xoptim.inference.broadcasting import broadcast_all
+from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, Node
 
 from ._movement import permutation

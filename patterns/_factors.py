@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from xoptim.match import GraphView
 
-_LIMITS = np.finfo(np.float32)
+from ._folding import rounded
 
 
 def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float | None:
@@ -27,9 +27,7 @@ def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool 
     if not number:
         return None
     value = factor / float(number) if division else factor * float(number)
-    if not _LIMITS.tiny <= abs(value) <= _LIMITS.max:
-        return None
-    return value if fits(g, like, value) else None
+    return value if rounded(value, np.dtype(np.float32)) is not None and fits(g, like, value) else None
 
 
 def fits(g: GraphView, like: str, *values: float) -> bool:

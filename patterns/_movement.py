@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, exact_quotient, product
 from xoptim.facts.info import Shape
 from xoptim.match import GraphView, Node
 
+from ._proofs import reshapes_as_inferred
 from ._shapes import BROADCASTING, ELEMENTWISE
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
@@ -221,21 +222,53 @@ def main_operand(g: GraphView, node: Node) -> int | None:
     return place if g.same_shape(node.input[place], node.output[0]) else None
 
 
-def chain_above(g: GraphView, node: Node) -> list[Node]:
+class Link(NamedTuple):
+    """A node of a chain and the operand that the chain goes through."""
+
+    node: Node
+    place: int
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is a movement, not an operator that works on each element alone."""
+        return self.node.op_type in MOVEMENTS
+
+    @property
+    def source(self) -> str:
+        """The operand that the chain goes through."""
+        return self.node.input[self.place]
+
+
+def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
     """A movement and the nodes above it that move or change elements alone, read by nothing else, from a movement on.
 
-    The first node comes first; all shapes are known.
+    The first node comes first; all shapes are known, and hold where a size is 0 at run time.
+
+    Args:
+        g: the graph.
+        node: the last node.
+        most: most movements, so that the time a graph takes stays proportional to its size.
     """
-    chain: list[Node] = []
+    chain: list[Link] = []
     here: Node | None = node
-    while here is not None:
+    count = end = 0
+    while here is not None and count < most:
         place = main_operand(g, here)
         if place is None or not g.has_shape(here.input[place]) or not g.has_shape(here.output[0]):
             break
-        if chain and not g.is_exclusive(here.output[0]):
+        if (chain and not g.is_exclusive(here.output[0])) or not reshapes_as_inferred(g, here):
             break
-        chain.insert(0, here)
-        here = g.node_before(here.input[place])
-    while chain and chain[0].op_type not in MOVEMENTS:
-        del chain[0]
-    return chain
+        chain.append(Link(here, place))
+        if chain[-1].moves:
+            count, end = count + 1, len(chain)
+        here = g.node_before(chain[-1].source)
+    return chain[:end][::-1]
+
+
+def may_come_first(g: GraphView, chain: Sequence[Link], rank: int) -> bool:
+    """Whether the operators of a chain that work on each element alone keep the shape of a tensor of this rank.
+
+    A number stored with more axes than the tensor has would give it more.
+    """
+    numbers = (name for link in chain if not link.moves for name in link.node.input if name and name != link.source)
+    return all((found := g.info(name).rank) is not None and found <= rank for name in numbers)

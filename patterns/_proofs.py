@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim, exact_quotient, is_nonnegative, is_nonzero
 from xoptim.facts.info import Shape
-from xoptim.graph.propagate import infer_node
 from xoptim.match import GraphView, Node
+
+from ._shapes import is_given_size
 
 
 def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
@@ -17,7 +18,7 @@ def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
     outputs that are shorter than the input of these dimensions, and no runtime complains.
     """
     source = node.input[0] if source is None else source
-    return g.same_shape(source, node.output[0]) and infer_node(g.graph, node)[0].shape == g.try_infer_shape(source)
+    return g.same_shape(source, node.output[0]) and g.infer(node)[0].shape == g.try_infer_shape(source)
 
 
 def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
@@ -54,16 +55,37 @@ def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]])
     return target
 
 
-def survives_zeros(middle: Shape | None, target: Sequence[Dim] | None) -> bool:
+def survives_zeros(middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero) -> bool:
     """Whether a target for ``middle`` means what it says even where symbols in it are 0, and so copy a size of ``middle``.
 
     They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends with an error.
+
+    Args:
+        middle: shape of the operand of Reshape.
+        target: its second operand.
+        nonzero: whether a size is known, or taken for granted, not to be 0.
     """
     if middle is None or target is None or not all(size == -1 or is_nonnegative(size) for size in target):
         return False
     sizes = [(size, middle[i] if i < len(middle) else 1) for i, size in enumerate(target) if not is_nonzero(size)]
     safe = [size == 0 or exact_quotient(copied, size) is not None for size, copied in sizes]
-    return all(safe) or not (-1 in target or any(safe) or any(not is_nonzero(copied) for _, copied in sizes))
+    if all(fine or nonzero(size) for fine, (size, _) in zip(safe, sizes, strict=True)):
+        return True
+    return not (-1 in target or any(safe) or any(not is_nonzero(copied) for _, copied in sizes))
+
+
+def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
+    """Whether the shape inferred for the result of a node holds even where a size that a Reshape reads is 0 at run time.
+
+    Inference takes sizes for what they say, but a Reshape without ``allowzero`` copies an axis in place of 0. Any other node
+    does as inferred.
+    """
+    if node.op_type != "Reshape" or node.opset < 5 or node.attribute.get("allowzero"):
+        return True
+    target = known_values(g, node.input[1])
+    if target is None or all(isinstance(size, int) for size in target):
+        return True
+    return survives_zeros(g.try_infer_shape(node.input[0]), target, lambda size: is_nonzero(size) or is_given_size(g, size))
 
 
 def merged_target(source: Shape | None, middle: Shape | None, target: Sequence[Dim]) -> list[Dim] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from xoptim.match import GraphView, Node
-from xoptim.match.moved import read_moved
 
 from ._axes import axis_of
 
@@ -23,7 +22,7 @@ def reduced_axes(g: GraphView, node: Node) -> set[int] | None:
     if node.op_type in ("ArgMax", "ArgMin"):
         axis = axis_of(g, node)
         return None if axis is None else {axis}
-    axes = read_moved(g.graph, node, "axes")
+    axes = g.get_argument(node, "axes")
     if axes is None or axes == []:
         return set() if node.attribute.get("noop_with_empty_axes") else set(range(rank))
     if not isinstance(axes, list) or not all(-rank <= axis < rank for axis in axes):

@@ -10,11 +10,8 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
 from xoptim.facts.info import Shape
-from xoptim.graph.constants import evaluate
-from xoptim.graph.graph import Graph
-from xoptim.graph.node import Node
-from xoptim.inference.broadcasting import broadcast_all
-from xoptim.match import GraphView
+from xoptim.facts.shapes import broadcast_all
+from xoptim.match import GraphView, Node
 
 from ._nodes import is_op
 
@@ -65,17 +62,6 @@ _SPREADING: Final = frozenset(
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 
 
-def given_tensors(graph: Graph) -> Iterator[tuple[str, Shape]]:
-    """Inputs of a graph and of those around it that are tensors of known rank, with their shapes."""
-    scope: Graph | None = graph
-    while scope is not None:
-        for name in scope.inputs:
-            info = scope.info_of(name)
-            if info.shape is not None and info.is_tensor:
-                yield name, info.shape
-        scope = scope.parent
-
-
 def results_above(g: GraphView, node: Node) -> Iterator[str]:
     """Results that a node is computed from, the nearest ones first, a limited number."""
     found = dict.fromkeys(name for name in node.input if name)
@@ -107,14 +93,12 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
     known: set[str] = set()
-    for _, shape in given_tensors(g.graph):
+    for _, shape in g.given_tensors():
         for axis in shape[:2]:
             if isinstance(axis, SymbolicDim):
                 known |= axis.symbols
-    if not dim.symbols <= known:
-        return False
-    # Whatever is cut off may be all there is: n - 1 is 0 for one step of a sequence.
-    low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols}))
+    # Others are at least 0 (past + n is 1 at the first step), and what is cut off may be all there is (n - 1 is 0 then).
+    low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols & known}))
     return low is not None and low >= 1
 
 
@@ -228,7 +212,7 @@ def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
         return uniform_value(g, node.input[0], depth - 1)
     if node.op_type in _CONVERTING:
         inner = uniform_value(g, node.input[0], depth - 1)
-        results = None if inner is None else evaluate(node, [inner])
+        results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
     return None
 

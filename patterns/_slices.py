@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from xoptim.facts.dims import Dim, is_nonnegative
-from xoptim.match import GraphView, Node
-from xoptim.match.moved import AT_RUN_TIME, read_moved
+from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 _FAR: Final = 2**31 - 1
 """Positions from here on stand for the end of the axis."""
@@ -37,7 +36,7 @@ def cut_of(g: GraphView, node: Node) -> Cut | None:
     shape = g.try_infer_shape(node.input[0]) if node.op_type == "Slice" and not node.domain else None
     if shape is None:
         return None
-    starts, ends, axes = (read_moved(g.graph, node, name) for name in ("starts", "ends", "axes"))
+    starts, ends, axes = (g.get_argument(node, name) for name in ("starts", "ends", "axes"))
     if AT_RUN_TIME in (starts, ends, axes):
         return None
     axes = [0] if axes is None else axes
@@ -70,7 +69,7 @@ def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
 def _axis(g: GraphView, node: Node, rank: int) -> int | None:
     """The only axis that a Slice by steps of 1 cuts, ``None`` when there are others or it is not known."""
     absent = len(node.input) < 4 or not node.input[3] if node.opset >= 10 else node.attribute.get("axes") is None
-    axes = [0] if absent else read_moved(g.graph, node, "axes")
+    axes = [0] if absent else g.get_argument(node, "axes")
     steps = g.get_ints(node.input[4]) if len(node.input) > 4 and node.input[4] else [1]
     starts = node.get_attribute("starts") if node.opset < 10 else g.try_infer_shape(node.input[1])
     count = starts[0] if node.opset >= 10 and starts else len(starts or ())
@@ -80,7 +79,7 @@ def _axis(g: GraphView, node: Node, rank: int) -> int | None:
 
 
 def _bound(g: GraphView, node: Node, name: str, place: int) -> Dim | None:
-    written = read_moved(g.graph, node, name)
+    written = g.get_argument(node, name)
     if not isinstance(written, list):
         written = g.info(node.input[place]).data if node.opset >= 10 else None
     return written[0] if written is not None and len(written) == 1 else None

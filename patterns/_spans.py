@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Shape
-from xoptim.inference.arguments import normalized
+from xoptim.facts.shapes import normalized
 
 Span: TypeAlias = "tuple[int, int, int]"
 """Start, end and step as written."""

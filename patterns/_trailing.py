@@ -8,7 +8,7 @@ import numpy as np
 
 from xoptim.match import GraphView
 
-from ._channels import Array, constant, doubles
+from ._folding import Array, constant, doubles, rounded
 
 
 def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...] | None:
@@ -55,7 +55,8 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str | None:
     """A parameter of a normalization times a factor that `same_trailing` accepts.
 
     Returns:
-        A constant; or the factor when it is computed and the parameter is all ones; ``None`` when neither will do.
+        A constant; or the factor when it is computed and the parameter is all ones; ``None`` when
+        neither will do, or the constant leaves the range of its type.
     """
     if not g.is_constant(parameter):
         return None
@@ -63,7 +64,7 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str | None:
     if not g.is_constant(factor):
         return factor if bool((given == 1).all()) else None
     product = np.asarray(doubles(g, parameter) * doubles(g, factor))
-    return product.reshape(given.shape).astype(given.dtype) if np.isfinite(product).all() else None
+    return rounded(product.reshape(given.shape), given.dtype)
 
 
 @np.errstate(all="ignore")
@@ -77,12 +78,16 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str | Non
         like: the scale, of the shape that the bias must have.
 
     Returns:
-        A constant; or the shift when it is computed and there is no bias; ``None`` when neither will do.
+        A constant; or the shift when it is computed and there is no bias; ``None`` when
+        neither will do, or the constant leaves the range of its type.
     """
     if not g.is_constant(shift):
         return None if bias else shift
     shape = g.static_shape(like)
     if shape is None or (bias and not g.is_constant(bias)):
         return None
-    total = np.asarray(doubles(g, bias) + doubles(g, shift))
-    return np.broadcast_to(total.reshape(total.shape[-len(shape) :]), shape).astype(constant(g, shift).dtype)
+    given, more = doubles(g, bias), doubles(g, shift)
+    total = np.asarray(given + more)
+    scale = doubles(g, like) if g.is_constant(like) else 0.0
+    found = rounded(total, constant(g, shift).dtype, terms=(given, more), beside=scale)
+    return None if found is None else np.broadcast_to(found.reshape(total.shape[-len(shape) :]), shape)

@@ -18,7 +18,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import constant
+from ._folding import constant
 
 
 class BatchNormalizationPattern(EasyPatternOptimization):

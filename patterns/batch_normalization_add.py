@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import Array, constant, doubles, per_channel
+from ._channels import per_channel
+from ._folding import Array, constant, doubles, rounded
 
 
 class BatchNormalizationAddPattern(EasyPatternOptimization):
@@ -19,6 +18,7 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not finite.
+    2. the sums cancel, or leave the range of their type.
     """
 
     phase = "specialize"
@@ -32,14 +32,14 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector."""
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.o).size)
-        return m.derive(shift=shift) if shift is not None else self.none(m.nodes[1], msg="not one for each channel")  # (1)
+        if shift is None:  # (1)
+            return self.none(m.nodes[1], msg="not one for each channel")
+        given = doubles(g, m.o)
+        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=doubles(g, m.s))
+        return m.derive(bias=bias) if bias is not None else self.none(m.nodes[1], msg="the sum cancels or overflows")  # (2)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, s: str, o: str, m: str, v: str, attributes: dict[str, Any], shift: Array
-    ) -> str:
-        """The sum in double precision, rounded once."""
-        bias = (doubles(g, o) + shift).astype(constant(g, o).dtype)
+    def apply_pattern(self, g: PatternRewriter, x: str, s: str, bias: Array, m: str, v: str, attributes: dict[str, Any]) -> str:
+        """Keep everything else."""
         return g.op.BatchNormalization(x, s, bias, m, v, **attributes)
 
     @classmethod

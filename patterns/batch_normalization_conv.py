@@ -20,7 +20,8 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import Array, constant, doubles, normalization, overflows, weigh_inputs
+from ._channels import normalization, weigh_inputs
+from ._folding import Array, constant, doubles, rounded
 
 
 class BatchNormalizationConvPattern(EasyPatternOptimization):
@@ -30,9 +31,10 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     Why: saves one pass over the input.
     Refuses when:
     1. the weights or the bias of the convolution are not constant, or the weights not finite.
-    2. a parameter of the normalization is not constant, a variance is negative, or a weight could leave the range of its
-       type.
+    2. a parameter of the normalization is not constant or not finite, a variance is negative, or a mean is very large
+       beside the deviation.
     3. the convolution may pad (with zeros, which the normalization would not leave zero), unless nothing is shifted.
+    4. a new constant leaves the range of its type, or is a sum that cancels.
     """
 
     phase = "specialize"
@@ -51,22 +53,23 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
         if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
             return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None or any(overflows(g, m.w, factor) for factor in found):  # (2)
-            return self.none(m.nodes[0], msg="parameters unknown or too large")
+        if found is None:  # (2)
+            return self.none(m.nodes[0], msg="parameters unknown, not finite, or a mean too large")
         padded = any(m.attributes.get("pads", ())) or m.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
         if padded and found[1].any():  # (3)
             return self.none(m.nodes[1], msg="the convolution pads")
-        return m.derive(found=found)
+        scaled, shifted = (weigh_inputs(g, m.w, factor, m.attributes.get("group", 1)) for factor in found)
+        given, dtype = doubles(g, m.b), constant(g, m.w).dtype
+        shift = shifted.reshape(len(shifted), -1).sum(axis=1)
+        weight = rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim)))
+        bias = rounded(given + shift, dtype, terms=(given, shift))
+        if weight is None or bias is None:  # (4)
+            return self.none(m.nodes[1], msg="a new constant leaves the range of its type, or cancels")
+        return m.derive(weight=weight, bias=bias)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, w: str, b: str, attributes: dict[str, Any], found: tuple[Array, Array]
-    ) -> str:
-        """Weights and bias in double precision, rounded once."""
-        dtype, group = constant(g, w).dtype, attributes.get("group", 1)
-        scaled, shifted = (weigh_inputs(g, w, factor, group) for factor in found)
-        bias = doubles(g, b) + shifted.reshape(len(shifted), -1).sum(axis=1)
-        return g.op.Conv(x, scaled.astype(dtype), bias.astype(dtype), **attributes)
+    def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
+        """Weights and bias come from the match."""
+        return g.op.Conv(x, weight, bias, **attributes)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import Array, constant, doubles, per_channel
+from ._channels import per_channel
+from ._folding import Array, constant, doubles, rounded
 
 
 class BatchNormalizationMulPattern(EasyPatternOptimization):
@@ -19,6 +18,7 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not finite.
+    2. a new constant leaves the range of its type.
     """
 
     phase = "specialize"
@@ -34,14 +34,18 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector."""
         factor = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.s).size)
-        return m.derive(factor=factor) if factor is not None else self.none(m.nodes[1], msg="not one for each channel")  # (1)
+        if factor is None:  # (1)
+            return self.none(m.nodes[1], msg="not one for each channel")
+        scale = rounded(doubles(g, m.s) * factor, constant(g, m.s).dtype)
+        bias = rounded(doubles(g, m.o) * factor, constant(g, m.o).dtype, terms=())
+        if scale is None or bias is None:  # (2)
+            return self.none(m.nodes[1], msg="a new constant leaves the range of its type")
+        return m.derive(scale=scale, bias=bias)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
     def apply_pattern(
-        self, g: PatternRewriter, x: str, s: str, o: str, m: str, v: str, attributes: dict[str, Any], factor: Array
+        self, g: PatternRewriter, x: str, scale: Array, bias: Array, m: str, v: str, attributes: dict[str, Any]
     ) -> str:
-        """Both products in double precision, rounded once."""
-        scale, bias = ((doubles(g, name) * factor).astype(constant(g, name).dtype) for name in (s, o))
+        """Both parameters times the factor."""
         return g.op.BatchNormalization(x, scale, bias, m, v, **attributes)
 
     @classmethod

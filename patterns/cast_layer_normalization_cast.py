@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
@@ -20,7 +19,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import constant
+from ._folding import Array, doubles, rounded
 from ._kernels import runs
 
 
@@ -33,6 +32,7 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
     1. the type of x is no 16-bit float, or the second cast goes to another one.
     2. the scale or the bias is not constant.
     3. the provider has no kernel for the type.
+    4. the scale or the bias leaves the range of the type.
     """
 
     phase = "specialize"
@@ -52,13 +52,18 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
             return self.none(m.nodes[2], msg="the types differ, or are no 16-bit floats")
         if m.bias and not g.is_constant(m.bias):  # (2)
             return self.none(m.nodes[1], msg="the bias is not constant")
-        return True if runs(g, "LayerNormalization", m.x) else self.none(m.nodes[1], msg="no kernel for the type")  # (3)
+        if not runs(g, "LayerNormalization", m.x):  # (3)
+            return self.none(m.nodes[1], msg="no kernel for the type")
+        dtype = numpy_dtype(m.to)
+        factors = rounded(doubles(g, m.scale), dtype)
+        shift = rounded(doubles(g, m.bias), dtype, terms=()) if m.bias else None
+        if factors is None or (m.bias and shift is None):  # (4)
+            return self.none(m.nodes[1], msg="the scale or the bias leaves the range of the type")
+        return m.derive(factors=factors, shift=shift)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
-    def apply_pattern(self, g: PatternRewriter, x: str, scale: str, bias: str, to: int, axis: int, epsilon: float) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, factors: Array, shift: Array | None, axis: int, epsilon: float) -> str:
         """Scale and bias take the type of x."""
-        narrow = [constant(g, name).astype(numpy_dtype(to)) for name in (scale, bias) if name]
-        return g.op.LayerNormalization(x, *narrow, axis=axis, epsilon=epsilon)
+        return g.op.LayerNormalization(x, factors, shift, axis=axis, epsilon=epsilon)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import constant
+from ._folding import Array, doubles, rounded
 from ._kernels import runs
 
 
@@ -22,6 +21,7 @@ class CastRMSNormalizationCastPattern(EasyPatternOptimization):
     Refuses when:
     1. the type of x is no 16-bit float, or the second cast goes to another one.
     2. the provider has no kernel for the type.
+    3. the scale leaves the range of the type.
     """
 
     phase = "specialize"
@@ -38,12 +38,13 @@ class CastRMSNormalizationCastPattern(EasyPatternOptimization):
         """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
             return self.none(m.nodes[2], msg="the types differ, or are no 16-bit floats")
-        return True if runs(g, "RMSNormalization", m.x) else self.none(m.nodes[1], msg="no kernel for the type")  # (2)
+        if not runs(g, "RMSNormalization", m.x):  # (2)
+            return self.none(m.nodes[1], msg="no kernel for the type")
+        narrow = rounded(doubles(g, m.scale), numpy_dtype(m.to))
+        return m.derive(narrow=narrow) if narrow is not None else self.none(m.nodes[1], msg="the scale leaves the type")  # (3)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
-    def apply_pattern(self, g: PatternRewriter, x: str, scale: str, to: int, axis: int, epsilon: float) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, narrow: Array, axis: int, epsilon: float) -> str:
         """The scale takes the type of x."""
-        narrow = constant(g, scale).astype(numpy_dtype(to))
         return g.op.RMSNormalization(x, narrow, axis=axis, epsilon=epsilon)
 
     @classmethod

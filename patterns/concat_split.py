@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -35,13 +36,11 @@ class ConcatSplitPattern(PatternOptimization):
         lengths = [(size_along(g, a, axis), size_along(g, b, axis)) for a, b in pairs]
         if len(concat.input) != len(node.output) or any(a is None or a != b for a, b in lengths):  # (2)
             return self.none(node, msg="the pieces are not the operands")
-        return MatchResult(self, [node], self.apply)
+        return MatchResult(self, [node], partial(self._read, pairs))
 
-    def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
+    def _read(self, pairs: Sequence[tuple[str, str]], g: PatternRewriter, node: Node) -> list[Node]:
         """Nothing is left but the names."""
-        concat = g.node_before(node.input[0])
-        operands = concat.input if concat is not None else ()
-        return [g.make_node("Identity", [a], [b]) for a, b in zip(operands, node.output, strict=True) if b]
+        return [g.make_node("Identity", [a], [b]) for a, b in pairs if b]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

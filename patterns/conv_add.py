@@ -19,7 +19,8 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import Array, constant, doubles, output_channels, per_channel
+from ._channels import output_channels, per_channel
+from ._folding import Array, constant, doubles, rounded
 
 
 class ConvAddPattern(EasyPatternOptimization):
@@ -30,6 +31,7 @@ class ConvAddPattern(EasyPatternOptimization):
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not finite.
     2. the bias of the convolution is not constant.
+    3. the sums cancel, or leave the range of their type.
     """
 
     phase = "specialize"
@@ -42,7 +44,6 @@ class ConvAddPattern(EasyPatternOptimization):
         y = conv(x, w, b, attributes=g.capture("attributes"))
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the constant as a vector."""
         channels = output_channels(g, m.w, m.transposed, m.attributes.get("group", 1))
@@ -51,21 +52,22 @@ class ConvAddPattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="not one number for each channel")
         if m.b and not g.is_constant(m.b):  # (2)
             return self.none(m.nodes[0], msg="the bias is not constant")
-        return m.derive(bias=doubles(g, m.b) + np.multiply(shift, -1 if m.minus else 1))
+        given, shift = doubles(g, m.b), np.multiply(shift, -1 if m.minus else 1)
+        bias = rounded(given + shift, constant(g, m.c).dtype, terms=(given, shift))
+        return m.derive(bias=bias) if bias is not None else self.none(m.nodes[1], msg="the sum cancels or overflows")  # (3)
 
     def apply_pattern(
         self,
         g: PatternRewriter,
         x: str,
         w: str,
-        c: str,
         attributes: dict[str, Any],
         transposed: bool,
         bias: Array,
     ) -> str:
         """The sum of the biases, rounded once."""
         conv = g.op.ConvTranspose if transposed else g.op.Conv
-        return conv(x, w, bias.astype(constant(g, c).dtype), **attributes)
+        return conv(x, w, bias, **attributes)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

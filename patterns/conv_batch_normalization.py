@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xoptim.match import (
     ANY,
     Constant,
@@ -20,7 +18,8 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import Array, constant, doubles, normalization, overflows, scale_outputs
+from ._channels import normalization, scale_outputs
+from ._folding import Array, constant, doubles, rounded
 
 
 class ConvBatchNormalizationPattern(EasyPatternOptimization):
@@ -31,8 +30,9 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
     Why: saves one pass over the result, and onnxruntime does it only when all parameters are plain initializers.
     Refuses when:
     1. the weights or the bias of the convolution are not constant.
-    2. a parameter of the normalization is not constant, a variance is negative, or a factor is not finite.
-    3. a weight could leave the range of its type.
+    2. a parameter of the normalization is not constant, a variance is negative, a factor is not finite, or
+       a mean is very large beside the deviation.
+    3. a new constant leaves the range of its type.
     """
 
     phase = "specialize"
@@ -53,24 +53,18 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the bias is not constant")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
         if found is None:  # (2)
-            return self.none(m.nodes[1], msg="parameters unknown or not finite")
-        return self.none(m.nodes[0], msg="too large") if overflows(g, m.w, found[0]) else m.derive(found=found)  # (3)
+            return self.none(m.nodes[1], msg="parameters unknown, not finite, or a mean too large")
+        (scale, shift), dtype = found, constant(g, m.w).dtype
+        weight = scale_outputs(g, m.w, scale, transposed=m.transposed, group=m.attributes.get("group", 1))
+        bias = rounded(doubles(g, m.b) * scale + shift, dtype, terms=())
+        if weight is None or bias is None:  # (3)
+            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
+        return m.derive(weight=weight, bias=bias)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
     def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        w: str,
-        b: str,
-        attributes: dict[str, Any],
-        transposed: bool,
-        found: tuple[Array, Array],
+        self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any], transposed: bool
     ) -> str:
-        """Weights and bias in double precision, rounded once."""
-        scale, shift = found
-        weight = scale_outputs(g, w, scale, transposed=transposed, group=attributes.get("group", 1))
-        bias = (doubles(g, b) * scale + shift).astype(constant(g, w).dtype)
+        """Weights and bias come from the match."""
         conv = g.op.ConvTranspose if transposed else g.op.Conv
         return conv(x, weight, bias, **attributes)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import constant
+from ._folding import constant
 
 
 class ConvBiasNullPattern(EasyPatternOptimization):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xoptim.match import (
     Constant,
     EasyPatternOptimization,
@@ -19,7 +17,8 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import Array, constant, doubles, output_channels, overflows, per_channel, scale_outputs
+from ._channels import output_channels, per_channel, scale_outputs
+from ._folding import Array, constant, doubles, rounded
 
 
 class ConvMulPattern(EasyPatternOptimization):
@@ -30,7 +29,7 @@ class ConvMulPattern(EasyPatternOptimization):
     Refuses when:
     1. weights or bias of the convolution are not constant.
     2. the constant differs along another axis than the channels, would change the shape, or is not finite.
-    3. it divides by zero, or a weight could leave the range of its type.
+    3. it divides by zero, or a new constant leaves the range of its type.
     """
 
     phase = "specialize"
@@ -54,17 +53,24 @@ class ConvMulPattern(EasyPatternOptimization):
         if m.division and not scale.all():  # (3)
             return self.none(m.nodes[1], msg="a divisor is zero")
         scale = 1 / scale if m.division else scale
-        return self.none(m.nodes[0], msg="too large") if overflows(g, m.w, scale) else m.derive(scale=scale)  # (3)
+        weight = scale_outputs(g, m.w, scale, transposed=m.transposed, group=m.attributes.get("group", 1))
+        bias = rounded(doubles(g, m.b) * scale, constant(g, m.w).dtype, terms=())
+        if weight is None or bias is None:  # (3)
+            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
+        return m.derive(weight=weight, shift=bias if m.b else None)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
     def apply_pattern(
-        self, g: PatternRewriter, x: str, w: str, b: str, attributes: dict[str, Any], transposed: bool, scale: Array
+        self,
+        g: PatternRewriter,
+        x: str,
+        weight: Array,
+        shift: Array | None,
+        attributes: dict[str, Any],
+        transposed: bool,
     ) -> str:
-        """Weights and bias in double precision, rounded once."""
-        weight = scale_outputs(g, w, scale, transposed=transposed, group=attributes.get("group", 1))
-        bias = (doubles(g, b) * scale).astype(constant(g, b).dtype) if b else None
+        """Weights and bias come from the match."""
         conv = g.op.ConvTranspose if transposed else g.op.Conv
-        return conv(x, weight, bias, **attributes)
+        return conv(x, weight, shift, **attributes)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import constant
 from ._einsum import parse
+from ._folding import constant
 from ._kernels import runs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._kernels import runs
+from ._products import can_fuse
 
 
 class FusedMatMulPattern(EasyPatternOptimization):
@@ -18,7 +18,7 @@ class FusedMatMulPattern(EasyPatternOptimization):
     Refuses when:
     1. the permutation does not swap just the last two axes, or the other operand is a vector.
     2. both operands are matrices, for which there is Gemm.
-    3. the provider has no kernel of FusedMatMul for the type.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it gives no zeros then.
     """
 
     phase = "target"
@@ -44,13 +44,14 @@ class FusedMatMulPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="not the last two axes of one of two tensors")
         if m.plain and rank == other == 2:  # (2)
             return self.none(m.nodes[-1], msg="a product of matrices")
-        if not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
-            return self.none(m.nodes[-1], msg="FusedMatMul has no kernel for the type")
         given: dict[str, Any] = m.get("attributes", {})
         if given.get("transBatchA") or given.get("transBatchB"):
             return self.none(m.nodes[-1], msg="batches are transposed too")
         flag = "transB" if m.right else "transA"
-        return m.derive(fused={**given, flag: 1 - given.get(flag, 0)})
+        fused = {**given, flag: 1 - given.get(flag, 0)}
+        if not can_fuse(g, m.a, m.b, fused):  # (3)
+            return self.none(m.nodes[-1], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
+        return m.derive(fused=fused)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
         """Transposed twice is not transposed."""

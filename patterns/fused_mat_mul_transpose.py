@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._kernels import runs
+from ._products import can_fuse
 
 
 class FusedMatMulTransposePattern(EasyPatternOptimization):
@@ -19,7 +19,7 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
     1. the permutation does not swap just the last two axes.
     2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does not repeat the matrix on
        the left for no batch at all, and is slower when it repeats it).
-    3. the provider has no kernel of FusedMatMul for the type.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it gives no zeros then.
     """
 
     phase = "target"
@@ -47,8 +47,8 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
         left, right = g.try_infer_shape(m.a), g.try_infer_shape(m.b)
         if left is None or right is None or len(left) != rank or rank < 3 or left[:-2] != right[:-2]:  # (2)
             return self.none(m.nodes[0], msg="not a product of equal batches")
-        if not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
-            return self.none(m.nodes[0], msg="FusedMatMul has no kernel for the type")
+        if not can_fuse(g, m.a, m.b, given):  # (3)
+            return self.none(m.nodes[0], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
         return m.derive(fused={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:

@@ -46,11 +46,10 @@ class GatherNDGridPattern(PatternOptimization):
                 return self.none(concat, msg="a part does not count along its own axis")
         for name in results_above(g, node):
             if g.info(name).data == sizes and g.info(name).rank == 1:
-                return MatchResult(self, [node], partial(self._slice, name))
+                return MatchResult(self, [node], partial(self._slice, name, len(sizes)))
         return self.none(node, msg="the sizes of the grid are not computed")  # (3)
 
-    def _slice(self, ends: str, g: PatternRewriter, node: Node) -> list[Node]:
-        count = len(g.get_shape(node.input[1])) - 1
+    def _slice(self, ends: str, count: int, g: PatternRewriter, node: Node) -> list[Node]:
         zeros, axes = (g.make_initializer("", values, source="places") for values in ([0] * count, list(range(count))))
         return [g.make_node("Slice", [node.input[0], zeros, ends, axes], node.output)]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xoptim.match import (
     ANY,
     Constant,
@@ -20,7 +18,9 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._channels import Array, constant, doubles, normalization, overflows
+from ._channels import normalization
+from ._folding import Array, constant, doubles, rounded
+from ._products import contracts
 
 
 class GemmBatchNormalizationPattern(EasyPatternOptimization):
@@ -30,9 +30,11 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
     Why: saves one pass over the result.
     Refuses when:
     1. the second matrix is not constant, or the bias is neither constant nor the same for all rows.
-    2. a parameter of the normalization is not constant, a variance is negative, or a factor is not finite.
-    3. a weight could leave the range of its type.
+    2. a parameter of the normalization is not constant, a variance is negative, a factor is not finite, or
+       a mean is very large beside the deviation.
+    3. a new constant leaves the range of its type.
     4. MatMul is not one of two matrices.
+    5. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
     """
 
     phase = "specialize"
@@ -52,22 +54,22 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
         if found is None:  # (2)
-            return self.none(m.nodes[1], msg="parameters unknown or not finite")
-        if overflows(g, m.w, found[0]):  # (3)
-            return self.none(m.nodes[0], msg="a weight becomes too large")
+            return self.none(m.nodes[1], msg="parameters unknown, not finite, or a mean too large")
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a product of two matrices")
-        return m.derive(found=found, given=m.get("attributes", {}))
+        given: dict[str, Any] = m.get("attributes", {})
+        beta, turned, (scale, shift), dtype = given.get("beta", 1.0), given.get("transB", 0), found, constant(g, m.w).dtype
+        weight = rounded(doubles(g, m.w) * (scale[:, None] if turned else scale), dtype, summed=1 if turned else 0)
+        bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
+        if weight is None or bias is None:  # (3)
+            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
+        if m.c and beta != 1 and not contracts(g, m.a, m.w, given):  # (5)
+            return self.none(m.nodes[0], msg="nothing may be summed")
+        return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})
 
-    @np.errstate(all="ignore")  # what is not finite stays so
-    def apply_pattern(
-        self, g: PatternRewriter, a: str, w: str, c: str, given: dict[str, Any], found: tuple[Array, Array]
-    ) -> str:
-        """The columns of the product are the rows of the matrix when that is transposed."""
-        (scale, shift), dtype = found, constant(g, w).dtype
-        weight = doubles(g, w) * (scale[:, None] if given.get("transB", 0) else scale)
-        bias = (doubles(g, c) * given.get("beta", 1.0)).reshape(-1) * scale + shift
-        return g.op.Gemm(a, weight.astype(dtype), bias.astype(dtype), **{**given, "beta": 1.0})
+    def apply_pattern(self, g: PatternRewriter, a: str, weight: Array, bias: Array, given: dict[str, Any]) -> str:
+        """Weights and bias come from the match."""
+        return g.op.Gemm(a, weight, bias, **given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

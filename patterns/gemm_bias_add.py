@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import Array, constant, doubles
+from ._folding import Array, constant, doubles, rounded
+from ._products import contracts
 
 
 class GemmBiasAddPattern(EasyPatternOptimization):
@@ -19,6 +18,8 @@ class GemmBiasAddPattern(EasyPatternOptimization):
     Why: saves one pass over the result.
     Refuses when:
     1. a constant is not the same for all rows, or would change the shape of the product.
+    2. the sums cancel, or leave the range of their type.
+    3. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
     """
 
     phase = "specialize"
@@ -30,7 +31,6 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         """The product may be either operand of the sum."""
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Hands on the new bias."""
         product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
@@ -38,8 +38,14 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in ((), (1,), (product or ())[-1:])
         if product is None or not same:  # (1)
             return self.none(m.nodes[1], msg="a bias differs by row, or changes the shape")
-        bias = doubles(g, m.c) * m.attributes.get("beta", 1.0) + added.astype(np.float64)
-        return m.derive(bias=bias.astype(added.dtype))
+        beta, shift = m.attributes.get("beta", 1.0), doubles(g, m.d)
+        given = doubles(g, m.c) * beta
+        bias = rounded(given + shift, added.dtype, terms=(given, shift))
+        if bias is None:  # (2)
+            return self.none(m.nodes[1], msg="the sum cancels or overflows")
+        if beta != 1 and not contracts(g, m.a, m.b, m.attributes):  # (3)
+            return self.none(m.nodes[0], msg="nothing may be summed")
+        return m.derive(bias=bias)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, bias: Array, attributes: dict[str, Any]) -> str:
         """The new bias counts once."""

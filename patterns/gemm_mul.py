@@ -19,6 +19,7 @@ from xoptim.match import (
 
 from ._factors import scaled
 from ._kernels import runs
+from ._products import contracts
 
 
 class GemmMulPattern(EasyPatternOptimization):
@@ -29,6 +30,7 @@ class GemmMulPattern(EasyPatternOptimization):
     Refuses when:
     1. the number is not finite, or a 32-bit float cannot hold the new factors.
     2. the provider has no kernel of Gemm for the type, or the operands are no matrices.
+    3. there is a bias, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
     """
 
     phase = "specialize"
@@ -50,6 +52,8 @@ class GemmMulPattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="a factor is out of range, or would lose digits")
         if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
             return self.none(m.nodes[0], msg="no product of matrices for which there is a kernel")
+        if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
+            return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(attributes={**given, **factors})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, attributes: dict[str, Any]) -> str:

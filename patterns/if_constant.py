@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.graph.graph import Graph
-from xoptim.graph.splice import can_splice, splice
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
 class IfConstantPattern(PatternOptimization):
@@ -28,12 +26,12 @@ class IfConstantPattern(PatternOptimization):
         if condition is None:  # (1)
             return self.none(node, msg="the condition is not constant")
         branch = node.bodies.get("then_branch" if condition else "else_branch")
-        if branch is None or not can_splice(branch):  # (2)
+        if branch is None or not g.can_splice(branch):  # (2)
             return self.none(node, msg="the branch cannot be taken out")
         return MatchResult(self, [node], partial(self._take, branch))
 
     def _take(self, branch: Graph, g: PatternRewriter, node: Node) -> list[Node]:
-        return splice(branch, g.edit, {}, node.output)
+        return g.splice(branch, {}, node.output)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import Array
+from ._folding import Array
 from ._trailing import same_trailing, shifted
 
 
@@ -18,7 +18,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     Why: saves one pass over the tensor.
     Refuses when:
     1. the shift does not have the shape of the scale, and is no constant that broadcasts to it.
-    2. there is a bias, and it or the shift is not constant.
+    2. there is a bias, and it or the shift is not constant, or their sums cancel or leave the range of the type.
     """
 
     phase = "specialize"
@@ -35,7 +35,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
         if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the shift has another shape than the scale")
         total = shifted(g, m.bias, m.shift, m.scale)
-        return m.derive(total=total) if total is not None else self.none(m.nodes[0], msg="not constant")  # (2)
+        return m.derive(total=total) if total is not None else self.none(m.nodes[0], msg="not constant, or out of range")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, total: Array | str, attributes: dict[str, Any]) -> str:
         """The same axes."""

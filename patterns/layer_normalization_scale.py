@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import Array
+from ._folding import Array
 from ._trailing import multiplied, same_trailing
 
 
@@ -18,7 +18,8 @@ class LayerNormalizationScalePattern(EasyPatternOptimization):
     Why: saves one pass over the tensor.
     Refuses when:
     1. the factor does not have the shape of the scale, and is no constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1.
+    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
+       product leaves the range of the type.
     3. there is a bias.
     """
 

@@ -22,6 +22,7 @@ class LeakyReluPattern(EasyPatternOptimization):
     """
 
     phase = "specialize"
+    exactness = "rounding"  # the sign of zero may differ
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:

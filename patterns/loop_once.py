@@ -7,9 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from xoptim.graph.graph import Graph
-from xoptim.graph.splice import can_splice, splice
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
 class LoopOncePattern(PatternOptimization):
@@ -32,7 +30,7 @@ class LoopOncePattern(PatternOptimization):
         if g.get_constant_scalar(node.input[0]) != 1 or not holds:  # (1)
             return self.none(node, msg="not exactly one round")
         body = node.bodies.get("body")
-        if body is None or not can_splice(body):  # (2)
+        if body is None or not g.can_splice(body):  # (2)
             return self.none(node, msg="the body cannot be taken out")
         return MatchResult(self, [node], partial(self._take, body))
 
@@ -42,7 +40,7 @@ class LoopOncePattern(PatternOptimization):
         results = [name or g.unique_name("unused") for name in node.output]
         stacked = [g.unique_name(name) for name in results[len(carried) :]]
         inputs = dict(zip(body.inputs, (first, holds, *carried), strict=True))
-        nodes = splice(body, g.edit, inputs, [g.unique_name("goes_on"), *results[: len(carried)], *stacked])
+        nodes = g.splice(body, inputs, [g.unique_name("goes_on"), *results[: len(carried)], *stacked])
         pairs = zip(stacked, results[len(carried) :], strict=True)
         return [*nodes, *(g.make_node_check_opset("Unsqueeze", [a], [b], axes=[0]) for a, b in pairs)]
 

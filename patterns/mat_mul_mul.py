@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._channels import Array, constant, doubles, overflows
+from ._folding import Array, doubles, rounded
 from ._nodes import is_op
 
 
@@ -23,7 +24,7 @@ class MatMulMulPattern(PatternOptimization):
     1. the factor is no constant with one element, is zero or not finite, or broadcasting would change the shape.
     2. a result in between is read elsewhere.
     3. weights or bias are not constant, kept in an external file, or used elsewhere too (there would be two copies).
-    4. the type is no floating-point one, or a constant could leave its range.
+    4. the type is no floating-point one, or a constant leaves its range.
     """
 
     anchors = ("Mul", "Div")
@@ -52,37 +53,43 @@ class MatMulMulPattern(PatternOptimization):
             return self.none(maker, msg="not a linear layer, or its result is read elsewhere")
         chain.append(maker)
         parameters = [other for n in chain[-2:] if n.op_type in ("Add", "MatMul") for other in n.input if g.is_constant(other)]
-        tensors = [g.graph.tensor(other) for other in parameters]
         wanted = sum(n.op_type in ("Add", "MatMul") for n in chain)
         if len(parameters) != wanted or parameters[-1] != maker.input[1] or not all(map(g.is_exclusive, parameters)):  # (3)
             return self.none(maker, msg="weights or bias are not constant, or used elsewhere")
-        if any(tensor is None or tensor.is_external for tensor in tensors):  # (3)
+        if not all(map(g.is_stored, parameters)):  # (3)
             return self.none(maker, msg="weights are kept elsewhere")
-        scale = 1 / number if node.op_type == "Div" else number
-        if not is_float(g.try_infer_type(name)) or any(overflows(g, other, scale) for other in parameters):  # (4)
-            return self.none(maker, msg="no floating-point numbers, or too large ones")
-        return MatchResult(self, chain, self.apply)
+        scale = 1 / float(number) if node.op_type == "Div" else float(number)
+        dtype = g.try_infer_type(name)
+        scaled = self._scaled(g, parameters, scale, numpy_dtype(dtype)) if is_float(dtype) else None
+        if scaled is None:  # (4)
+            return self.none(maker, msg="no floating-point numbers, or too large or too small ones")
+        return MatchResult(self, chain, partial(self._write, scaled))
 
-    def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """The same nodes but the last one, with other constants."""
+    @staticmethod
+    @np.errstate(all="ignore")  # what leaves the range is refused
+    def _scaled(g: GraphView, parameters: Sequence[str], scale: float, dtype: np.dtype) -> dict[str, Array] | None:
+        """The parameters times the factor by name, the weights last, ``None`` when one of them leaves the range of its type."""
+        found: dict[str, Array] = {}
+        for name in parameters:
+            array = doubles(g, name) * scale
+            is_weight = name == parameters[-1]
+            one = rounded(array, dtype, summed=max(array.ndim - 2, 0)) if is_weight else rounded(array, dtype, terms=())
+            if one is None:
+                return None
+            found[name] = one
+        return found
+
+    def _write(self, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        """The same nodes but the last one, in order, with the scaled parameters."""
         product, *chain = nodes
-        (number,) = (n for name in product.input if (n := g.get_constant_scalar(name)) is not None)
-        scale = 1 / float(number) if product.op_type == "Div" else float(number)
+        renamed = {name: g.make_initializer("scaled", array) for name, array in scaled.items()}
         made: list[Node] = []
-        renamed: dict[str, str] = {}
         for node in reversed(chain):
             inputs = [renamed.get(name, name) for name in node.input]
-            if node.op_type in ("Add", "MatMul"):
-                inputs = [g.make_initializer("scaled", self._scaled(g, n, scale)) if g.is_constant(n) else n for n in inputs]
             outputs = product.output if node is chain[0] else 1
             made.append(g.make_node(node.op_type, inputs, outputs, **node.attribute))
             renamed[node.output[0]] = made[-1].output[0]
         return made
-
-    @staticmethod
-    @np.errstate(all="ignore")
-    def _scaled(g: PatternRewriter, name: str, scale: float) -> Array:
-        return (doubles(g, name) * scale).astype(constant(g, name).dtype)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -10,10 +10,11 @@ import numpy as np
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._movement import MOVEMENTS, Plan, chain_above, follow, main_operand, may_be_one, permutation, plans
+from ._movement import MOVEMENTS, Link, Plan, chain_above, follow, may_be_one, may_come_first, permutation, plans
 from ._shapes import BROADCASTING, ELEMENTWISE, inserted_ones, reshape_target
 
 _Steps = list[tuple[str, list[int]]]
+_LONGEST = 12
 
 
 class MovementChainPattern(PatternOptimization):
@@ -26,6 +27,9 @@ class MovementChainPattern(PatternOptimization):
     1. a shape is unknown, or sizes have no factors in common that can be told.
     2. a result in between is read elsewhere (the chain begins there).
     3. it takes as many nodes as before, or a Reshape whose shape is no constant.
+    4. a computed size may be 0 by surprise: a Reshape would copy another size in its place.
+    5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time stays proportional.
+    6. a number in between is stored with more axes than the tensor has where it would come.
     """
 
     anchors = MOVEMENTS
@@ -36,19 +40,20 @@ class MovementChainPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """The longest chain that ends here and can be shortened."""
-        chain = chain_above(g, node)  # (1) (2)
-        while sum(n.op_type in MOVEMENTS for n in chain) > 1:
-            steps = self._shorter(g, chain)
+        chain = chain_above(g, node, _LONGEST)  # (1) (2) (4) (5)
+        starts = [position for position, link in enumerate(chain) if link.moves]
+        for start in starts[:-1]:
+            links = chain[start:]
+            steps = self._shorter(g, links)
             if steps is not None:
-                return MatchResult(self, chain, partial(self._write, steps))
-            del chain[0]
-            while chain[0].op_type not in MOVEMENTS:
-                del chain[0]
+                return MatchResult(self, [link.node for link in links], partial(self._write, steps, links))
         return self.none(node, msg="no chain that ends here can be shortened")
 
-    def _shorter(self, g: GraphView, chain: list[Node]) -> _Steps | None:
-        source, result = g.get_shape(chain[0].input[0]), g.get_shape(chain[-1].output[0])
-        moves = [node for node in chain if node.op_type in MOVEMENTS]
+    def _shorter(self, g: GraphView, chain: list[Link]) -> _Steps | None:
+        source, result = g.get_shape(chain[0].source), g.get_shape(chain[-1].node.output[0])
+        moves = [link.node for link in chain if link.moves]
+        if not may_come_first(g, chain, len(source)):  # (6)
+            return None
         if len(moves) == 2 and not may_be_one(g, moves, source, result):
             return None
         moved = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
@@ -74,30 +79,29 @@ class MovementChainPattern(PatternOptimization):
         target = reshape_target(g, source, result)
         return None if target is None else ("Reshape", target)
 
-    def _write(self, steps: _Steps, g: PatternRewriter, *chain: Node) -> list[Node]:
-        name = chain[0].input[0]
-        for node in chain:
-            if node.op_type not in MOVEMENTS:
-                inputs = list(node.input)
-                inputs[main_operand(g, node) or 0] = name
-                name = getattr(g.op, node.op_type)(*inputs, **node.attribute)
+    def _write(self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        name = chain[0].source
+        for link in chain:
+            if not link.moves:
+                inputs = [*link.node.input]
+                inputs[link.place] = name
+                name = getattr(g.op, link.node.op_type)(*inputs, **link.node.attribute)
         for op_type, numbers in steps:
             if op_type == "Reshape":
                 name = g.op.Reshape(name, np.array(numbers, dtype=np.int64))
             else:
                 name = getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": numbers})
-        return [*g.created, g.make_node("Identity", [name], chain[-1].output)]
+        return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """Batch axes merged around a Transpose, one that moves an axis of size 1 only, and two around an activation."""
         return (
             Example(
-                "agraph (float[b,6,s,64] x) => (float[b,6,64,s] y) <int64[1] m = {-1}, int64[1] h = {6}, int64[1] d = {64}> "
-                "{ i = Shape <start = 0, end = 1> (x) j = Shape <start = 2, end = 3> (x) "
-                "t = Concat <axis = 0> (m, j, d) r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
-                "u = Concat <axis = 0> (i, h, d, j) y = Reshape(p, u) }",
-                "agraph (float[b,6,s,64] x) => (float[b,6,64,s] y) { y = Transpose <perm = [0, 1, 3, 2]> (x) }",
+                "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) <int64[3] t = {-1, 6, 64}, int64[3] d = {3, 64, 6}> "
+                "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
+                "i = Shape <start = 0, end = 1> (x) u = Concat <axis = 0> (i, d) y = Reshape(p, u) }",
+                "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) { y = Transpose <perm = [0, 1, 3, 2]> (x) }",
             ),
             Example(
                 "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> "

@@ -8,7 +8,7 @@ import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._channels import Array, constant, doubles, overflows
+from ._folding import Array, constant, doubles, rounded
 
 
 class MulAddMulPattern(EasyPatternOptimization):
@@ -19,7 +19,7 @@ class MulAddMulPattern(EasyPatternOptimization):
     Refuses when:
     1. a constant is not finite, or no floating-point number.
     2. broadcasting would make the new constants larger than the old ones.
-    3. a new constant could leave the range of its type.
+    3. a new constant leaves the range of its type.
     """
 
     phase = "specialize"
@@ -39,10 +39,11 @@ class MulAddMulPattern(EasyPatternOptimization):
         factors, shifts = (np.asarray(doubles(g, name) * doubles(g, m.c)) for name in (m.a, m.b))
         if factors.size + shifts.size > sum(v.size for v in given):  # (2)
             return self.none(m.nodes[2], msg="the new constants would be larger")
-        if any(overflows(g, name, doubles(g, m.c)) for name in (m.a, m.b)):  # (3)
-            return self.none(m.nodes[2], msg="a new constant would be too large")
         dtype = given[0].dtype
-        return m.derive(factors=factors.astype(dtype), shifts=shifts.astype(dtype))
+        scale, shift = rounded(factors, dtype), rounded(shifts, dtype, terms=())
+        if scale is None or shift is None:  # (3)
+            return self.none(m.nodes[2], msg="a new constant leaves the range of its type")
+        return m.derive(factors=scale, shifts=shift)
 
     def apply_pattern(self, g: PatternRewriter, x: str, factors: Array, shifts: Array) -> str:
         """One product and one sum."""

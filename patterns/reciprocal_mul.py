@@ -31,7 +31,7 @@ class ReciprocalMulPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shapes (1)."""
-        product = next(node for node in m.nodes if node.op_type == "Mul")
+        product = m.nodes[-1]
         if not is_float(g.try_infer_type(m.z)):  # (3)
             return self.none(product, msg="no floating-point numbers")
         return keeps_shape(g, product, m.z) or self.none(product, msg="the divisor may be broadcast")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.inference.arguments import normalized
+from xoptim.facts.shapes import normalized
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from ._proofs import reshapes_as_inferred
 from ._shapes import reshape_target
 
 
@@ -21,6 +22,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
        does the rest.
     2. the product is scaled, or an operand transposed.
     3. b is more than one row.
+    4. a computed size may be 0 by surprise: it would copy another size in its place.
     """
 
     phase = "specialize"
@@ -39,6 +41,8 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         product = g.try_infer_shape(m.nodes[1].output[0])
         if not before or not flat or not after or not product or len(after) < 3:  # (1)
             return self.none(m.nodes[0], msg="the shapes are unknown, or there is nothing to merge")
+        if not all(reshapes_as_inferred(g, m.nodes[place]) for place in (0, 2)):  # (4)
+            return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
         rows = (*after[:-1], flat[-1])
         target = None if before == rows else reshape_target(g, before, rows)
         if after[-1] != product[-1] or (before != rows and target is None):  # (1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.inference.broadcasting import broadcast_shapes
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._shapes import same_dims

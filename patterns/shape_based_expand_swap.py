@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from xoptim.facts.info import Shape
-from xoptim.inference.broadcasting import broadcast_shapes
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._expand import is_read_from_outside, shape_with

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.graph.propagate import infer_node
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from ._proofs import reshapes_as_inferred
 from ._shapes import inserted_ones, reshape_target
 
 
@@ -22,6 +22,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     1. the shape is constant already.
     2. a shape is unknown, or two sizes are neither numbers nor copied.
     3. -1 would stand beside a copied size that may be 0 by surprise, because onnxruntime cannot solve for it then.
+    4. a computed size may be 0 by surprise: it would copy another size of x in its place.
     """
 
     min_opset = 5
@@ -34,8 +35,10 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
         """Find the constant."""
         if g.is_constant(m.shape):  # (1)
             return self.none(m.nodes[0], msg="the shape is constant")
+        if not reshapes_as_inferred(g, m.nodes[0]):  # (4)
+            return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
         # What the model declares of its results is not enough: a caller may override what it follows from.
-        source, result = g.try_infer_shape(m.x), infer_node(g.graph, m.nodes[0])[0].shape
+        source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
         if source is None or result is None:  # (2)
             return self.none(m.nodes[0], msg="a shape is unknown")
         inferred = [i for i, size in enumerate(g.info(m.shape).data or ()) if size == -1]

@@ -11,7 +11,7 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._shapes import axes_part, find_run, given_tensors, measured_tensors, results_above
+from ._shapes import axes_part, find_run, measured_tensors, results_above
 
 _Part = tuple[str, int, int] | list[int] | str
 """A run of axes of a tensor, numbers, or the name of a result with one element."""
@@ -38,7 +38,7 @@ class ShapeConcatPattern(PatternOptimization):
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="no vector of known sizes")
-        tensors = [*given_tensors(g.graph), *measured_tensors(g, node)]
+        tensors = [*g.given_tensors(), *measured_tensors(g, node)]
         single = {data[0]: name for name in results_above(g, node) if (data := g.info(name).data) and len(data) == 1}
         parts: list[_Part] = []
         rest: Sequence[Dim] = info.data
@@ -50,7 +50,7 @@ class ShapeConcatPattern(PatternOptimization):
             rest = rest[_length(part) :]
         made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
         read = {part if isinstance(part, str) else part[0] for part in parts if not isinstance(part, list)}
-        if made >= _superfluous(g, node, read):  # (3)
+        if not _frees_more(g, node, read, made):  # (3)
             return self.none(node, msg="no fewer nodes than it takes now")
         return MatchResult(self, [node], partial(self._join, parts))
 
@@ -103,11 +103,11 @@ def _length(part: _Part) -> int:
     return 1 if isinstance(part, str) else len(part) if isinstance(part, list) else part[2] - part[1]
 
 
-def _superfluous(g: GraphView, node: Node, kept: set[str]) -> int:
-    """Number of nodes that go with a node: itself, and those whose results only these read, and that are not kept."""
+def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
+    """Whether more nodes than that go with a node: itself, and those whose results only these read, and that are not kept."""
     gone = {node}
     pending = [node]
-    while pending:
+    while pending and len(gone) <= count:
         for name in pending.pop().input:
             producer = g.node_before(name) if name else None
             if producer is None or producer in gone:
@@ -115,4 +115,4 @@ def _superfluous(g: GraphView, node: Node, kept: set[str]) -> int:
             if all(result not in kept and g.is_used_only_by(result, *gone) for result in producer.output):
                 gone.add(producer)
                 pending.append(producer)
-    return len(gone)
+    return len(gone) > count

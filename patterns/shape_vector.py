@@ -8,7 +8,7 @@ from typing import Any
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._shapes import axes_part, find_run, given_tensors, measured_tensors
+from ._shapes import axes_part, find_run, measured_tensors
 
 
 class ShapeVectorPattern(PatternOptimization):
@@ -29,7 +29,7 @@ class ShapeVectorPattern(PatternOptimization):
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="no vector of known sizes")
-        candidates = list(given_tensors(g.graph))
+        candidates = list(g.given_tensors())
         if node.op_type != "Shape":
             candidates += measured_tensors(g, node)
         elif any(name == node.input[0] for name, _ in candidates):  # (3)

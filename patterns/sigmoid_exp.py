@@ -9,6 +9,7 @@ from onnx import TensorProto
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
+from ._readers import needs_small_digits
 
 
 class SigmoidExpPattern(EasyPatternOptimization):
@@ -19,6 +20,8 @@ class SigmoidExpPattern(EasyPatternOptimization):
     Refuses when:
     1. the exponential would overflow where the result is not yet negligible (16-bit floats).
     2. the provider has no kernel of Sigmoid for the type.
+    3. something further on may read the digits of a small result, such as Log, Sqrt, a division or a comparison:
+       onnxruntime's Sigmoid is right to about 1e-7, and exactly 0 below -18 (1e-8).
     """
 
     phase = "specialize"
@@ -34,7 +37,11 @@ class SigmoidExpPattern(EasyPatternOptimization):
         """The type decides."""
         if g.try_infer_type(m.x) == TensorProto.FLOAT16:  # (1)
             return self.none(m.nodes[1], msg="the exponential overflows")
-        return True if runs(g, "Sigmoid", m.x) else self.none(m.nodes[-1], msg="Sigmoid has no kernel for the type")  # (2)
+        if not runs(g, "Sigmoid", m.x):  # (2)
+            return self.none(m.nodes[-1], msg="Sigmoid has no kernel for the type")
+        if needs_small_digits(g, m.outputs[0]):  # (3)
+            return self.none(m.nodes[-1], msg="the result may be divided by, or its logarithm taken")
+        return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         """The operator."""

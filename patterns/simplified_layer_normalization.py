@@ -15,7 +15,8 @@ class SimplifiedLayerNormalizationPattern(RMSNormalizationPattern):
     """x / √(mean of x² + epsilon) · scale → SimplifiedLayerNormalization(x, scale)
 
     What: one operator instead of seven, or six without a scale. It is onnxruntime's own, although it lives in the
-    standard domain: other runtimes and ``onnx.checker`` do not know it.
+    standard domain: other runtimes and ``onnx.checker`` do not know it. From operator set 23 on
+    RMSNormalization takes its place.
     Why: measured 2.3 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. the mean is not over the last axes, their lengths are not known, epsilon is no positive number, or there is no kernel.
@@ -25,6 +26,7 @@ class SimplifiedLayerNormalizationPattern(RMSNormalizationPattern):
     phase = "target"  # type: ignore[assignment]
     min_opset = 7
     max_opset = 22
+    unchecked = ("SimplifiedLayerNormalization",)
     tags = ("onnxruntime",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Symbol) -> Symbol:  # type: ignore[override]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._slices import cut_of
+from ._slices import Cut, cut_of
+
+_TRIED = 8
 
 
 class SlicesSplitPattern(PatternOptimization):
@@ -18,6 +21,7 @@ class SlicesSplitPattern(PatternOptimization):
     Refuses when:
     1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the axis is no number.
     2. the pieces leave a gap or overlap, or one is empty.
+    3. more than a few cuts begin at the start of the axis, and this is a later one.
     """
 
     anchors = ("Slice",)
@@ -30,17 +34,31 @@ class SlicesSplitPattern(PatternOptimization):
         first = cut_of(g, node)
         if first is None or first.start != 0:  # (1)
             return self.none(node, msg="not a constant cut of one axis from its start")
+        if not self._is_tried(g, first):  # (3)
+            return self.none(node, msg="many others begin at the start")
         pieces = {cut.start: cut for n in g.next_nodes(node.input[0]) if (cut := cut_of(g, n)) and cut.axis == first.axis}
         chain = [first]
         while chain[-1].end < first.size and chain[-1].end in pieces:
             chain.append(pieces[chain[-1].end])
         if chain[-1].end != first.size or len(chain) < 2:  # (2)
             return self.none(node, msg="the pieces do not cover the axis")
-        return MatchResult(self, [cut.node for cut in chain], self.apply)
+        return MatchResult(self, [cut.node for cut in chain], partial(self._split, chain))
 
-    def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    @staticmethod
+    def _is_tried(g: GraphView, first: Cut) -> bool:
+        """Whether a cut is among the first few that begin at the start of the axis: each costs a look at all cuts."""
+        before = 0
+        for node in g.next_nodes(first.node.input[0]):
+            if node is first.node:
+                return True
+            cut = cut_of(g, node)
+            before += cut is not None and cut.axis == first.axis and cut.start == 0
+            if before == _TRIED:
+                return False
+        return False
+
+    def _split(self, cuts: list[Cut], g: PatternRewriter, *nodes: Node) -> list[Node]:
         """One Split with the results of all."""
-        cuts = [cut for node in nodes if (cut := cut_of(g, node)) is not None]
         sizes = [cut.end - cut.start for cut in cuts]
         outputs = [cut.node.output[0] for cut in cuts]
         return [g.make_node_check_opset("Split", nodes[0].input[:1], outputs, axis=cuts[0].axis, split=sizes)]

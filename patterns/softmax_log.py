@@ -14,14 +14,14 @@ class SoftmaxLogPattern(EasyPatternOptimization):
     """Log(Softmax(x)) → LogSoftmax(x)
 
     What: one operator instead of two, which gives a large negative number where the quotient underflows to zero and its
-    logarithm to -∞.
+    logarithm to -∞, or to a few digits where the quotient is subnormal.
     Why: measured 5.7 times faster on onnxruntime's CPU provider, and more accurate.
     Refuses when:
     1. the provider has no kernel of LogSoftmax for the type.
     """
 
     phase = "specialize"
-    exactness = "finite"
+    exactness = "approximate"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Both operators understand the axis in the same way, in all operator sets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -24,23 +25,37 @@ class SplitConcatPattern(PatternOptimization):
     near = ("Split",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for the first piece of a Split whose others follow."""
-        for position, name in enumerate(node.input):
-            split = g.node_before(name)
-            if not is_op(split, "Split") or node.input[position : position + len(split.output)] != split.output:  # (1)
-                continue
-            axis, whole = axis_of(g, node), len(node.input) == len(split.output)
-            if axis is not None and axis == axis_of(g, split) and (whole or agree_elsewhere(g, node.input, axis)):  # (2)
-                return MatchResult(self, [split, node], self.apply)
-        return self.none(node, msg="the pieces of no Split stand side by side")
+        """Look for all runs of operands that are the pieces of a Split."""
+        axis = axis_of(g, node)
+        inputs: list[str] = []
+        splits: list[Node] = []
+        place = 0
+        while axis is not None and place < len(node.input):
+            split = self._split_at(g, node.input, place, axis)
+            inputs.append(node.input[place] if split is None else split.input[0])
+            place += 1 if split is None else len(split.output)
+            splits += [] if split is None else [split]
+        if not splits:
+            return self.none(node, msg="the pieces of no Split stand side by side")
+        if len(inputs) > 1 and not agree_elsewhere(g, node.input, axis or 0):  # (2)
+            return self.none(node, msg="the operands have unknown or other shapes")
+        return MatchResult(self, [*dict.fromkeys(splits), node], partial(self._joined, inputs))
 
-    def apply(self, g: PatternRewriter, split: Node, node: Node) -> list[Node]:
-        """The Split stays if its pieces are read elsewhere."""
-        position = node.input.index(split.output[0])
-        inputs = [*node.input[:position], split.input[0], *node.input[position + len(split.output) :]]
-        unread = all(g.is_used_only_by(name, node) and name not in inputs for name in split.output)
+    def _split_at(self, g: GraphView, names: Sequence[str], place: int, axis: int) -> Node | None:
+        """The Split along an axis whose pieces stand from one place on."""
+        split = g.node_before(names[place])
+        if not is_op(split, "Split") or split.output[0] != names[place]:
+            return None
+        fits = tuple(names[place : place + len(split.output)]) == tuple(split.output)  # (1)
+        return split if fits and axis_of(g, split) == axis else None  # (2)
+
+    def _joined(self, inputs: list[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        """A Split stays where another piece of it is read."""
+        *splits, node = nodes
+        left = set(inputs)
+        kept = [s for s in splits if not all(g.is_used_only_by(name, node) and name not in left for name in s.output)]
         joined = g.make_node("Concat", inputs, node.output, **node.attribute)
-        return [*([] if unread else [split]), joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output)]
+        return [*kept, joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

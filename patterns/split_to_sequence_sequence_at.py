@@ -27,18 +27,18 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """All readers at once."""
         readers = g.next_nodes(node.output[0])
-        sizes = self._sizes(g, node)
-        if sizes is None:  # (2)
+        axis = axis_of(g, node)
+        sizes = None if axis is None else self._sizes(g, node, axis)
+        if axis is None or sizes is None:  # (2)
             return self.none(node, msg="the pieces are not known")
         places = [g.get_ints(r.input[1]) if is_op(r, "SequenceAt") else None for r in readers]
         known = [place[0] % len(sizes) for place in places if place and -len(sizes) <= place[0] < len(sizes)]
         if not readers or len(known) < len(readers) or not g.is_used_only_by(node.output[0], *readers):  # (1)
             return self.none(node, msg="the sequence is read otherwise than by SequenceAt at constant positions")
-        return MatchResult(self, [node, *readers], partial(self._split, sizes, known))
+        return MatchResult(self, [node, *readers], partial(self._split, axis, sizes, known))
 
-    def _sizes(self, g: GraphView, node: Node) -> list[int] | None:
-        axis = axis_of(g, node)
-        size = size_along(g, node.input[0], axis) if axis is not None else None
+    def _sizes(self, g: GraphView, node: Node, axis: int) -> list[int] | None:
+        size = size_along(g, node.input[0], axis)
         if not isinstance(size, int) or not size:
             return None
         if len(node.input) < 2 or not node.input[1]:
@@ -51,8 +51,9 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         step = written[0]
         return [min(step, size - start) for start in range(0, size, step)] if step > 0 else None
 
-    def _split(self, sizes: list[int], places: list[int], g: PatternRewriter, node: Node, *readers: Node) -> list[Node]:
-        axis = axis_of(g, node)
+    def _split(
+        self, axis: int, sizes: list[int], places: list[int], g: PatternRewriter, node: Node, *readers: Node
+    ) -> list[Node]:
         squeezes = (len(node.input) < 2 or not node.input[1]) and not node.get_attribute("keepdims")
         pieces = g.op.Split(node.input[0], axis=axis, split=sizes, outputs=max(2, len(sizes))) if len(sizes) > 1 else None
         new = []

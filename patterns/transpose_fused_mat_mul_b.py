@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._kernels import runs
+from ._products import can_fuse
 
 
 class TransposeFusedMatMulBPattern(EasyPatternOptimization):
@@ -18,7 +18,7 @@ class TransposeFusedMatMulBPattern(EasyPatternOptimization):
     Refuses when:
     1. the last axis does not become the last but one, or nothing would be left to permute (`FusedMatMulPattern` does that).
     2. the other operand is a vector.
-    3. the provider has no kernel of FusedMatMul for the type.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it gives no zeros then.
     """
 
     phase = "target"
@@ -46,10 +46,11 @@ class TransposeFusedMatMulBPattern(EasyPatternOptimization):
         if other is None or other < 2:  # (2)
             return self.none(m.nodes[1], msg="the other operand is a vector, or of unknown rank")
         given: dict[str, Any] = m.get("attributes", {})
-        batches = given.get("transBatchA") or given.get("transBatchB")
-        if batches or not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
-            return self.none(m.nodes[1], msg="FusedMatMul has no kernel for the type")
         flag = "transB" if m.right else "transA"
+        batches = given.get("transBatchA") or given.get("transBatchB")
+        turned = m.nodes[0].output[0]
+        if batches or not can_fuse(g, m.a if m.right else turned, turned if m.right else m.b, given):  # (3)
+            return self.none(m.nodes[1], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
         return m.derive(rest=rest, fused={**given, flag: 1 - given.get(flag, 0)})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, right: bool, rest: list[int], fused: dict[str, Any]) -> str:

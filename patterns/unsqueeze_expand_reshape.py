@@ -9,6 +9,8 @@ import numpy as np
 from xoptim.facts.dims import Dim
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from ._proofs import reshapes_as_inferred
+
 _LONGEST = 4096
 
 
@@ -22,6 +24,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
     1. more than one axis is new or stretched, or the shapes are unknown.
     2. the new axis does not melt into one neighbour.
     3. the neighbour or the count is no number, or nothing lies behind it that a copy would pay for.
+    4. a computed size may be 0 by surprise: it would copy another size in its place.
     """
 
     phase = "target"
@@ -40,6 +43,8 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         )
         if before is None or between is None or after is None or not isinstance(m.axes, list) or len(m.axes) != 1:
             return self.none(m.nodes[0], msg="the shapes are unknown, or several axes are new")  # (1)
+        if not reshapes_as_inferred(g, m.nodes[2]):  # (4)
+            return self.none(m.nodes[2], msg="a size may be 0, and copies another one then")
         new = m.axes[0] % (len(before) + 1)
         count: Dim = between[new] if len(between) == len(before) + 1 else 0
         if between != (*before[:new], count, *before[new:]):  # (1)

@@ -31,8 +31,8 @@ def test_list_as_json(xopt: Xopt) -> None:
     assert [p["name"] for p in patterns] == list(installed_patterns())
     for pattern in patterns:
         assert pattern.keys() == {
-            "name", "phase", "priority", "exactness", "min_opset", "max_opset", "tags", "produces", "providers", "status",
-            "rewrite",
+            "name", "phase", "priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked", "providers",
+            "status", "rewrite",
         }  # fmt: skip
         assert pattern["exactness"] in EXACTNESS
         assert "→" in pattern["rewrite"]

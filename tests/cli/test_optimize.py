@@ -274,6 +274,20 @@ def test_summary(xopt: Xopt) -> None:
     assert rows["written"] == ["written", "model.opt.onnx"]
 
 
+def test_summary_names_operators_that_the_checker_does_not_know(xopt: Xopt) -> None:
+    text = (
+        "agraph (float[a,2] x, float[2] w) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
+        "{ q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) t = Mul(x, r) y = Mul(w, t) }"
+    )
+    write(parse(text))
+    assert "checker" not in xopt("model.onnx").out
+    outcome = xopt("model.onnx", "--patterns", "default+onnxruntime")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("checker ")]
+    assert "onnx.checker does not know SimplifiedLayerNormalization" in line
+    found = xopt("model.onnx", "--patterns", "default+onnxruntime", "--json").json
+    assert found["unchecked_operators"] == ["SimplifiedLayerNormalization"]
+
+
 def test_summary_without_validation(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "--no-verify")

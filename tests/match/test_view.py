@@ -190,8 +190,15 @@ def test_a_number_is_what_its_type_makes_of_it_and_nothing_else(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("bfloat16", 1.03), ("float16", 1.003), ("float32", 1.000001), ("float64", 1 + 1e-14)]
+    ("name", "step"), [("bfloat16", 2.0**-7), ("float16", 2.0**-10), ("float32", 2.0**-23), ("float64", 2.0**-52)]
 )
-def test_a_number_next_to_it_is_another_one(name: str, near: float) -> None:
+def test_a_number_next_to_it(name: str, step: float) -> None:
+    """Another one where 16 bits hold the number that is asked for, else one that was rounded otherwise on the way."""
     dtype = np.dtype(getattr(ml_dtypes, name, name))
-    assert not equals_literal(np.asarray(0.5 * near).astype(dtype), 0.5)
+    for number in (1, -1, 0.5, 2.0, 6.0):
+        assert equals_literal(np.asarray(number).astype(dtype), number)
+        assert not equals_literal(np.asarray(number * (1 + step)).astype(dtype), number)
+        assert not equals_literal(np.asarray(number * (1 - step / 2)).astype(dtype), number)
+    for number in (0.044715, 2**0.5, 1 / 6):
+        assert equals_literal(np.asarray(number * (1 + step)).astype(dtype), number)
+        assert not equals_literal(np.asarray(number * (1 + 4 * step)).astype(dtype), number)

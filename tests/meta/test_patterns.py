@@ -16,6 +16,7 @@ from xoptim import PatternOptimization, installed_patterns, select
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.schema import schema
 from xoptim.match.pattern import PHASES, operator_key
+from xoptim.testing.models import all_nodes, parse
 
 BUILT_IN = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
 each_pattern = pytest.mark.parametrize("pattern", BUILT_IN, ids=[cls.name() for cls in BUILT_IN])
@@ -89,6 +90,18 @@ def test_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
     made = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.after.replace(" ", "")}
     given = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.before.replace(" ", "")}
     assert made - given <= set(pattern.produces)
+
+
+@each_pattern
+def test_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOptimization]) -> None:
+    """The command says so of a model that ``onnx.checker`` will refuse."""
+    made = {
+        node.op_type
+        for e in pattern.examples()
+        for node in all_nodes(parse(e.after, e.opset, e.domains))
+        if not node.domain and schema(node.op_type, "", e.opset) is None
+    }
+    assert made == set(pattern.unchecked)
 
 
 @each_pattern

@@ -9,7 +9,8 @@ import numpy as np
 from onnx import TensorProto
 
 Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
-"""How faithful a rewrite is: bit-identical, up to rounding, up to rounding while no NaN, inf or -0 occurs, or roughly."""
+"""How faithful a rewrite is: bit-identical, up to rounding (a zero may change its sign), up to rounding while no NaN, inf or
+-0 occurs, or roughly."""
 GRADES: Final[tuple[Exactness, ...]] = get_args(Exactness)
 """The same words, from the strongest to the weakest guarantee."""
 

@@ -80,13 +80,6 @@ def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
     return tuple(ctx.fresh() for _ in range(rank))
 
 
-def normalized(axis: int | None, rank: int) -> int | None:
-    """A non-negative axis, ``None`` when unknown or out of range."""
-    if axis is None or not -rank <= axis < rank:
-        return None
-    return axis % rank
-
-
 def scalar(ctx: NodeContext, index: int) -> Dim | None:
     """The only element of an integer input, number or symbol, when known."""
     data = ctx.data(index)

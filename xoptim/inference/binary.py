@@ -9,8 +9,9 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, bounds, exact_quotient, floor_div, is_nonnegative, mod
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import integer
-from xoptim.inference.broadcasting import broadcast_shapes, elementwise
+from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, Values, pairwise, valued, values
 

@@ -1,35 +1,9 @@
-"""Shapes that meet: multidirectional broadcasting, and dimensions that a valid model makes equal."""
+"""Facts that meet: dimensions that a valid model makes equal, and results that share the facts of an operand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from xoptim.facts.dims import Dim, SymbolicDim, broadcast
+from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.info import Info, Shape
-
-
-def broadcast_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Shape of an elementwise result over operands of two shapes, ``None`` when one of them is unknown.
-
-    Returns ``a`` or ``b`` itself where the result is equal to it.
-    """
-    if a is None or b is None:
-        return None
-    if a is b or a == b:
-        return a
-    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
-    lead = len(longer) - len(shorter)
-    dims = [x if x is y or y == 1 else broadcast(x, y) for x, y in zip(longer[lead:], shorter, strict=True)]
-    shape = (*longer[:lead], *dims)
-    return a if shape == a else b if shape == b else shape
-
-
-def broadcast_all(shapes: Iterable[Shape | None]) -> Shape | None:
-    """Shape of an elementwise result over one or more operands, ``None`` when one of them is unknown."""
-    result: Shape | None = ()
-    for shape in shapes:
-        result = broadcast_shapes(result, shape)
-    return result
 
 
 def agree(a: Dim, b: Dim) -> Dim:

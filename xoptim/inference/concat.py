@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import integer, normalized
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import integer
 from xoptim.inference.broadcasting import agree
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import DATA_LIMIT, INTEGERS, valued, values

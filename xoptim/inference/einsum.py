@@ -9,8 +9,8 @@ from typing import Final
 
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import dtype_of, shape_of, text
-from xoptim.inference.broadcasting import broadcast_shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 
 _TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")

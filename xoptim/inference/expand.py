@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import dim_of, fresh_shape, vector
-from xoptim.inference.broadcasting import broadcast_shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import DATA_LIMIT, Values, dimension, valued
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from xoptim.facts.dims import Dim, dim_max, dim_min
 from xoptim.facts.info import Shape
-from xoptim.inference.broadcasting import broadcast_all, elementwise
+from xoptim.facts.shapes import broadcast_all
+from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, Values, pairwise, valued, values
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dtype_of, integer, normalized, shape_of, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dtype_of, integer, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 

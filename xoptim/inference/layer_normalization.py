@@ -5,7 +5,8 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dtype_of, integer, normalized, shape_of
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dtype_of, integer, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 
 

@@ -6,8 +6,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import dtype_of, integer, shape_of
-from xoptim.inference.broadcasting import broadcast_shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 
 

@@ -6,8 +6,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_max, floor_div
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, natural, normalized, scalar, shape_of, vector
-from xoptim.inference.broadcasting import broadcast_shapes
+from xoptim.facts.shapes import broadcast_shapes, normalized
+from xoptim.inference.arguments import dim_of, dtype_of, integer, known, natural, scalar, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 
 

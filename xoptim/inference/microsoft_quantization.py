@@ -6,8 +6,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, normalized, shape_of, text
-from xoptim.inference.broadcasting import broadcast_all, broadcast_shapes
+from xoptim.facts.shapes import broadcast_all, broadcast_shapes, normalized
+from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, shape_of, text
 from xoptim.inference.registry import NodeContext, Results, infers
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dtype_of, integer, normalized, shape_of
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dtype_of, integer, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension, values
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dim_of, fresh_shape, integers, normalized, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integers, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension
 

@@ -10,7 +10,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, dim_min, product
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, normalized, shape_of
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, Values, valued, values
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim, exact_quotient, floor_div, is_nonnegative, product
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, normalized, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 

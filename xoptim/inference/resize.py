@@ -13,7 +13,8 @@ import numpy as np
 
 from xoptim.facts.dims import Dim, floor_div
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integers, known, normalized, shape_of, text, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integers, known, shape_of, text, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import values
 

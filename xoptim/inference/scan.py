@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import UNKNOWN, Info
-from xoptim.inference.arguments import dim_of, integer, integers, known, normalized, shape_of
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, integer, integers, known, shape_of
 from xoptim.inference.broadcasting import agree
 from xoptim.inference.loop import stacked
 from xoptim.inference.registry import NodeContext, Results, infers

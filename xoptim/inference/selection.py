@@ -7,7 +7,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, normalized, shape_of
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dtype_of, fresh_shape, integer, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 
 

@@ -10,7 +10,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, mod
 from xoptim.facts.info import UNKNOWN, Info, Shape
-from xoptim.inference.arguments import integer, normalized, shape_of, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import integer, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import common, common_to_all, item_of
 

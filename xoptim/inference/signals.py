@@ -6,7 +6,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, floor_div
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, normalized, scalar, shape_of
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, dtype_of, integer, known, scalar, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 
 

@@ -7,7 +7,8 @@ from typing import Final, TypeAlias
 
 from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dim_of, fresh_shape, integers, normalized, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integers, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 

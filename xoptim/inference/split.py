@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim, ceil_div, exact_quotient, floor_div
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import fresh_shape, integer, integers, normalized, vector
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import fresh_shape, integer, integers, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, dimension, valued
 

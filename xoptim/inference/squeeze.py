@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xoptim.facts.dims import is_never_one
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, fresh_shape, integers, normalized
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integers
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 

@@ -6,7 +6,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import fresh_shape, integer, normalized, scalar
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import fresh_shape, integer, scalar
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xoptim.facts.dims import Dim
-from xoptim.inference.broadcasting import broadcast_all, elementwise
+from xoptim.facts.shapes import broadcast_all
+from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, valued, values
 

@@ -1,9 +1,11 @@
 """Third floor: patterns, and how they are matched. A pattern file needs no other import than this one and facts."""
 
+from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.chain import ChainPattern
 from xoptim.match.chain_rules import ChainRegistry
 from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.moved import AT_RUN_TIME
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.result import MatchResult
 from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol, Variadic
@@ -14,11 +16,13 @@ GraphView = GraphBuilderPatternOptimization
 
 __all__ = [
     "ANY",
+    "AT_RUN_TIME",
     "ChainPattern",
     "ChainRegistry",
     "Constant",
     "EasyPatternOptimization",
     "Example",
+    "Graph",
     "GraphBuilderPatternOptimization",
     "GraphView",
     "Match",

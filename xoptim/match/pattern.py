@@ -53,10 +53,12 @@ class PatternOptimization:
         near: operators, one of which must produce an input of the anchor; any when empty.
         phase: when it runs.
         priority: within a phase, higher numbers run once lower ones have nothing left to do.
-        exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding), ``finite`` (assumes no NaN, infinity or
-            -0), ``approximate``.
+        exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change its sign), ``finite``
+            (assumes no NaN, infinity or -0), ``approximate``.
         min_opset, max_opset: versions of the standard operator set it may be used with.
         produces: domains of the operators it creates, other than the standard one.
+        unchecked: operators that it writes in the standard domain although the standard does not have them: the runtime
+            knows them, ``onnx.checker`` refuses the model.
         providers: execution providers it was measured to pay for; all when empty.
         tags: words to select it by. A pattern with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
             no preset.
@@ -73,6 +75,7 @@ class PatternOptimization:
     min_opset: ClassVar[int] = 1
     max_opset: ClassVar[int | None] = None
     produces: ClassVar[tuple[str, ...]] = ()
+    unchecked: ClassVar[tuple[str, ...]] = ()
     providers: ClassVar[tuple[str, ...]] = ()
     tags: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[Literal["stable", "preview", "deprecated"]] = "stable"

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import onnx
 
 from xoptim.facts.info import Info, Shape
-from xoptim.graph.constants import constant_array, known_value, store
+from xoptim.graph.constants import constant_array, evaluate, known_value, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
+from xoptim.graph.splice import can_splice, splice
 from xoptim.graph.walk import owner_in
 from xoptim.match.create import OpBuilder, collect, make_node
 from xoptim.match.functions import define_function
+from xoptim.match.moved import read_moved
 
 
 class GraphBuilderPatternOptimization(GraphQueries):
@@ -64,6 +67,20 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """Whether two results are known to have equal shapes (symbols included)."""
         x, y = self.scope.info_of(a).shape, self.scope.info_of(b).shape
         return x is not None and x == y
+
+    def infer(self, node: Node) -> list[Info]:
+        """Facts about each result of a node that follow from its operands, whatever the model declares of the results."""
+        return infer_node(self.scope, node)
+
+    def given_tensors(self) -> Iterator[tuple[str, Shape]]:
+        """Inputs of the graph and of those around it that are tensors of known rank, with their shapes."""
+        scope: Graph | None = self.graph
+        while scope is not None:
+            for name in scope.inputs:
+                info = scope.info_of(name)
+                if info.shape is not None and info.is_tensor:
+                    yield name, info.shape
+            scope = scope.parent
 
     def has_device(self, name: str) -> bool:
         """Whether the device of a result is known: ONNX records none, so never."""
@@ -114,6 +131,19 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """Value of an attribute: as written, else the schema's default, else ``default``."""
         return node.get_attribute(name, default)
 
+    def get_argument(self, node: Node, name: str) -> Any:
+        """An attribute that may be an operand by now: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
+        return read_moved(self.scope, node, name)
+
+    def is_stored(self, name: str) -> bool:
+        """Whether a result is a constant that the file of the model itself holds: neither computed nor external data."""
+        tensor = self.scope.tensor(name)
+        return tensor is not None and not tensor.is_external
+
+    def evaluate(self, node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndarray] | None:
+        """The results that a node gives for these operands, ``None`` when it cannot be run."""
+        return evaluate(node, list(operands))
+
     def known_value(self, name: str) -> np.ndarray | None:
         """Value of an integer result that follows from shapes alone."""
         return known_value(self.scope.info_of(name))
@@ -132,6 +162,11 @@ class GraphBuilderPatternOptimization(GraphQueries):
     def is_output(self, name: str) -> bool:
         """Whether a result is an output of the graph."""
         return self.graph.is_output(name)
+
+    @property
+    def in_subgraph(self) -> bool:
+        """Whether this is not the main graph, but one whose outputs are read elsewhere."""
+        return self.graph is not self.graph.model.graph
 
     def is_used(self, name: str) -> bool:
         """Whether anything reads a result."""
@@ -156,6 +191,10 @@ class GraphBuilderPatternOptimization(GraphQueries):
         if graph.is_output(name) or graph.is_captured(name):
             return False
         return all(any(reader is node for node in nodes) for reader in graph.consumers(name))
+
+    def can_splice(self, body: Graph) -> bool:
+        """Whether a subgraph of a node can be copied into this graph (`PatternRewriter.splice`)."""
+        return can_splice(body)
 
     def is_before(self, first: Node, second: Node) -> bool:
         """Whether a node comes before another one in the order of the graph."""
@@ -240,6 +279,16 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         found = define_function(self.edit, definition)
         return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
 
+    def splice(self, body: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
+        """Copies of the nodes of a subgraph for this graph, in order; its initializers are stored here.
+
+        Args:
+            body: the subgraph, of a node of this graph.
+            inputs: what stands for each input of the subgraph.
+            outputs: a name for each output of the subgraph.
+        """
+        return splice(body, self.edit, inputs, outputs)
+
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
         """Store a constant and return its name, which differs from ``name`` when that is taken.
 
@@ -254,14 +303,17 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     """Whether a one-element array holds ``value`` as its element type rounds it.
 
-    Floats may be off by two units in the last place of their own type, which covers literals that were computed in another
-    precision and then rounded, and nothing else.
+    A number that 16 bits hold (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store it, and no computation of
+    a constant misses it. Others (√2, 1/6, 0.044715) may be off by two units in the last place of the element type, which
+    covers literals that were computed in another precision and then rounded, and nothing else.
     """
     item = array.reshape(())
     kind, size = item.dtype.kind, item.dtype.itemsize
     if kind == "f" and size >= 4 and not isinstance(value, bool):
         found = float(item)
-        return found == value or abs(found - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
+        if found == value or _is_short(value):
+            return found == value
+        return abs(found - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
     if kind == "b" or isinstance(value, bool):
         return kind == "b" and bool(item) == value
     if kind in "iu":
@@ -270,7 +322,14 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
         return False
     with np.errstate(over="ignore"):
         wanted = np.asarray(value).astype(item.dtype)
-    if not np.isfinite(np.float64(wanted)):
+    if _is_short(value) or not np.isfinite(np.float64(wanted)):
         return bool(item == wanted)
     digits = 2.0**-6 if item.dtype.name == "bfloat16" else 2.0**-9 if size == 2 else 2.0**-3
     return abs(float(item) - float(wanted)) <= digits * abs(float(wanted))
+
+
+@cache
+def _is_short(value: float) -> bool:
+    """Whether a number has so few digits that 16 bits hold it exactly."""
+    with np.errstate(over="ignore"):
+        return float(np.float16(value)) == value
