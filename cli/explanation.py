@@ -24,12 +24,13 @@ from xoptim import (
     read_rules,
     resolve,
 )
+from xoptim.proof import Proof, compare_each_provider
 from xoptim.validate import Replayed, replay
 
-from .pipeline import DIFFERENT, protect_weights, summarize, target_of, validate_each_provider, verdict, write
+from .pipeline import DIFFERENT, protect_weights, summarize, target_of, verdict, write
 from .progress import Progress
 from .summary import open_console, print_summary
-from .validation import check_choices, validation_options
+from .validation import check_choices, check_values_used, validation_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -153,12 +154,13 @@ def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: A
     except NoMatchError as error:
         click.echo("\n".join(map(str, error.explanations)))
         return DIFFERENT
-    proto = builder.to_onnx(optimize=False)
-    summary = summarize(model, target, before, builder, (loaded - start, perf_counter() - loaded))
+    proof = Proof(builder, builder.to_onnx(optimize=False), before, loaded - start, perf_counter() - loaded)
     if choices["verify"]:
-        summary.reports = validate_each_provider(model, proto, builder, checks, summary.exactness)
+        proof.reports = compare_each_provider(model, proof, checks)
+        check_values_used(proof.reports, checks)
+    summary = summarize(model, target, proof)
     with Progress(enabled=False) as progress:
-        summary.written = write(proto, target, builder, summary, {**choices, "dry_run": False}, progress)
+        summary.written = write(proof, target, summary, {**choices, "dry_run": False}, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     else:

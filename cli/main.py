@@ -85,6 +85,12 @@ def xopt() -> None:
     xopt bisect model.onnx             which rewrite changes a result
 
     A model that is called like a command is written ./list. `xopt optimize --help` lists the options.
+
+    \b
+    Exit codes: 0  done; what is written was found equal
+                1  the models differ; nothing is written
+                2  bad usage or unreadable input
+                3  written, but not validated; the summary says why
     """
 
 
@@ -98,7 +104,8 @@ for _command in (
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code.
 
-    0: done, 1: models differ, 2: bad usage or unreadable input, 3: written, but it could not be validated.
+    0: done, 1: models differ, 2: bad usage or unreadable input, 3: written, but not validated: onnxruntime cannot run the
+    original, or its results are no evidence, or its weights do not fit into memory.
     """
     logger = logging.getLogger("xoptim")
     logger.addHandler(_WARNINGS)

@@ -5,26 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 import click
-import onnx
 
-from xoptim import Culprit, GraphBuilder, OptimizationOptions, Suspect
-from xoptim.validate import EachCheck, ValidationOptions
+from xoptim import OptimizationOptions
+from xoptim.proof import ProofOptions, prove
 
-from .pipeline import protect_weights, summarize, target_of, validate_each_provider, verdict, write
+from .pipeline import protect_weights, summarize, target_of, verdict, write
 from .progress import Progress
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
-from .summary import Summary, print_summary
-from .validation import check_choices, validation_options
-
-MOST_CULPRITS: Final = 10
-"""Patterns that are left out of one run before it is given up."""
+from .summary import print_summary
+from .validation import check_choices, check_values_used, validation_options
 
 
 @click.command("optimize")
@@ -63,68 +57,35 @@ MOST_CULPRITS: Final = 10
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv why patterns were refused.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
 def optimize_command(model: Path, **choices: Any) -> int:
-    """Optimize MODEL, prove it equal, write it."""
+    """Optimize MODEL, prove it equal, write it.
+
+    Exit code 0 when what is written was found equal, 1 when the models differ and nothing is written, 3 when it is written
+    but not validated: onnxruntime cannot run MODEL, or its results are no evidence, or its weights do not fit into memory
+    and it cannot be cut into sections. The summary says which.
+    """
     target = target_of(model, choices["output"], choices["in_place"])
     quiet = choices["quiet"] or choices["as_json"]
     # Standard output is for the JSON alone; what -v logs goes to standard error then.
     log = redirect_stdout(sys.stderr) if choices["as_json"] else nullcontext()
     with log, Progress(enabled=not quiet and not choices["verbose"]) as progress:
-        options = _options(choices, progress)
-        checks = validation_options(choices)
-        summary, proto, builder = _optimize_and_prove(model, target, options, checks, choices, progress)
-        summary.written = write(proto, target, builder, summary, choices, progress)
+        how = ProofOptions(
+            checks=validation_options(choices),
+            whole=choices["verify"],
+            each=choices["check"] == "each",
+            heal=not choices["strict"],
+            inline=choices["inline"],
+            on_loaded=lambda builder: protect_weights(builder, target),
+            on_step=progress.say,
+        )
+        proof = prove(model, _options(choices, progress), how)
+        check_values_used(proof.reports, how.checks)
+        summary = summarize(model, target, proof)
+        summary.written = write(proof, target, summary, choices, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:
         print_summary(summary)
     return verdict(summary, choices["strict"])
-
-
-def _optimize_and_prove(
-    model: Path,
-    target: Path,
-    options: OptimizationOptions,
-    checks: ValidationOptions,
-    choices: dict[str, Any],
-    progress: Progress,
-) -> tuple[Summary, onnx.ModelProto, GraphBuilder]:
-    """Optimize; when the result computes something else, again without what is to blame."""
-    left_out: list[Culprit] = []
-    while True:
-        each = EachCheck(model, checks) if choices["check"] == "each" else None
-        given = replace(options, on_application=each)
-        summary, proto, builder = _optimize(model, target, given, choices["inline"], progress)
-        summary.each, summary.left_out = each, left_out
-        if choices["verify"]:
-            progress.say("validating")
-            summary.reports = validate_each_provider(model, proto, builder, checks, summary.exactness)
-        if choices["strict"] or len(left_out) == MOST_CULPRITS:
-            return summary, proto, builder
-        culprit = _culprit(model, summary, options, checks, choices["inline"], progress)
-        if culprit is None:
-            return summary, proto, builder
-        click.echo(f"xopt: warning: {culprit}; it is left out (`xopt bisect` makes a small model that shows it)", err=True)
-        options = culprit.avoided_by(options)
-        left_out.append(culprit)
-
-
-def _culprit(
-    model: Path,
-    summary: Summary,
-    options: OptimizationOptions,
-    checks: ValidationOptions,
-    inline: bool,
-    progress: Progress,
-) -> Culprit | None:
-    """What to leave out, ``None`` when nothing is wrong or nothing helps."""
-    if summary.each is not None and summary.each.disagreements:
-        return Culprit.of(summary.each.disagreements[0])
-    report = next((report for report in summary.reports if report.status == "different"), None)
-    if report is None:
-        return None
-    progress.say("the results differ: looking for the reason")
-    culprit = Suspect(model, options, replace(checks, providers=report.providers), inline=inline).find_culprit()
-    return None if culprit is None or culprit.step == "unknown" else culprit
 
 
 def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions:
@@ -140,20 +101,3 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         verbose=11 if verbose > 1 else verbose,
         on_event=progress.event if progress.shown else None,  # refusals are not even made when nobody listens
     )
-
-
-def _optimize(
-    model: Path, target: Path, options: OptimizationOptions, inline: bool, progress: Progress
-) -> tuple[Summary, onnx.ModelProto, GraphBuilder]:
-    options.selected()  # a misspelt pattern is noticed before a large model is read
-    progress.say("loading")
-    start = perf_counter()
-    builder = GraphBuilder(model, optimization_options=options, inline=inline)
-    loaded = perf_counter()
-    protect_weights(builder, target)
-    before = builder.count_types()
-    progress.say("optimizing")
-    builder.optimize()
-    proto = builder.to_onnx(optimize=False)
-    summary = summarize(model, target, before, builder, (loaded - start, perf_counter() - loaded))
-    return summary, proto, builder

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import onnx
 
-from xoptim import Exactness, GraphBuilder, ModelError, installed_patterns, save_proto
-from xoptim.validate import ValidationOptions, ValidationReport
+from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
+from xoptim.proof import Proof
 
 from .progress import Progress
 from .summary import Summary
-from .validation import compare
 
 DIFFERENT = 1
 NOT_VALIDATED = 3
@@ -43,56 +41,42 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
-def summarize(
-    model: Path, target: Path, before: dict[str, int], builder: GraphBuilder, seconds: tuple[float, float]
-) -> Summary:
+def summarize(model: Path, target: Path, proof: Proof) -> Summary:
     """What was done so far.
 
     Args:
         model: the input.
         target: where the result goes.
-        before: number of nodes by operator.
-        builder: the optimized model.
-        seconds: that loading and optimizing took.
+        proof: the optimized model, and how it compares.
     """
-    report, after = builder.report(), builder.count_types()
+    report, after = proof.report, proof.builder.count_types()
     made = {op_type for name, cls in installed_patterns().items() if name in report.applied for op_type in cls.unchecked}
     return Summary(
         model=model,
         target=target,
-        before=before,
+        before=proof.before,
         after=after,
         unchecked=sorted(made & set(after)),
-        bytes_before=model.stat().st_size + external_bytes(builder.graph.source),
+        bytes_before=model.stat().st_size + external_bytes(proof.builder.graph.source),
         applied=report.applied,
         exactness=report.exactness,
-        load_seconds=seconds[0],
-        optimize_seconds=seconds[1],
+        load_seconds=proof.load_seconds,
+        optimize_seconds=proof.optimize_seconds,
+        reports=proof.reports,
+        left_out=proof.left_out,
+        each=proof.each,
     )
 
 
-def validate_each_provider(
-    model: Path, proto: onnx.ModelProto, builder: GraphBuilder, checks: ValidationOptions, exactness: Exactness
-) -> list[ValidationReport]:
-    """One report for each provider."""
-    folder = builder.model.base_dir
-    reports = []
-    for provider in checks.providers:
-        each = replace(checks, providers=(provider,), exactness=exactness, optimized_dir=folder)
-        reports.append(compare(model, proto, each))
-    return reports
-
-
-def write(
-    proto: onnx.ModelProto, target: Path, builder: GraphBuilder, summary: Summary, choices: dict[str, Any], progress: Progress
-) -> list[Path]:
+def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any], progress: Progress) -> list[Path]:
     """Write the result unless it was refuted, or nothing is to be written."""
+    proto = proof.proto
     refused = bool(summary.refusal(choices["strict"]))
     if refused or choices["dry_run"]:
         summary.bytes_after = None if refused else proto.ByteSize() + external_bytes(proto.graph)
         return []
     progress.say("writing")
-    written = save_proto(proto, target, builder.model.base_dir, external=choices["external_data"] or None)
+    written = save_proto(proto, target, proof.builder.model.base_dir, external=choices["external_data"] or None)
     if target not in written:
         raise ModelError(f"{str(target)!r} was not written")
     summary.bytes_after = target.stat().st_size + external_bytes(proto.graph)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import numpy as np
 
-from xoptim.validate import ModelLike, ValidationOptions, ValidationReport, resolve_providers, validate
+from xoptim import ValidationOptions, ValidationReport
+from xoptim.validate import resolve_providers
 
 from .limits import MEMORY_BOUND
 
@@ -60,13 +61,11 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     )
 
 
-def compare(original: Path, other: ModelLike, options: ValidationOptions) -> ValidationReport:
-    """The verdict on two models; values that were given and cannot be used are an error of whoever gave them."""
-    report = validate(original, other, options)
-    unused = report.status == "not validated" and report.reason.startswith("onnxruntime cannot run the original")
-    if unused and (options.feeds or options.dims or options.test_data):
-        raise click.UsageError(f"not validated with the values given: {report.reason}")
-    return report
+def check_values_used(reports: Sequence[ValidationReport], options: ValidationOptions) -> None:
+    """Values that were given and cannot be used are an error of whoever gave them."""
+    unused = next((report for report in reports if report.cause == "run"), None)
+    if unused is not None and (options.feeds or options.dims or options.test_data):
+        raise click.UsageError(f"not validated with the values given: {unused.reason}")
 
 
 def _dimension(text: str) -> tuple[str, int]:

@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
-from .validation import check_choices, compare, validation_options
+from xoptim.validate import validate
+
+from .validation import check_choices, check_values_used, validation_options
 
 
 @click.command("verify")
@@ -22,10 +24,9 @@ from .validation import check_choices, compare, validation_options
 def verify_command(original: Path, other: Path, **choices: Any) -> int:
     """Run ORIGINAL and OTHER on the same values and compare; exit code 1 when they differ or cannot be compared."""
     options = validation_options(choices)
-    reports = [
-        compare(original, other, replace(options, providers=(p,), exactness="exact" if choices["exact"] else "rounding"))
-        for p in options.providers
-    ]
+    options = replace(options, exactness="exact" if choices["exact"] else "rounding")
+    reports = [validate(original, other, replace(options, providers=(provider,))) for provider in options.providers]
+    check_values_used(reports, options)
     if choices["as_json"]:
         click.echo(json.dumps([report.to_json() for report in reports], indent=2))
     else:

@@ -47,7 +47,7 @@ def test_options_and_changes() -> None:
     assert types(optimize(proto, options, drop=("NegNeg",))) == ["Neg", "Neg", "Exp"]
     assert options.drop == ()
     with pytest.raises(TypeError, match="no_such_option"):
-        optimize(proto, no_such_option=1)
+        optimize(proto, no_such_option=1)  # type: ignore[call-overload]
     with pytest.raises(UnknownPatternError, match="did you mean 'default'"):
         optimize(proto, patterns="defaut")
 

@@ -1,17 +1,18 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
-from xoptim.builder import GraphBuilder, OptimizationReport, optimize
+from xoptim.builder import GraphBuilder, OptimizationReport
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.catalogue.query import Query
 from xoptim.catalogue.selection import resolve, select
+from xoptim.culprit import Culprit
 from xoptim.explaining import apply_at, explain, find_matches
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import BudgetError, ModelError, RewriteError, TextRuleError, UnknownPatternError, XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
-from xoptim.healing import Culprit, Suspect
+from xoptim.healing import Suspect
 from xoptim.match.chain import ChainPattern
 from xoptim.match.chain_rules import ChainRegistry
 from xoptim.match.easy import EasyPatternOptimization, Match
@@ -27,8 +28,12 @@ from xoptim.optimize.events import Event
 from xoptim.optimize.explain import Explanation, NoMatchError, Place, ValueFacts
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize, verify
 from xoptim.rewriting import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
+from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
+from xoptim.validate.options import ValidationOptions
 from xoptim.validate.replay import Replayed, replay
+from xoptim.validate.report import ValidationReport
 
 __version__ = "0.1.0"
 
@@ -39,6 +44,7 @@ __all__ = [
     "ChainRegistry",
     "Constant",
     "Culprit",
+    "DifferentModelError",
     "EasyPatternOptimization",
     "Event",
     "Exactness",
@@ -53,6 +59,7 @@ __all__ = [
     "ModelError",
     "NoMatchError",
     "Node",
+    "NotValidatedError",
     "OpRemove",
     "OpSub",
     "OptimizationOptions",
@@ -73,6 +80,9 @@ __all__ = [
     "TextRuleError",
     "TopologicalNavigator",
     "UnknownPatternError",
+    "ValidationError",
+    "ValidationOptions",
+    "ValidationReport",
     "ValueFacts",
     "Variadic",
     "XoptimError",
@@ -94,4 +104,5 @@ __all__ = [
     "rewrite_rule",
     "save_proto",
     "select",
+    "verify",
 ]

@@ -1,19 +1,20 @@
-"""The public door: `optimize` and `GraphBuilder`."""
+"""A model to build or to optimize: `GraphBuilder`."""
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.culprit import Culprit
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import GRADES, Exactness, type_name
 from xoptim.facts.errors import ModelError, RewriteError
@@ -22,7 +23,7 @@ from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
 from xoptim.graph.inline import inline_functions
-from xoptim.graph.load import collection_paused, infer_model, load_model
+from xoptim.graph.load import infer_model, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import check_results, refine
@@ -33,8 +34,8 @@ from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.run import Optimizer
+from xoptim.validate.report import ValidationReport
 
-AnyModel = TypeVar("AnyModel")
 _DEFAULT_OPSET = 21
 _DEFAULT_IR_VERSION = 10
 _LARGEST_OPSET = (1 << 31) - 1
@@ -50,7 +51,9 @@ class OptimizationReport:
         nodes_before: number of nodes, subgraphs included.
         nodes_after: the same afterwards.
         exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices);
-            never better than ``rounding`` for a model that computes in 16 bits, where the runtime decides what is rounded.
+            ``rounding`` at best when a product has an operand stored that was computed, or the other way round, because
+            runtimes have other kernels for it then, and for a model that computes in 16 bits, where the runtime decides
+            what is rounded.
     """
 
     rows: list[dict[str, Any]]
@@ -58,60 +61,16 @@ class OptimizationReport:
     nodes_before: int
     nodes_after: int
     exactness: Exactness
-
-
-def optimize(
-    model: AnyModel,
-    options: OptimizationOptions | None = None,
-    *,
-    inline: bool = False,
-    report: Callable[[OptimizationReport], object] | None = None,
-    **changes: Any,
-) -> AnyModel:
-    """Optimize a model and return one of the same kind. The model given is not modified.
-
-    Args:
-        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes the new model over), or
-            a path, which gives a ``ModelProto``.
-        options: what to do.
-        inline: replace calls of local functions by their bodies first.
-        report: called with an `OptimizationReport`.
-        **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
-
-    Returns:
-        The optimized model. From a path, external weights that no rewrite needed still refer to their file.
-
-    Raises:
-        ModelError: when the model cannot be read.
-        UnknownPatternError: when a pattern name is not known.
-    """
-    source = Source(model)
-    chosen = replace(options or OptimizationOptions(), **changes)
-    with collection_paused():
-        proto = _optimized(source, chosen, inline, report)
-    result: AnyModel = source.give_back(proto)
-    return result
-
-
-def _optimized(
-    source: Source, options: OptimizationOptions, inline: bool, report: Callable[[OptimizationReport], object] | None
-) -> onnx.ModelProto:
-    """Nothing of the work outlives this call, so that there is nothing left to walk for the garbage collector."""
-    builder = GraphBuilder(source, optimization_options=options, inline=inline)
-    builder.optimize()
-    if report is not None:
-        report(builder.report())
-    proto = builder.to_onnx(optimize=False)
-    builder.dispose()
-    return proto
+    validation: tuple[ValidationReport, ...] = ()
+    left_out: tuple[Culprit, ...] = ()
 
 
 class GraphBuilder(GraphQueries):
     """A model with shapes and types, to build or to optimize.
 
     Args:
-        model: a model as for `optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version of
-            the standard operator set or a dictionary of versions by domain.
+        model: a model as for `xoptim.optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version
+            of the standard operator set or a dictionary of versions by domain.
         infer_shapes_options: whether to find shapes and types of a model that is given; without, those that it declares
             are known.
         optimization_options: what `optimize` does.
@@ -282,7 +241,7 @@ class GraphBuilder(GraphQueries):
         optimizer = self._optimizer
         counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
         used = optimizer.grades() if optimizer is not None else []
-        if optimizer is not None and (optimizer.statistics.rounding_folds or self._has_half_precision()):
+        if optimizer is not None and self._has_half_precision():
             used.append("rounding")
         weakest = max(used, key=GRADES.index, default=GRADES[0])
         rows = optimizer.statistics.rows if optimizer is not None else []

@@ -3,75 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any
 
 import onnx
 
 from xoptim.builder import GraphBuilder
+from xoptim.culprit import STEPS, Culprit
+from xoptim.graph.sources import Source
 from xoptim.match.whole_graph import GlobalRewriter
 from xoptim.optimize.application import Application
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.reduction import reduce_model
-from xoptim.validate.each import Disagreement, EachCheck
+from xoptim.validate.each import EachCheck
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Value
 from xoptim.validate.validation import validate
-
-Step = Literal["pattern", "constant_folding", "merge", "unknown"]
-STEPS: Final[tuple[Step, ...]] = ("constant_folding", "merge")
-"""What else changes a model, and can be switched off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Culprit:
-    """What makes a model compute something else.
-
-    Attributes:
-        step: a pattern, or a step of the optimizer.
-        name: of the pattern; the step otherwise.
-        number: which rewrite of the run, counted from 1; 0 for what is no rewrite.
-        node: where.
-        evidence: how the results differ, in one line.
-        around: results that the rewrite made.
-        feeds: values of the results near it in the original.
-        runs: validations that it took to find it.
-    """
-
-    step: Step
-    name: str
-    number: int = 0
-    node: str = ""
-    evidence: str = ""
-    around: tuple[str, ...] = ()
-    feeds: Mapping[str, Value] = field(default_factory=dict)
-    runs: int = 0
-
-    def __str__(self) -> str:
-        what = f"pattern {self.name}" if self.step == "pattern" else f"step {self.name}"
-        at = f" at {self.node!r} (rewrite {self.number})" if self.node else ""
-        return f"{what}{at}: {self.evidence}"
-
-    @classmethod
-    def of(cls, found: Disagreement) -> Culprit:
-        """What was found by checking rewrites by themselves."""
-        around = tuple(name for node in found.before.graph.node for name in node.output if name)
-        return cls("pattern", found.pattern, found.number, found.node, found.report.reason, around, found.feeds)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything but values, for machines."""
-        fields = ("step", "name", "number", "node", "evidence", "runs")
-        return {name: getattr(self, name) for name in fields}
-
-    def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The same options without it."""
-        if self.step == "constant_folding":
-            return replace(options, constant_folding=False)
-        if self.step == "merge":
-            return replace(options, merge=False)
-        return replace(options, drop=(*options.drop, self.name))
 
 
 class Suspect:
@@ -102,6 +51,7 @@ class Suspect:
         self.checks = checks or ValidationOptions()
         self.inline = inline
         self._runs = 0
+        self._source: Source | None = None
 
     def find_culprit(self) -> Culprit | None:
         """What is to blame, ``None`` when the optimized model computes the same (or cannot be judged).
@@ -192,7 +142,9 @@ class Suspect:
         return self._build(replace(self.options, on_application=on_application, **changes))
 
     def _build(self, options: OptimizationOptions) -> GraphBuilder:
-        builder = GraphBuilder(self.model, optimization_options=options, inline=self.inline)
+        if self._source is None:
+            self._source = Source(self.model, self.checks.original_dir)
+        builder = GraphBuilder(self._source, optimization_options=options, inline=self.inline)
         builder.optimize()
         return builder
 

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.builder import optimize
 from xoptim.catalogue.database import database, register
 from xoptim.facts.errors import TextRuleError
 from xoptim.match.filters import register_filter
 from xoptim.match.text import Check, Pairs, TextPattern, parse_rules, rule_class
 from xoptim.match.text_source import FunctionSource, Place, parse_functions, without_text
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
 
 __all__ = ["SubgraphRewriter", "parse_rules", "read_rules", "register_filter", "register_rewrite", "rewrite_rule"]
 

@@ -12,6 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
+from tests.support import parse
 
 TWO = "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) r = Relu(x) y = MatMul(r, w) }"
 UNKNOWN_OPERATOR = "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Identity(t) }"
@@ -198,7 +199,7 @@ def test_a_provider_that_is_not_here(xopt: Xopt, monkeypatch: pytest.MonkeyPatch
         raise AssertionError("the model was read")
 
     write(RELU)
-    monkeypatch.setattr("xoptim.cli.optimization.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.proof.GraphBuilder", fail)
     assert "no execution provider 'cuda' here; it has" in xopt(*words, "--provider", "cuda").error
     assert files() == {"model.onnx"}
 
@@ -249,7 +250,7 @@ def test_verify_equal_models(xopt: Xopt) -> None:
     write(TRANSPOSES)
     write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx", "--exact")
-    assert outcome == (0, "cpu: equal: 1 output in 2 runs, no difference\n", "")
+    assert outcome == (0, "cpu: equal: 1 output in 3 runs, no difference\n", "")
     (report,) = xopt("verify", "model.onnx", "other.onnx", "--exact", "--json").json
     assert (report["status"], report["exactness"]) == ("equal", "exact")
 
@@ -298,3 +299,43 @@ def test_verify_tells_what_limits_the_evidence(xopt: Xopt) -> None:
     assert outcome.code == 0
     assert "  no output held an element" in outcome.out.splitlines()
     assert "no output held an element" in xopt("model.onnx").out
+
+
+# -------------------------------------------------------------------- what exit code 3 means
+
+
+def test_help_tells_the_exit_codes(xopt: Xopt) -> None:
+    for words in (("--help",), ("optimize", "--help")):
+        text = " ".join(xopt(*words).out.split())
+        assert "not validated" in text
+        assert "3" in text
+
+
+def test_noise_is_not_called_a_failure_to_run(xopt: Xopt) -> None:
+    text = "agraph (float[64] x) => (float[64] y) <float o = {3e7}, float e = {1}> { z = Mul(x, o) a = Mul(z, e) y = Sin(a) }"
+    write(text)
+    write(text.replace("Mul(z, e)", "Add(z, e)"), "other.onnx")
+    report = xopt("verify", "model.onnx", "other.onnx", "--json").json[0]
+    assert (report["status"], report["cause"]) == ("not validated", "evidence")
+    assert "its largest magnitude is" in report["reason"]
+    assert "cannot run" not in report["reason"]
+
+
+def test_weights_that_do_not_fit_are_compared_in_sections(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parse(
+        """agraph (float[n,8] x) => (float[n,8] y)
+        { a = MatMul(x, v) b = Neg(a) c = Neg(b) d = MatMul(c, w) e = Relu(d) y = MatMul(e, u) }"""
+    )
+    model.graph.initializer.extend(numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw")
+    write(model)
+    for module in ("memory", "sections"):
+        monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 1200)
+    outcome = xopt("model.onnx")
+    assert outcome.code == 0, outcome
+    assert "of 3 sections" in outcome.out
+    assert "the models were compared in 3 sections" in outcome.out
+    for module in ("memory", "sections"):
+        monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 900)
+    outcome = xopt("model.onnx")
+    assert outcome.code == 3, outcome
+    assert "no cut makes sections that do" in outcome.err

@@ -103,7 +103,7 @@ def test_out_of_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     write(RELU)
-    monkeypatch.setattr("xoptim.cli.optimization.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.proof.GraphBuilder", fail)
     assert xopt("model.onnx").error == "out of memory; nothing was written"
 
 

@@ -23,7 +23,6 @@ from tests.match.matching import find, rewrite
 from tests.match.planting import Fixed, Listed, Number, Outside
 from tests.match.rebuilding import build, lowered
 from tests.support import run, types, verify
-from xoptim.builder import optimize
 from xoptim.graph.load import load_model
 from xoptim.match import EasyPatternOptimization, MatchResult, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.easy import compiled
@@ -33,6 +32,7 @@ from xoptim.optimize.events import Event, EventStream
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.statistics import Statistics
 from xoptim.optimize.worklist import Worklist
+from xoptim.optimizing import optimize
 
 QUIET: dict[str, Any] = {"constant_folding": False, "merge": False, "tag_nodes": False}
 MAY_FAIL = ("would form a cycle with the ones that stay",)

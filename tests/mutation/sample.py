@@ -21,7 +21,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = (
     *("match/matcher.py", "match/easy.py", "match/program.py", "match/moved.py", "match/view.py", "match/functions.py"),
-    *("graph/rewrite.py", "graph/graph.py", "graph/uses.py", "graph/constants.py", "graph/propagate.py"),
+    *("graph/edit.py", "graph/graph.py", "graph/uses.py", "graph/constants.py", "graph/propagate.py"),
     *(
         "optimize/engine.py",
         "optimize/merge.py",

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from tests.support import parse
-from xoptim.builder import GraphBuilder, OptimizationReport, optimize
+from xoptim.builder import GraphBuilder, OptimizationReport
 from xoptim.match import (
     EasyPatternOptimization,
     GraphBuilderPatternOptimization,
@@ -23,6 +23,7 @@ from xoptim.match import (
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
 
 
 class NegNegPattern(EasyPatternOptimization):

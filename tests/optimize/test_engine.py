@@ -21,7 +21,7 @@ from tests.optimize.rules import (
     tuned,
 )
 from tests.support import parse, same_results, types, verify
-from xoptim.builder import GraphBuilder, optimize
+from xoptim.builder import GraphBuilder
 from xoptim.facts.errors import BudgetError, XoptimError
 from xoptim.match import (
     EasyPatternOptimization,
@@ -35,6 +35,7 @@ from xoptim.match import (
 )
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
 
 FEEDS = {"t0": np.array([[1, -2, 3]], np.float32)}
 

@@ -9,10 +9,11 @@ import pytest
 
 from tests.optimize.rules import NegNegPattern, chain, renaming
 from tests.support import parse, types
-from xoptim.builder import GraphBuilder, optimize
+from xoptim.builder import GraphBuilder
 from xoptim.facts.errors import BudgetError, UnknownPatternError, XoptimError
 from xoptim.optimize.environment import DebugSettings, read_environment
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
 
 TEXT = chain("Neg", "Neg", "Exp")
 

@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import load, parse, same_results, types, verify
-from xoptim.builder import optimize
 from xoptim.graph.load import load_model
 from xoptim.optimize.merge import merge_initializers, merge_nodes
+from xoptim.optimizing import optimize
 
 FEEDS = {"x": np.array([[1, -2, 3]], np.float32), "z": np.array([[2, 2, 2]], np.float32)}
 HEAD = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y)"

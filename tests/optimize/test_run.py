@@ -13,12 +13,12 @@ from onnx import numpy_helper
 
 from tests.optimize.rules import NegNegPattern, chain, renaming, tuned
 from tests.support import load, parse, same_results, types, verify
-from xoptim.builder import optimize
 from xoptim.doc import demo_mlp_model
 from xoptim.facts.errors import ModelError
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.run import Optimizer
+from xoptim.optimizing import optimize
 
 NESTED = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
   a = Neg(x) b = Neg(x) k = Add(w, w)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypedDict
 
 from xoptim.catalogue.selection import Selection, check_names, present_names, select
 from xoptim.match.pattern import PatternOptimization
@@ -79,3 +79,25 @@ class OptimizationOptions:
         """Present names of the patterns of which everything is logged."""
         names = self.debug.patterns
         return frozenset(names).union(*map(present_names, names))
+
+
+class OptimizationChanges(TypedDict, total=False):
+    """The fields of `OptimizationOptions` as keyword arguments."""
+
+    patterns: Selection
+    verbose: int
+    max_iter: int
+    max_rewrites: int
+    remove_unused: bool
+    remove_identity: bool
+    constant_folding: bool
+    merge: bool
+    strategy: Literal["priority", "largest"]
+    provider: str
+    strict: bool
+    drop: tuple[str, ...]
+    fold_limit: int
+    tag_nodes: bool
+    on_event: Callable[[Event], None] | None
+    on_application: Callable[[Application], None] | None
+    debug: DebugSettings

@@ -21,6 +21,7 @@ from xoptim.optimize.fold import Folder
 from xoptim.optimize.merge import merge_initializers, merge_nodes
 from xoptim.optimize.navigate import weakest_of
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.products import rounds_elsewhere, stored_operands
 from xoptim.optimize.rewriters import Rewriting
 from xoptim.optimize.statistics import Statistics
 from xoptim.optimize.worklist import Worklist
@@ -49,6 +50,7 @@ class Optimizer:
             show_log()
         self.statistics = Statistics()
         self.worklist = Worklist()
+        self._products = stored_operands(model)
         self._builder: Any = None
         self._local = [p for p in self.patterns if not isinstance(p, GlobalRewriter)]
         rewriters = [p for p in self.patterns if isinstance(p, GlobalRewriter)]
@@ -78,8 +80,11 @@ class Optimizer:
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
-        """Exactness of each pattern that was applied."""
-        return weakest_of(self.patterns, self.statistics.counts)
+        """Exactness of each pattern that was applied; ``rounding`` too when the runtime adds up in another order now."""
+        found = weakest_of(self.patterns, self.statistics.counts)
+        if self.statistics.rounding_folds or rounds_elsewhere(self._products, stored_operands(self.model)):
+            found.append("rounding")
+        return found
 
     def _optimize_tree(self, root: Graph) -> None:
         """Optimize a graph and its subgraphs, inner ones first, until what changes in one of them helps no other any more."""

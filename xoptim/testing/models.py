@@ -8,10 +8,11 @@ from typing import NamedTuple
 import onnx
 from onnx import AttributeProto, ModelProto
 
-from xoptim.builder import OptimizationReport, optimize
+from xoptim.builder import OptimizationReport
 from xoptim.match.pattern import PatternOptimization
 from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
 
 _IR_VERSION = 10
 INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)

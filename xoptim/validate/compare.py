@@ -10,8 +10,8 @@ and strings must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 import ml_dtypes
@@ -19,6 +19,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
+from xoptim.validate.gaps import Gaps, add_gaps, spread
 from xoptim.validate.session import Value
 from xoptim.validate.ulps import largest_ulp, ulp_distances
 
@@ -74,12 +75,14 @@ class Comparison:
         max_ulp: largest distance of floating-point elements, in numbers of their type that lie between them.
         max_rel: ``max_abs`` relative to the largest finite magnitude in the reference.
         scale: median magnitude of the reference, as in the rule.
+        top: largest magnitude of the reference, but for numbers next to the largest of the type.
         excess: largest difference in units of what is tolerated there; above 1 the rule is broken.
         index: position of the element that breaks the rule most, or, within the rule, differs most.
         mismatches: number of elements that break the rule.
         count: number of elements compared.
         tolerance: rtol and atol of the rule; ``None`` when it does not apply.
         finite: whether the reference has a finite element, or nothing to be finite.
+        gaps: the differences by the magnitude of the reference (`Gaps`), for floating-point numbers that differ.
     """
 
     output: str
@@ -89,12 +92,14 @@ class Comparison:
     max_ulp: float = 0.0
     max_rel: float = 0.0
     scale: float = 0.0
+    top: float = 0.0
     excess: float = 0.0
     index: tuple[int, ...] = ()
     mismatches: int = 0
     count: int = 0
     tolerance: Tolerance | None = None
     finite: bool = True
+    gaps: Mapping[int, Gaps] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -192,17 +197,20 @@ def _compare_floats(
     """Real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     scale = _median_magnitude(e)
-    max_abs = top = worst = 0.0
+    max_abs = largest = top = worst = max_ulp = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
-    max_ulp = 0.0
+    gaps: dict[int, Gaps] = {}
+    limit = _largest_measured(e.dtype)
     for start, gap, magnitude, excess in _chunks(e, a, scale, limits, ulp):
         finite = np.isfinite(magnitude)
         finite_seen = finite_seen or bool(finite.any())
         max_abs = max(max_abs, float(np.max(gap, initial=0.0, where=np.isfinite(gap))))
-        top = max(top, float(np.max(magnitude, initial=0.0, where=finite)))
+        largest = max(largest, float(np.max(magnitude, initial=0.0, where=finite)))
+        top = max(top, float(np.max(magnitude, initial=0.0, where=magnitude < limit)))
         mismatches += int(np.count_nonzero(excess > 1.0))
         if gap.any():
             max_ulp = max(max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK]))
+        add_gaps(gaps, spread(magnitude, gap, excess))
         local = int(np.argmax(excess))
         if excess[local] > worst:
             worst, place = float(excess[local]), start + local
@@ -213,14 +221,16 @@ def _compare_floats(
         message=_describe(e[place], a[place], index, mismatches, e.size) if mismatches else "",
         max_abs=max_abs,
         max_ulp=max_ulp,
-        max_rel=max_abs / top if top else 0.0,
+        max_rel=max_abs / largest if largest else 0.0,
         scale=scale,
+        top=top,
         excess=worst,
         index=index,
         mismatches=mismatches,
         count=e.size,
         tolerance=limits,
         finite=finite_seen,
+        gaps=gaps if max_abs else {},
     )
 
 
@@ -251,9 +261,13 @@ def _median_magnitude(values: np.ndarray) -> float:
     """
     sample = values[:: -(-values.size // _SAMPLE) or 1]
     magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
-    top = np.inf if values.dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(values.dtype).max)  # type: ignore[no-untyped-call]
-    magnitude = magnitude[(magnitude > 0) & (magnitude < top)]
+    magnitude = magnitude[(magnitude > 0) & (magnitude < _largest_measured(values.dtype))]
     return float(np.median(magnitude)) if magnitude.size else 0.0
+
+
+def _largest_measured(dtype: np.dtype) -> float:
+    """What finite numbers of a type stay below, unless they stand for an infinity."""
+    return np.inf if dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
 def _describe(expected: object, actual: object, index: tuple[int, ...], wrong: int, count: int) -> str:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xoptim.facts.errors import XoptimError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from xoptim.validate.report import ValidationReport
 
 
 class ProviderUnavailable(XoptimError):  # noqa: N818 - reads as what it says
@@ -19,3 +26,25 @@ class RunError(XoptimError):
 
 class FeedError(XoptimError):
     """No value can be made for an input of the model."""
+
+
+class ValidationError(XoptimError):
+    """Models were compared, and not found equal.
+
+    Attributes:
+        report: how they compared.
+        model: the model that was not found equal to the original.
+    """
+
+    def __init__(self, report: ValidationReport, model: onnx.ModelProto) -> None:
+        super().__init__(report.summary())
+        self.report = report
+        self.model = model
+
+
+class DifferentModelError(ValidationError):
+    """The optimized model computes something else, and no rewrite was found to leave out."""
+
+
+class NotValidatedError(ValidationError):
+    """Nothing can be said about the optimized model; ``report.reason`` tells why."""

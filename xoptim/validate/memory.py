@@ -13,7 +13,7 @@ from typing import Final
 import onnx
 
 from xoptim.facts.dims import Dim, evaluate
-from xoptim.facts.dtypes import byte_size
+from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.lazy import lazy_module
@@ -23,6 +23,8 @@ from xoptim.validate.errors import RunError
 
 resource = lazy_module("resource")  # of POSIX only
 
+COPIES: Final = 2
+"""How often the weights of a model may be in memory while it runs: as they are stored, and as they are packed."""
 _GROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -69,7 +71,7 @@ def _read(path: str) -> str:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """No warnings about a model that the engine has warned about, or that is none of its business."""
     logger = logging.getLogger("xoptim")
     logger.addFilter(_nothing)
@@ -81,6 +83,23 @@ def _silence() -> Iterator[None]:
 
 def _nothing(_: logging.LogRecord) -> bool:
     return False
+
+
+def weight_bytes(proto: onnx.ModelProto) -> int:
+    """Bytes of the initializers of the main graph, wherever they are."""
+    return sum(byte_size(tensor.data_type, math.prod(tensor.dims)) for tensor in proto.graph.initializer)
+
+
+def fits_into_memory(proto: onnx.ModelProto, limit: int | None = None, copies: int = COPIES) -> bool:
+    """Whether the weights of a model fit into memory.
+
+    Args:
+        proto: the model; its external data are not needed.
+        limit: bytes that may be taken, ``None`` for what is free.
+        copies: how often they are in memory.
+    """
+    free = available_memory() if limit is None else limit
+    return free is None or copies * weight_bytes(proto) <= free
 
 
 class MemoryNeed:
@@ -95,12 +114,24 @@ class MemoryNeed:
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None, limit: int | None = None) -> None:
         self._limit = limit
         try:
-            with _silence():
+            with quietly():
                 self._graph: Graph | None = load_model(proto, base_dir).graph
         except ModelError:  # nothing is known about what onnxruntime takes nevertheless
             self._graph = None
         graphs = self._graph.all_graphs() if self._graph is not None else ()
         self._kinds = Counter((info.dtype, info.shape) for graph in graphs for _, info in graph.all_known() if info.is_tensor)
+
+    def may_divide_by_zero(self) -> bool:
+        """Whether integers are divided by what is no constant, which ends the process in some versions when it is 0."""
+        if self._graph is None:
+            return True
+        nodes = (node for graph in self._graph.model.graphs() for node in graph.nodes if node.op_type in ("Div", "Mod"))
+        return any(
+            node.graph is not None
+            and not is_float(node.graph.info_of(node.output[0]).dtype)
+            and node.graph.tensor(node.input[1]) is None
+            for node in nodes
+        )
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Make sure that a run with these sizes of the open dimensions can fit into memory.
@@ -109,14 +140,14 @@ class MemoryNeed:
             RunError: it cannot.
         """
         free = available_memory() if self._limit is None else self._limit
-        if free is not None and self._total(sizes) > free and (needed := self.at_least(sizes)) > free:
-            raise RunError(f"a run needs at least {_text(needed)} of memory, {_text(free)} is free")
+        if free is not None and self.total(sizes) > free and (needed := self.at_least(sizes)) > free:
+            raise RunError(f"a run needs at least {size_text(needed)} of memory, {size_text(free)} is free")
 
     def at_least(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all results that are alive at the same time, where their sizes are known; the others count nothing."""
         return 0 if self._graph is None else _peak(self._graph, _Sizes(sizes))
 
-    def _total(self, sizes: Mapping[str, int]) -> int:
+    def total(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all results, whether they are alive at the same time or not: much faster to add up."""
         known = _Sizes(sizes)
         return sum(count * known.of(Info(dtype, shape)) for (dtype, shape), count in self._kinds.items())
@@ -163,5 +194,6 @@ def _peak(graph: Graph, sizes: _Sizes) -> int:
     return peak
 
 
-def _text(size: int) -> str:
+def size_text(size: int) -> str:
+    """A number of bytes, for people."""
     return f"{size / (1 << 30):,.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):,.1f} MiB"

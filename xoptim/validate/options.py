@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import ComparisonRules
@@ -31,11 +32,15 @@ class ValidationOptions:
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
         assignments: number of runs, on different sizes where dimensions are open.
+        extremes: whether to add, where sizes are open and more than one run is asked for, a run with sizes above the
+            constants of the model and one with an empty axis, as far as the original runs with them and time allows.
         seed: of the random values.
         max_attempts: runs of the original that may fail before the search for sizes is given up.
         time_limit: seconds after which the search for sizes is given up.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
         memory_limit: bytes beyond which a run is not tried, by what its results take at least; by default what is free.
+        sections: whether to run the models section by section, which needs the weights of one section in memory only; by
+            default when the weights of the whole would not fit.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
             what moving all numbers by one unit in the last place does. Never for ``exact`` rewrites.
         original_dir: folder of the external data of an original that is a protobuf.
@@ -55,11 +60,13 @@ class ValidationOptions:
     feeds: Mapping[str, Value] = field(default_factory=dict)
     test_data: Path | None = None
     assignments: int = 2
+    extremes: bool = True
     seed: int = 0
     max_attempts: int = 64
     time_limit: float = 120.0
     run_limit: float | None = 600.0
     memory_limit: int | None = None
+    sections: bool | None = None
     noise_multiple: float = 4.0
     original_dir: Path | None = None
     optimized_dir: Path | None = None
@@ -84,3 +91,31 @@ class ValidationOptions:
             and self.ulp is None
             and self.noise_multiple > 0
         )
+
+
+class ValidationChanges(TypedDict, total=False):
+    """The fields of `ValidationOptions` as keyword arguments."""
+
+    exactness: Exactness
+    rtol: float | None
+    atol: float | None
+    ulp: int | None
+    integer_atol: int
+    allow_flips: float
+    providers: tuple[str, ...]
+    tf32: bool
+    threads: int
+    dims: Mapping[str, int]
+    feeds: Mapping[str, Value]
+    test_data: Path | None
+    assignments: int
+    extremes: bool
+    seed: int
+    max_attempts: int
+    time_limit: float
+    run_limit: float | None
+    memory_limit: int | None
+    sections: bool | None
+    noise_multiple: float
+    original_dir: Path | None
+    optimized_dir: Path | None

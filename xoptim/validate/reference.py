@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -16,17 +18,22 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.extremes import Ends
 from xoptim.validate.feeds import Style, has_daring_values, make_feeds
-from xoptim.validate.memory import MemoryNeed
+from xoptim.validate.memory import MemoryNeed, fits_into_memory, size_text, weight_bytes
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike, read_proto
-from xoptim.validate.roles import Role, input_roles
+from xoptim.validate.protos import ModelLike, graph_inputs, read_proto
+from xoptim.validate.roles import input_roles
 from xoptim.validate.session import Port, Session, Value
 from xoptim.validate.testdata import load_test_data
 
 Source: TypeAlias = Literal["random", "given", "test data"]
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
+_MOST_PROBES: Final = 6  # runs to find the largest sizes that the original accepts
+_PROBE_SECONDS: Final = 3.0  # that a run with large sizes may take, by what the first run took
+_PROBE_BYTES: Final = 1 << 30  # that its results may take
+_CHEAP_BYTES: Final = 1 << 24  # results that cannot take long
 
 
 class ReferenceRun(NamedTuple):
@@ -67,14 +74,11 @@ class Reference(NamedTuple):
     runs: list[ReferenceRun]
 
 
-def run_reference(model: ModelLike, options: ValidationOptions) -> Reference:
-    """Run the original as often as asked for.
+def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.ModelProto, Path | None]:
+    """The protobuf of a model and the folder of its external data.
 
     Raises:
-        LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
-        RunError: it fails on the values given, or on every assignment of sizes tried.
-        ProviderUnavailable: an execution provider is missing.
+        LoadError: it cannot be read, or would unfold to more nodes than can be handled.
     """
     try:
         proto, base_dir = read_proto(model, options.original_dir)
@@ -83,20 +87,95 @@ def run_reference(model: ModelLike, options: ValidationOptions) -> Reference:
         raise LoadError(str(error)) from error
     if size > EXPANSION_LIMIT:
         raise LoadError(f"its local functions unfold to {size:,} nodes")
+    return proto, base_dir
+
+
+def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.ModelProto | None = None) -> Reference:
+    """Run the original as often as asked for.
+
+    Args:
+        model: the original.
+        options: the choices of the user.
+        proto: what `read_original` made of it, if that is known already.
+
+    Raises:
+        LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
+        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
+        RunError: it fails on the values given, or on every assignment of sizes tried.
+        ProviderUnavailable: an execution provider is missing.
+    """
+    if proto is None:
+        proto, base_dir = read_original(model, options)
+    else:
+        base_dir = options.original_dir if isinstance(model, onnx.ModelProto) else Path(model).resolve().parent
+    if not fits_into_memory(proto, options.memory_limit, copies=1):
+        raise LoadError(f"its weights take {size_text(weight_bytes(proto))} of memory, which is not free")
     session = Session(model, options.settings, base_dir=options.original_dir)
     if options.test_data is not None:
         MemoryNeed(proto, base_dir, options.memory_limit).check({})
         data = load_test_data(options.test_data, proto)
-        runs = [_run(session, "test data", {}, options.seed, feeds) for feeds in data]
+        runs = [_run(session, Plan("test data", {}, options.seed, feeds)) for feeds in data]
     else:
         runs = _Search(session, proto, base_dir, options).runs()
     return Reference(proto, base_dir, session.inputs, session.outputs, runs)
 
 
-def _run(session: Session, source: Source, sizes: Sizes, seed: int, feeds: dict[str, Value]) -> ReferenceRun:
+def _run(session: Session, plan: Plan) -> ReferenceRun:
     start = time.perf_counter()
-    results = session.run(feeds)
-    return ReferenceRun(source, sizes, seed, feeds, results, time.perf_counter() - start)
+    results = session.run(plan.feeds)
+    return ReferenceRun(*plan, results, time.perf_counter() - start)
+
+
+class Plan(NamedTuple):
+    """Values to run the original on; as in `ReferenceRun`."""
+
+    source: Source
+    sizes: Sizes
+    seed: int
+    feeds: dict[str, Value]
+
+
+class _Feeding:
+    """What is given, and what has to be drawn."""
+
+    def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
+        specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
+        self.options = options
+        self.given = _given_feeds(options.feeds, specs, [value.name for value in graph_inputs(model)])
+        self.specs = list(specs.values())
+        self.random = [spec for spec in self.specs if spec.name not in self.given]
+        self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
+        self.roles = input_roles(model, {spec.name: spec.element_type for spec in self.random})
+        self.styles = (False, True) if has_daring_values(self.random, self.roles) else (False,)
+        self.wanted = options.assignments if self.random else 1
+
+    def plan(self, sizes: Sizes, run: int, gentle: bool) -> Plan:
+        """Values for some sizes.
+
+        Raises:
+            FeedError: an input cannot be fed with these sizes.
+        """
+        seed = self.options.seed + run
+        feeds = make_feeds(self.random, self.roles, sizes, seed, Style(run, gentle))
+        return Plan("random" if self.random else "given", sizes, seed, self.given | feeds)
+
+
+def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[Plan]]:
+    """Values to run a model on that cannot be run as a whole: as many as are wanted at a time, and others if these fail.
+
+    Raises:
+        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
+    """
+    if options.test_data is not None:
+        yield [Plan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
+        return
+    feeding = _Feeding(model, options)
+    sizes = assignments(feeding.specs, model, feeding.fixed)
+    while batch := list(itertools.islice(sizes, feeding.wanted)):
+        batch += [batch[0]] * (feeding.wanted - len(batch))
+        for gentle in feeding.styles:
+            with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
+                yield [feeding.plan(each, run, gentle) for run, each in enumerate(batch)]
 
 
 class _Search:
@@ -108,53 +187,83 @@ class _Search:
         self._session = session
         self._model = model
         self._options = options
-        specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
-        self._given = _given_feeds(options.feeds, specs, session.inputs)
-        self._specs = list(specs.values())
-        self._random = [spec for spec in self._specs if spec.name not in self._given]
-        self._fixed = _fixed_sizes(self._specs, self._given, options.dims)
+        self._feeding = _Feeding(model, options)
 
     def runs(self) -> list[ReferenceRun]:
         """As many runs as are wanted: on different sizes as far as they are found, then on other values."""
-        wanted = self._options.assignments if self._random else 1
-        roles = input_roles(self._model, {spec.name: spec.element_type for spec in self._random})
-        styles = (False, True) if has_daring_values(self._random, roles) else (False,)
+        feeding = self._feeding
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
-        for sizes in assignments(self._specs, self._model, self._fixed):
+        for sizes in assignments(feeding.specs, self._model, feeding.fixed):
             late = time.perf_counter() > self._deadline
-            if len(found) >= wanted or late or len(failures) >= self._patience(bool(found)):
+            if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
                 break
-            self._try(sizes, roles, styles, found, failures)
-        if not found and not self._random:
+            self._try(sizes, found, failures)
+        if not found and not feeding.random:
             raise failures[0]
         if not found:
             raise RunError(f"it ran with none of {len(failures)} random feeds; the first error: {failures[0]}")
-        for _ in range(len(found), wanted):
-            self._try(found[0].sizes, roles, styles, found, failures)
+        for _ in range(len(found), feeding.wanted):
+            self._try(found[0].sizes, found, failures)
+        if feeding.wanted > 1 and self._options.extremes:
+            found += self._ends(found)
         return found
+
+    def _ends(self, found: Sequence[ReferenceRun]) -> list[ReferenceRun]:
+        """A run with sizes as large as the original and the time allow, and one with an empty axis, where it runs with one."""
+        ends = Ends(self._feeding.specs, self._model, found[0].sizes, self._feeding.fixed)
+        tried = [run.sizes for run in found]
+        large = self._largest(ends, found[0])
+        empties = ends.empty() if not self._need.may_divide_by_zero() else ()
+        empty = (self._probe(sizes, len(found) + 1) for sizes in empties if sizes not in tried)
+        runs = (large, next(filter(None, empty), None))
+        return [run for run in runs if run is not None]
+
+    def _largest(self, ends: Ends, first: ReferenceRun) -> ReferenceRun | None:
+        """The largest sizes of those that are worth a try, by bisection."""
+        rungs = [[sizes for sizes in rung if self._affordable(first, sizes)] for rung in ends.large()]
+        rungs = [rung for rung in rungs if rung]
+        best: ReferenceRun | None = None
+        low, high, start = 0, len(rungs), time.perf_counter()
+        middle = high - 1
+        for _ in range(_MOST_PROBES):
+            if low >= high or time.perf_counter() - start > 2 * _PROBE_SECONDS:
+                break
+            probes = (self._probe(sizes, self._options.assignments) for sizes in rungs[middle])
+            run = next(filter(None, probes), None)
+            best = run or best
+            low, high = (middle + 1, high) if run else (low, middle)
+            middle = (low + high) // 2
+        return best
+
+    def _affordable(self, first: ReferenceRun, sizes: Sizes) -> bool:
+        """Whether a run should take neither long nor much memory, both in proportion to the results.
+
+        The time of a short run is not in proportion: what takes little memory is affordable.
+        """
+        size, known = self._need.total(sizes), self._need.total(first.sizes)
+        if not known or size > _PROBE_BYTES:
+            return False
+        return size <= _CHEAP_BYTES or first.seconds * size <= _PROBE_SECONDS * known
+
+    def _probe(self, sizes: Sizes, run: int) -> ReferenceRun | None:
+        """A run with sizes that the original need not accept."""
+        found: list[ReferenceRun] = []
+        self._try(sizes, found, [], run)
+        return found[0] if found else None
 
     def _patience(self, found: bool) -> int:
         """How many failures to bear: fewer once there is a result, none when there is nothing to vary."""
-        most = self._options.max_attempts if self._random else 1
+        most = self._options.max_attempts if self._feeding.random else 1
         return min(_FURTHER_ATTEMPTS, most) if found else most
 
-    def _try(
-        self,
-        sizes: Sizes,
-        roles: Mapping[str, Role],
-        styles: Sequence[bool],
-        found: list[ReferenceRun],
-        failures: list[Exception],
-    ) -> None:
+    def _try(self, sizes: Sizes, found: list[ReferenceRun], failures: list[Exception], run: int | None = None) -> None:
         """One more run, or one more failure for each style."""
-        seed = self._options.seed + len(found)
-        source: Source = "random" if self._random else "given"
-        for gentle in styles:
+        run = len(found) if run is None else run
+        for gentle in self._feeding.styles:
             try:
                 self._need.check(sizes)
-                feeds = make_feeds(self._random, roles, sizes, seed, Style(len(found), gentle))
-                found.append(_run(self._session, source, sizes, seed, self._given | feeds))
+                found.append(_run(self._session, self._feeding.plan(sizes, run, gentle)))
                 return
             except (FeedError, RunError) as error:
                 failures.append(error)
@@ -164,15 +273,15 @@ class _Search:
                 return
 
 
-def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Sequence[Port]) -> dict[str, Value]:
+def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Sequence[str]) -> dict[str, Value]:
     """The values of the user, those of types that numpy lacks (raw bytes in a file) as what they are.
 
     Raises:
         FeedError: there is no such input.
     """
-    unknown = feeds.keys() - {port.name for port in inputs}
+    unknown = feeds.keys() - set(inputs)
     if unknown:
-        listed = ", ".join(port.name for port in inputs) or "none"
+        listed = ", ".join(inputs) or "none"
         raise FeedError(f"feeds for {', '.join(sorted(unknown))}, but the inputs of the model are: {listed}")
     given: dict[str, Value] = {}
     for name, value in feeds.items():

@@ -11,6 +11,9 @@ from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import Comparison
 
 Status: TypeAlias = Literal["equal", "different", "not validated"]
+Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence"]
+"""Why nothing can be said: onnxruntime does not load the original, or does not run it on the values; the weights do not fit
+into memory; or it ran, and its results are no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +22,12 @@ class Noise:
 
     Attributes:
         level: largest difference that this makes, absolute.
-        accepted: whether the difference of the optimized model is small enough beside it.
+        explains: whether the differences of the optimized model are as small as those that this makes in similar elements.
+        accepted: whether they are excused therefore: not when the noise hides everything.
     """
 
     level: float
+    explains: bool
     accepted: bool
 
 
@@ -66,6 +71,8 @@ class ValidationReport:
         faults: differences of the signatures: missing or renamed inputs and outputs, other types or order.
         runs: the runs on which the models were compared.
         notes: what limits the evidence, or helped the verdict.
+        cause: for ``not validated``, what kind of reason that is.
+        sections: in how many sections the models were run, 0 when they were run whole.
     """
 
     status: Status
@@ -75,6 +82,8 @@ class ValidationReport:
     faults: tuple[Comparison, ...] = ()
     runs: tuple[RunReport, ...] = ()
     notes: tuple[str, ...] = ()
+    cause: Cause = ""
+    sections: int = 0
 
     @property
     def ok(self) -> bool:
@@ -103,7 +112,9 @@ class ValidationReport:
             return f"{self.status}: {self.reason}"
         largest = self.largest
         outputs = len({c.output for run in self.runs for c in run.comparisons})
-        text = f"equal: {_count(outputs, 'output')} in {_count(len(self.runs), 'run')}"
+        noun = "result" if self.sections else "output"
+        text = f"equal: {_count(outputs, noun)} in {_count(len(self.runs), 'run')}"
+        text += f" of {_count(self.sections, 'section')}" if self.sections else ""
         if largest is None or not largest.max_abs:
             return f"{text}, no difference"
         accepted = "" if largest.ok else ", accepted as rounding noise"
@@ -114,11 +125,13 @@ class ValidationReport:
         return {
             "status": self.status,
             "reason": self.reason,
+            "cause": self.cause,
             "exactness": self.exactness,
             "providers": list(self.providers),
             "faults": [_comparison_json(c) for c in self.faults],
             "runs": [_run_json(run) for run in self.runs],
             "notes": list(self.notes),
+            "sections": self.sections,
             "largest": None if self.largest is None else _comparison_json(self.largest),
             "original_seconds": self.original_seconds,
             "optimized_seconds": self.optimized_seconds,
@@ -133,7 +146,9 @@ def _run_json(run: RunReport) -> dict[str, Any]:
         "original_seconds": run.original_seconds,
         "optimized_seconds": run.optimized_seconds,
         "outputs": [_comparison_json(c) for c in run.comparisons],
-        "noise": {name: {"level": _number(n.level), "accepted": n.accepted} for name, n in run.noise.items()},
+        "noise": {
+            name: {"level": _number(n.level), "explains": n.explains, "accepted": n.accepted} for name, n in run.noise.items()
+        },
     }
 
 
@@ -148,6 +163,7 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "max_ulp": _number(comparison.max_ulp),
         "max_rel": _number(comparison.max_rel),
         "scale": _number(comparison.scale),
+        "top": _number(comparison.top),
         "excess": _number(comparison.excess),
         "index": list(comparison.index),
         "mismatches": comparison.mismatches,

@@ -1,0 +1,68 @@
+"""Products of floating-point numbers: whether the runtime adds them up in the same order before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+from xoptim.facts.dtypes import is_float
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+
+Operands: TypeAlias = tuple[bool, ...]
+"""For each operand of a product, whether the runtime finds it stored when it loads the model."""
+
+PRODUCTS: Final = frozenset({
+    "Attention", "Conv", "ConvTranspose", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention", "DeformConv",
+    "DynamicQuantizeLSTM", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GRU",
+    "GatedRelativePositionBias", "Gemm", "GemmFastGelu", "GemmFloat8", "GroupQueryAttention", "LSTM", "LongformerAttention",
+    "MatMul", "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "MultiHeadAttention", "NhwcFusedConv", "PackedAttention",
+    "PackedMultiHeadAttention", "QAttention", "QMoE", "RNN", "SparseAttention", "SparseToDenseMatMul", "TransposeMatMul",
+})  # fmt: skip
+"""Operators that add up products of floating-point numbers, whatever their domain.
+
+Runtimes pack stored operands when they load a model, and have other kernels for packed operands than for computed ones; the
+kernels add up in another order. So Identity in front of a weight is not the same, to the bit, as the weight.
+"""
+
+
+def stored_operands(model: Model) -> dict[Node, Operands]:
+    """The products of a model, and calls of local functions (which may hold some), with what is stored among their operands."""
+    calls = {function.key for function in model.functions}
+    return {
+        node: tuple(bool(name) and graph.tensor(name) is not None for name in node.input)
+        for graph in model.graphs()
+        for node in _products(graph, calls)
+    }
+
+
+def _products(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
+    for (domain, op_type), nodes in graph.types.items():
+        for node in nodes:
+            if (domain, op_type, node.overload) in calls or (op_type in PRODUCTS and _is_of_floats(graph, node)):
+                yield node
+
+
+def _is_of_floats(graph: Graph, node: Node) -> bool:
+    types = [graph.info_of(name).dtype for name in node.output[:1]]
+    return all(not dtype or is_float(dtype) for dtype in types)
+
+
+def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
+    """Whether a product has operands stored that were computed, or the other way round.
+
+    Args:
+        before: of the model as it was, by `stored_operands`.
+        after: of the same model after it was rewritten. A new product is compared with those that are gone.
+    """
+    if any(before.get(node, operands) != operands for node, operands in after.items()):
+        return True
+    new = Counter(_key(node, operands) for node, operands in after.items() if node not in before)
+    gone = Counter(_key(node, operands) for node, operands in before.items() if node not in after)
+    return bool(new - gone)
+
+
+def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
+    return node.domain, node.op_type, operands

@@ -1,0 +1,179 @@
+"""Optimize, prove, heal: the result computes what the original computes, or it is said why not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import onnx
+
+from xoptim.builder import GraphBuilder, OptimizationReport
+from xoptim.culprit import Culprit
+from xoptim.graph.sources import Source
+from xoptim.healing import Suspect
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.validate.each import EachCheck
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.report import ValidationReport
+from xoptim.validate.validation import validate
+
+MOST_CULPRITS: Final = 10
+"""Patterns that are left out of one model before it is given up."""
+_LOGGER = logging.getLogger("xoptim")
+
+
+def _ignore(_: Any) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofOptions:
+    """How a result is proved.
+
+    Attributes:
+        checks: how models are compared; one report is made for each of its providers.
+        whole: whether the result is compared with the original.
+        each: whether each rewrite is checked by itself too.
+        heal: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
+        inline: whether to replace calls of local functions by their bodies first.
+        on_loaded: called when the model is loaded, before anything is done to it.
+        on_step: called with what is done next, in words.
+    """
+
+    checks: ValidationOptions = field(default_factory=ValidationOptions)
+    whole: bool = True
+    each: bool = False
+    heal: bool = True
+    inline: bool = False
+    on_loaded: Callable[[GraphBuilder], object] = _ignore
+    on_step: Callable[[str], object] = _ignore
+
+
+@dataclass(slots=True)
+class Proof:
+    """An optimized model, and how it compares with the original.
+
+    Attributes:
+        builder: the optimized model.
+        proto: the same as a protobuf.
+        before: number of nodes by operator in the original, subgraphs included.
+        load_seconds: reading and shape inference.
+        optimize_seconds: rewriting and export.
+        reports: one for each provider; empty when nobody asked.
+        each: how the rewrites were checked one by one, if they were.
+        left_out: what was left out because it made the model compute something else.
+    """
+
+    builder: GraphBuilder
+    proto: onnx.ModelProto
+    before: dict[str, int]
+    load_seconds: float
+    optimize_seconds: float
+    reports: list[ValidationReport] = field(default_factory=list)
+    each: EachCheck | None = None
+    left_out: list[Culprit] = field(default_factory=list)
+
+    @property
+    def report(self) -> OptimizationReport:
+        """What was done, and how it was proved."""
+        return replace(self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out))
+
+    @property
+    def failure(self) -> ValidationReport | None:
+        """The report that refutes the model, else one that says nothing about it, else ``None``."""
+        doubtful = [report for report in self.reports if not report.ok]
+        return min(doubtful, key=lambda report: report.status != "different", default=None)
+
+
+def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions) -> Proof:
+    """Optimize a model and compare it with the original; when it computes something else, again without what does that.
+
+    What is left out is logged as a warning.
+
+    Args:
+        model: the original.
+        options: of the optimization.
+        proof: how the result is proved.
+
+    Raises:
+        ModelError: the model cannot be read.
+        UnknownPatternError: a pattern name is not known.
+        ProviderUnavailable: onnxruntime does not have an execution provider that was asked for.
+    """
+    options.selected()  # a misspelt pattern is noticed before a large model is read
+    left_out: list[Culprit] = []
+    original, checks = located(model, proof.checks)
+    while True:
+        each = EachCheck(original, checks) if proof.each else None
+        found = _optimize(model, replace(options, on_application=_both(options.on_application, each)), proof)
+        found.each, found.left_out = each, left_out
+        if proof.whole:
+            proof.on_step("validating")
+            found.reports = compare_each_provider(original, found, checks)
+        if not proof.heal or len(left_out) == MOST_CULPRITS:
+            return found
+        culprit = _culprit(original, found, options, replace(proof, checks=checks))
+        if culprit is None:
+            return found
+        _LOGGER.warning("%s; it is left out (`xopt bisect` makes a small model that shows it)", culprit)
+        options = culprit.avoided_by(options)
+        left_out.append(culprit)
+
+
+def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOptions) -> tuple[ModelLike, ValidationOptions]:
+    """A model as it is validated, and where its external data are."""
+    if not isinstance(model, Source):
+        return model, checks
+    if model.kind == "path":
+        return Path(model.original), checks
+    return model.proto, replace(checks, original_dir=model.base_dir or checks.original_dir)
+
+
+def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationOptions) -> list[ValidationReport]:
+    """How an optimized model compares with the original, a report for each provider."""
+    exactness, folder = found.builder.report().exactness, found.builder.model.base_dir
+    given = replace(checks, exactness=exactness, optimized_dir=folder)
+    return [validate(original, found.proto, replace(given, providers=(provider,))) for provider in checks.providers]
+
+
+def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Callable[[Any], None] | None:
+    """What listens to rewrites: the caller, the check of each, or both."""
+    if listener is None or each is None:
+        return listener or each
+
+    def listen(application: Any) -> None:
+        each(application)
+        listener(application)
+
+    return listen
+
+
+def _optimize(model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions) -> Proof:
+    proof.on_step("loading")
+    start = perf_counter()
+    builder = GraphBuilder(model, optimization_options=options, inline=proof.inline)
+    loaded = perf_counter()
+    proof.on_loaded(builder)
+    before = builder.count_types()
+    proof.on_step("optimizing")
+    builder.optimize()
+    proto = builder.to_onnx(optimize=False)
+    return Proof(builder, proto, before, loaded - start, perf_counter() - loaded)
+
+
+def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, proof: ProofOptions) -> Culprit | None:
+    """What to leave out, ``None`` when nothing is wrong or nothing helps."""
+    if found.each is not None and found.each.disagreements:
+        return Culprit.of(found.each.disagreements[0])
+    report = found.failure
+    if report is None or report.status != "different":
+        return None
+    proof.on_step("the results differ: looking for the reason")
+    checks = replace(proof.checks, providers=report.providers)
+    culprit = Suspect(original, options, checks, inline=proof.inline).find_culprit()
+    return None if culprit is None or culprit.step == "unknown" else culprit

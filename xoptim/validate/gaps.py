@@ -1,0 +1,75 @@
+"""Differences of two arrays by the magnitude of their elements.
+
+Rounding moves large elements by more than small ones. A difference is compared with how far rounding moves elements that are
+as large at most, so that a peak of a softmax over thousands of classes does not excuse an error of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+
+_ZERO: Final = -(1 << 14)  # stands for the exponent of 0, below that of any number
+_REACH: Final = 2  # powers of two by which elements may be larger and still count as similar
+_FEWEST: Final = 32  # similar elements that are looked at: the noise of a few may be small by chance
+
+
+class Gaps(NamedTuple):
+    """Differences of the elements of one power of two.
+
+    Attributes:
+        elements: how many there are.
+        largest: largest difference.
+        broken: largest difference among those that break the rule.
+    """
+
+    elements: int
+    largest: float
+    broken: float
+
+
+def spread(magnitude: np.ndarray, gap: np.ndarray, excess: np.ndarray) -> Iterator[tuple[int, Gaps]]:
+    """The differences by powers of two, in order.
+
+    Args:
+        magnitude: of the elements of the reference, a vector.
+        gap: their differences; what is not finite does not count.
+        excess: the differences in units of the tolerance.
+    """
+    finite = np.isfinite(magnitude) & np.isfinite(gap)
+    magnitude, gap, broken = magnitude[finite], gap[finite], np.where(excess[finite] > 1.0, gap[finite], 0.0)
+    exponents = np.where(magnitude > 0, np.frexp(magnitude)[1], _ZERO).astype(np.int16)
+    order = np.argsort(exponents, kind="stable")
+    powers, starts, counts = np.unique(exponents[order], return_index=True, return_counts=True)
+    if powers.size:
+        columns = (counts, np.maximum.reduceat(gap[order], starts), np.maximum.reduceat(broken[order], starts))
+        yield from zip(powers.tolist(), map(Gaps, *(column.tolist() for column in columns)), strict=True)
+
+
+def add_gaps(gaps: MutableMapping[int, Gaps], more: Iterator[tuple[int, Gaps]]) -> None:
+    """Add the differences of further elements."""
+    for power, new in more:
+        old = gaps.get(power, Gaps(0, 0.0, 0.0))
+        gaps[power] = Gaps(old.elements + new.elements, max(old.largest, new.largest), max(old.broken, new.broken))
+
+
+def explains(noise: Mapping[int, Gaps], found: Mapping[int, Gaps], multiple: float) -> bool:
+    """Whether every difference that breaks the rule is as small as the noise of similar or smaller elements allows.
+
+    Args:
+        noise: how far rounding moves the elements of an output.
+        found: how far the optimized model moves them.
+        multiple: how many times the noise a difference may be.
+    """
+    powers = sorted(noise)
+    levels = list(accumulate((noise[power].largest for power in powers), max))
+    counts = list(accumulate(noise[power].elements if power != _ZERO else 0 for power in powers))
+    enough = next((i for i, count in enumerate(counts) if count >= _FEWEST), len(powers) - 1)
+    for power, gaps in found.items():
+        similar = sum(1 for other in powers if other <= power + _REACH) - 1
+        if gaps.broken and (not powers or gaps.broken > multiple * levels[max(similar, enough)]):
+            return False
+    return True

@@ -1,0 +1,243 @@
+"""The judge: runs the optimized model on the values of the original, compares, and weighs what differs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.validate.compare import Comparison, compare_values
+from xoptim.validate.errors import LoadError, RunError
+from xoptim.validate.gaps import Gaps, add_gaps, explains
+from xoptim.validate.noise import noisy_feeds, noisy_graph, noisy_weights
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.reference import Reference, ReferenceRun
+from xoptim.validate.report import Cause, Noise, RunReport, Status, ValidationReport
+from xoptim.validate.session import Port, Session, Value
+
+_DRAWS: Final = 4  # times that the noise is measured, the first without noise on the results within the model
+_Levels: TypeAlias = dict[str, dict[int, Gaps]]
+"""How far rounding moves each output, by the magnitude of its elements."""
+_RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+_HOPELESS: Final = 0.1  # accepted noise, relative to the largest elements of an output, beyond which nothing is evidence
+Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
+"""Inputs and outputs of a model."""
+
+
+def judge(
+    reference: Reference,
+    optimized: ModelLike,
+    options: ValidationOptions,
+    base_dir: Path | None = None,
+    *,
+    is_part: bool = False,
+) -> ValidationReport:
+    """Whether a model computes what runs of the original gave.
+
+    Args:
+        reference: the original and its runs.
+        optimized: the model to judge.
+        options: the choices of the user.
+        base_dir: folder of the external data of ``optimized``.
+        is_part: whether the models are sections of others: results within need not hold finite numbers.
+    """
+    judging = Judge(options)
+    try:
+        candidate = Session(optimized, options.settings, base_dir=base_dir)
+    except LoadError as error:
+        return judging.report("different", f"onnxruntime cannot load the optimized model: {error}")
+    judging.faults = compare_signatures((reference.inputs, reference.outputs), (candidate.inputs, candidate.outputs))
+    if judging.faults:
+        fault = judging.faults[0]
+        return judging.report("different", f"{fault.output}: {fault.message}")
+    for run in reference.runs:
+        try:
+            judging.runs.append(_compare_run(run, reference.outputs, candidate, options))
+        except RunError as error:
+            return judging.report("different", f"onnxruntime cannot run the optimized model{_where(run.sizes)}: {error}")
+    del candidate
+    return judging.verdict(reference, is_part)
+
+
+def _where(sizes: Mapping[str, int]) -> str:
+    return f" with {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
+
+
+def compare_signatures(expected: Signature, actual: Signature) -> tuple[Comparison, ...]:
+    """Faults of names, order and types of inputs and outputs."""
+    (inputs, outputs), (other_inputs, other_outputs) = expected, actual
+    return (*_compare_ports("input", inputs, other_inputs), *_compare_ports("output", outputs, other_outputs))
+
+
+def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
+    types, found = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
+    faults = [Comparison(f"{kind} {name!r}", "missing", "is missing") for name in types if name not in found]
+    faults += [Comparison(f"{kind} {name!r}", "structure", "is new") for name in found if name not in types]
+    faults += [
+        Comparison(f"{kind} {name!r}", "dtype", f"{found[name]} instead of {types[name]}")
+        for name in types
+        if found.get(name, types[name]) != types[name]
+    ]
+    if not faults and list(types) != list(found):
+        faults.append(Comparison(f"{kind}s", "structure", f"order {list(found)} instead of {list(types)}"))
+    return faults
+
+
+def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session, options: ValidationOptions) -> RunReport:
+    start = time.perf_counter()
+    results = candidate.run(run.feeds)
+    seconds = time.perf_counter() - start
+    compared = _compare_results(outputs, run.results, results, options)
+    return RunReport(run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared)
+
+
+def _compare_results(
+    outputs: Sequence[Port], expected: Sequence[Value], actual: Sequence[Value], options: ValidationOptions
+) -> tuple[Comparison, ...]:
+    triples = zip(outputs, expected, actual, strict=True)
+    return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, options.rules))
+
+
+def hollow_outputs(runs: Sequence[RunReport]) -> set[str]:
+    """Outputs that hold elements, none of them finite."""
+    compared = [c for run in runs for c in run.comparisons]
+    return {c.output for c in compared if not c.finite} - {c.output for c in compared if c.finite and c.count}
+
+
+def _random_operator(model: onnx.ModelProto) -> str:
+    """An operator that draws other numbers when it is at another place of the graph, ``""`` when there is none."""
+    nodes = list(model.graph.node) + [node for function in model.functions for node in function.node]
+    for node in nodes:  # grows by the nodes of subgraphs
+        if node.op_type in _RANDOM and all(a.name != "seed" for a in node.attribute):
+            return f"{node.op_type} without a seed"
+        for a in node.attribute:
+            if a.type == onnx.AttributeProto.GRAPH:
+                nodes.extend(a.g.node)
+    return ""
+
+
+def _sensitivity(run: RunReport, c: Comparison) -> str:
+    """Why no difference of an output would tell anything."""
+    return (
+        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all numbers move by one unit in "
+        f"the last place (its largest magnitude is {c.top:.2g}); give rtol and atol to judge it"
+    )
+
+
+class Judge:
+    """Collects what was found and decides what it means."""
+
+    def __init__(self, options: ValidationOptions) -> None:
+        self._options = options
+        self._notes: list[str] = []
+        if any(name.lower().startswith("cuda") for name in options.providers):
+            self._notes.append(f"TF32 is {'on' if options.tf32 else 'off'}")
+        self.faults: tuple[Comparison, ...] = ()
+        self.runs: list[RunReport] = []
+
+    def report(self, status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
+        """The report as it stands."""
+        return ValidationReport(
+            status=status,
+            reason=reason,
+            cause=cause,
+            exactness=self._options.exactness,
+            providers=tuple(self._options.providers),
+            faults=self.faults,
+            runs=tuple(self.runs),
+            notes=tuple(self._notes),
+        )
+
+    def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
+        """The report after all runs."""
+        broken = [i for i, run in enumerate(self.runs) if not all(c.ok for c in run.comparisons)]
+        if broken:
+            unsteady = _random_operator(reference.proto) or self._unsteady_output(reference, broken[0])
+            if unsteady:
+                return self.report("not validated", f"the original does not repeat its own results: {unsteady}", "evidence")
+            if self._options.considers_noise:
+                self._measure_noise(reference, broken)
+        rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
+        # An output so sensitive that no difference would tell anything excuses itself, but not a fault elsewhere.
+        rejected.sort(key=lambda pair: self._is_hopeless(*pair))
+        if rejected:
+            run, comparison = rejected[0]
+            place = f"output {comparison.output!r}{_where(run.dims)}"
+            if self._is_hopeless(run, comparison):
+                return self.report("not validated", f"{place} {_sensitivity(run, comparison)}", "evidence")
+            return self.report("different", f"{place}: {comparison.message}")
+        return self._weigh_evidence(is_part)
+
+    def _weigh_evidence(self, is_part: bool) -> ValidationReport:
+        """Equal, unless there was nothing to compare."""
+        compared = [c for run in self.runs for c in run.comparisons]
+        if compared and not any(c.count for c in compared):
+            self._notes.append("no output held an element")
+        hollow = set() if is_part else hollow_outputs(self.runs)
+        if hollow and hollow == {c.output for c in compared}:
+            return self.report("not validated", "no output of the original holds a finite number", "evidence")
+        self._notes += [f"output {name!r} never held a finite number" for name in sorted(hollow)]
+        self._notes += [
+            f"output {name!r}: the difference is rounding, {noise.level:.2g} comes of one unit in the last place"
+            for name, noise in {name: n for run in self.runs for name, n in run.noise.items()}.items()
+        ]
+        tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
+        if len(tried) == 1 and tried != {()} and self._options.assignments > 1:
+            self._notes.append("only one assignment of sizes was found on which the original runs")
+        return self.report("equal")
+
+    def _unsteady_output(self, reference: Reference, index: int) -> str:
+        """What a fresh session of the original computes otherwise, ``""`` when it breaks no rule."""
+        run, options = reference.runs[index], self._options
+        results = Session(reference.proto, options.settings, base_dir=reference.base_dir).run(run.feeds)
+        again = _compare_results(reference.outputs, run.results, results, options)
+        return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
+
+    def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
+        """Add to the broken runs how far rounding alone moves the outputs that differ."""
+        levels: list[_Levels] = [{} for _ in reference.runs]
+        for draw in range(_DRAWS):
+            try:
+                self._draw_noise(draw, reference, broken, levels)
+            except (LoadError, RunError) as error:
+                self._notes.append(f"the sensitivity to rounding is known in part only: {error}")
+                break
+        for index in broken:
+            self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
+
+    def _draw_noise(self, draw: int, reference: Reference, broken: Sequence[int], levels: Sequence[_Levels]) -> None:
+        """Raise the levels to what one draw gives."""
+        options = self._options
+        rng = np.random.default_rng((options.seed, draw))
+        weights = noisy_weights(reference.proto, reference.base_dir, rng)
+        proto = noisy_graph(reference.proto, rng) if draw else reference.proto
+        session = Session(proto, options.settings, base_dir=reference.base_dir, weights=weights)
+        for index in broken:
+            run = reference.runs[index]
+            moved = session.run(noisy_feeds(run.feeds, rng))
+            for c in _compare_results(reference.outputs, run.results, moved, options):
+                add_gaps(levels[index].setdefault(c.output, {}), iter(c.gaps.items()))
+
+    def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
+        """The noise of the outputs that break the rule by finite differences, and whether it excuses these."""
+        noise: dict[str, Noise] = {}
+        multiple = self._options.noise_multiple
+        for c in run.comparisons:
+            if c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess):
+                moved = levels.get(c.output, {})
+                level = max((gaps.largest for gaps in moved.values()), default=0.0)
+                explained = explains(moved, c.gaps, multiple)
+                noise[c.output] = Noise(level, explained, explained and multiple * level <= _HOPELESS * c.top)
+        return noise
+
+    def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
+        """Whether rounding alone moves an output as much as it differs, but by too much to accept that."""
+        noise = run.noise.get(comparison.output)
+        return noise is not None and noise.explains
