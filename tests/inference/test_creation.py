@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import TensorProto
 
 from tests.inference.context import infer
 from tests.inference.oracle import I32, I64, B, F, Fed, check, ints, scalar, tensor, vector
-from xoptim.facts.dims import SymbolicDim, ceil_div, dim_max, fresh, named
+from xoptim.facts.dims import SymbolicDim, as_integer, ceil_div, dim_max, fresh, named
+from xoptim.facts.dtypes import element_type
 from xoptim.facts.info import Info
 
 n, m, k = named("n"), named("m"), named("k")
@@ -104,7 +106,7 @@ def test_range_of_other_types() -> None:
     assert check("Range", operands(1, 0, 0.3)) == [Info(F, (0,))]
     assert check("Range", operands(0, 7, 2)) == [Info(F, (4,))]
     assert infer("Range", [Info(F, (), (3,)), *operands(9, 2)]) == [Info(F, (3,))]
-    assert infer("Range", [Info(F, (), (-(2**24),)), Info(F, (), (2**24,)), *operands(1)])[0].static_shape is None
+    assert infer("Range", [Info(F, (), (-(2**24),)), Info(F, (), (2**24,)), *operands(1)])[0].static_shape == (2**25,)
     assert infer("Range", operands(0, 1, 0))[0].rank == 1
     assert check("Range", [Fed(np.array(0)), Fed(np.array(4)), Fed(np.array(1))])[0].rank == 1
     assert infer("Range", [scalar("n"), scalar("m"), np.array(0)])[0].rank == 1
@@ -199,3 +201,35 @@ def test_a_new_symbol_is_new() -> None:
     assert second is not None
     assert isinstance(first[1], SymbolicDim)
     assert first[1] is not second[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.int32, np.int64])
+def test_range_is_as_long_as_in_onnxruntime(dtype: type) -> None:
+    rng = np.random.default_rng(7)
+    triples: list[tuple[Any, ...]] = [(5, 0.7, -0.1), (0, 1, 0.1), (1, 0, 0.3)] if np.dtype(dtype).kind == "f" else []
+    while len(triples) < 60:
+        if np.dtype(dtype).kind == "f":
+            triples.append(tuple(rng.normal(0, (20, 20, 0.4))))
+        else:
+            limits = np.iinfo(dtype)
+            start, limit = rng.integers(limits.min, limits.max, 2)
+            triples.append((start, limit, max(limits.min, min(limits.max, (int(limit) - int(start)) // 37)) or 1))
+    for triple in triples:
+        operands: list[np.ndarray] = [np.array(value, dtype) for value in triple]
+        node = onnx.helper.make_node("Range", ["start", "limit", "delta"], ["y"])
+        fed = [onnx.helper.make_tensor_value_info(name, element_type(operands[0].dtype), ()) for name in node.input]
+        graph = onnx.helper.make_graph([node], "g", fed, [onnx.ValueInfoProto(name="y")])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+        session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        (expected,) = session.run(None, dict(zip(node.input, operands, strict=True)))
+        assert infer("Range", operands, opset=13)[0].static_shape == expected.shape
+
+
+def test_range_of_a_size_that_a_double_does_not_hold() -> None:
+    limit = as_integer(n * m, 64)
+    assert infer("Range", [np.array(0), scalar(limit), np.array(1)])[0].shape == (dim_max(limit, 0),)
+    (result,) = infer("Range", [np.array(0), scalar(limit), np.array(1000)])
+    assert result.shape is not None
+    assert isinstance(result.shape[0], SymbolicDim)
+    assert result.shape[0].is_anonymous
+    assert result == infer("Range", [np.array(0), scalar(limit), np.array(1000)])[0]

@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from tests.inference.context import infer
 from tests.inference.oracle import I32, I64, B, F, Given, check, ints, scalar, tensor, vector
-from xoptim.facts.dims import broadcast, dim_max, dim_min, fresh, named
+from xoptim.facts.dims import as_integer, broadcast, dim_max, dim_min, fresh, named, opaque
 from xoptim.facts.info import Info
 
 n, m = named("n"), named("m")
@@ -145,7 +145,7 @@ def test_cast(opset: int) -> None:
     check("Cast", [tensor("n", 3)], {"to": I64}, opset=opset, run=opset >= 9)
     check("Cast", [tensor("n", 3)], {"to": F}, opset=opset, run=opset >= 9)
     (result,) = check("Cast", [vector("n", 3)], {"to": I32}, opset=opset, run=opset >= 9)
-    assert result.data == (n, 3)
+    assert result.data == (as_integer(n, 32), 3)
 
 
 def test_cast_of_values() -> None:
@@ -173,7 +173,7 @@ def test_cast_of_values() -> None:
         ("Mul", vector("n"), ints(2, 3), (2 * n, 3 * n)),
         ("Mul", vector(1 << 62), ints(2), None),
         ("Div", vector("n", -7, 7, "n"), ints(2, 2, -2, 1), (n // 2, -3, -3, n)),
-        ("Div", vector(n - m), ints(2), None),
+        ("Div", vector(n - m), ints(2), (opaque("/", (n - m, 2)),)),
         ("Div", vector(n * m, 6 * n), vector("m", -3), (n, -2 * n)),
         ("Div", vector(7), vector(0), None),
         ("Div", vector("n"), vector("m"), (n // m,)),
@@ -217,7 +217,7 @@ def test_values_of_single_operands() -> None:
     assert infer("Or", [Info(B, (2,), (1, 0)), np.array([False])])[0].data == (1, 0)
     assert infer("Xor", [Info(B, (2,), (1, 0)), np.array([True])])[0].data == (0, 1)
 
-    assert infer("Sum", [vector("n", 3), vector("n", 7), scalar(1)])[0].data == (2 * n + 1, 11)
+    assert infer("Sum", [vector("n", 3), vector("n", 7), scalar(1)])[0].data is None
     assert infer("Mean", [vector("n", 3), vector("n", 7)])[0].data is None
 
 

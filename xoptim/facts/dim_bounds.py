@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from xoptim.facts.dim_atoms import Atom, Bounds
-from xoptim.facts.polynomials import Monomial, Terms, add_terms, scale_terms
+from xoptim.facts.polynomials import Monomial, Terms, merge_terms, scale_terms
 
 _UNBOUNDED: Final = (None, None)
+INTEGER_BITS: Final = {"int32": 32, "int64": 64}
+"""Operations that wrap around, and the number of bits that they keep."""
+_MOST_BITS: Final = 256
 _DEPTH: Final = 4
 """How many atoms a proof of a bound may open, one after the other."""
+PROOF_STEPS: Final = 32
+"""How many polynomials a proof of a bound may look at, all in all."""
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
@@ -27,18 +30,56 @@ def _all_or_none(numbers: Sequence[int | None]) -> Sequence[int | None]:
     return () if None in numbers else numbers
 
 
+def integer_range(bits: int) -> tuple[int, int]:
+    """The least and the largest integer of so many bits."""
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
-    """Bounds of an operation from those of its operands."""
-    if kind == "//":
-        return _quotient_bounds(*operands)
-    if kind == "%":
-        return _remainder_bounds(*operands)
+    """Bounds of an operation from those of its operands; none that needs more than `_MOST_BITS` bits."""
+    low, high = _operation_bounds(kind, operands)
+    return _kept(low), _kept(high)
+
+
+def _kept(bound: int | None) -> int | None:
+    return None if bound is None or abs(bound) >> _MOST_BITS else bound
+
+
+def _operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
+    if kind in _INTERVALS:
+        return _INTERVALS[kind](*operands)
+    if kind in INTEGER_BITS:
+        return integer_range(INTEGER_BITS[kind])
     lows, highs = [low for low, _ in operands], [high for _, high in operands]
     if kind == "max":
         return _largest(lows), _largest(_all_or_none(highs))
     if kind == "min":
         return _smallest(_all_or_none(lows)), _smallest(highs)
     return _smallest(_all_or_none(lows)), _largest(_all_or_none(highs))
+
+
+def _sum_bounds(a: Bounds, b: Bounds) -> Bounds:
+    low = None if a[0] is None or b[0] is None else a[0] + b[0]
+    return low, None if a[1] is None or b[1] is None else a[1] + b[1]
+
+
+def _product_bounds(a: Bounds, b: Bounds) -> Bounds:
+    if a[0] is not None and b[0] is not None:
+        if a[0] >= 0 and b[0] >= 0:
+            return a[0] * b[0], None if a[1] is None or b[1] is None else a[1] * b[1]
+        if a[1] is not None and b[1] is not None:
+            corners = [x * y for x in (a[0], a[1]) for y in (b[0], b[1])]
+            return min(corners), max(corners)
+    return _UNBOUNDED
+
+
+def _power_bounds(base: Bounds, exponent: int) -> Bounds:
+    low, high = [None if bound is None else bound**exponent for bound in base]
+    if exponent % 2 or (base[0] is not None and base[0] >= 0):
+        return low, high
+    if base[1] is not None and base[1] <= 0:
+        return high, low
+    return 0, _largest(_all_or_none((low, high)))
 
 
 def _quotient_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
@@ -53,6 +94,13 @@ def _quotient_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
     return at_least, None if high is None else max(high, -1)
 
 
+def _truncated_quotient_bounds(dividend: Bounds, _divisor: Bounds) -> Bounds:
+    if dividend[0] is None or dividend[1] is None:
+        return _UNBOUNDED
+    most = max(abs(dividend[0]), abs(dividend[1]))
+    return -most, most
+
+
 def _remainder_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
     if divisor[0] is None or divisor[0] < 0:
         return _UNBOUNDED
@@ -61,73 +109,103 @@ def _remainder_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
     return 0, _smallest((limit, dividend[1])) if nonnegative else limit
 
 
+_INTERVALS: Final = {
+    "+": _sum_bounds,
+    "*": _product_bounds,
+    "//": _quotient_bounds,
+    "/": _truncated_quotient_bounds,
+    "%": _remainder_bounds,
+}
+
+
 def _monomial_bounds(monomial: Monomial) -> Bounds:
-    if len(monomial) == 1:
-        return monomial[0].low, monomial[0].high
-    lows = [atom.low for atom in monomial if atom.low is not None and atom.low >= 0]
-    if len(lows) == len(monomial):
-        highs = [atom.high for atom in monomial if atom.high is not None]
-        return math.prod(lows), math.prod(highs) if len(highs) == len(monomial) else None
-    if all(count % 2 == 0 for count in Counter(monomial).values()):
-        return 0, None
-    low, high = 1, 1
-    for atom in monomial:
-        if atom.low is None or atom.high is None:
-            return _UNBOUNDED
-        corners = (low * atom.low, low * atom.high, high * atom.low, high * atom.high)
-        low, high = min(corners), max(corners)
-    return low, high
+    atom, exponent = monomial[0]
+    known = (atom.low, atom.high) if exponent == 1 else _power_bounds((atom.low, atom.high), exponent)
+    for atom, exponent in monomial[1:]:
+        known = _product_bounds(known, _power_bounds((atom.low, atom.high), exponent))
+    return known
 
 
 def _interval_low(terms: Terms, constant: int) -> int | None:
     total = constant
     for monomial, coefficient in terms:
-        bound = _monomial_bounds(monomial)[coefficient < 0]
+        atom, exponent = monomial[0]
+        if exponent == len(monomial) == 1:
+            bound = atom.high if coefficient < 0 else atom.low
+        else:
+            bound = _monomial_bounds(monomial)[coefficient < 0]
         if bound is None:
             return None
         total += bound * coefficient
     return total
 
 
-def prove_low(terms: Terms, constant: int, skipped: tuple[Atom, ...] = (), depth: int = _DEPTH) -> int | None:
+def prove_low(terms: Terms, constant: int) -> int | None:
     """A number that the polynomial is never below, ``None`` when no such number is found.
 
     Interval arithmetic first; then operations that occur linearly are opened one by one, which cancels what the
-    operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and ``n - 5``.
+    operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and ``n - 5``. After `PROOF_STEPS`
+    polynomials the best that was found counts.
 
     Args:
         terms: the polynomial without its constant.
         constant: the constant.
-        skipped: atoms that stay closed.
-        depth: how many more atoms may be opened.
     """
-    best = _interval_low(terms, constant)
-    if depth:
-        for monomial, coefficient in terms:
-            atom = monomial[0]
-            if atom.args and len(monomial) == 1 and atom.kind != "%" and atom not in skipped:
-                rest = add_terms(terms, ((monomial, coefficient),), -1)
-                best = _largest((best, _open(atom, coefficient, rest, constant, (skipped, depth - 1))))
-                skipped = (*skipped, atom)
-    return best
+    return _Proof().low(terms, constant, (), _DEPTH)
 
 
-def _open(atom: Atom, coefficient: int, rest: Terms, constant: int, limits: tuple[tuple[Atom, ...], int]) -> int | None:
-    """Lower bound of ``coefficient * atom + rest + constant`` by what the operation of the atom guarantees."""
-    if atom.kind == "//":
+class _Proof:
+    """A search for a lower bound, and the number of polynomials that it may still look at."""
+
+    def __init__(self) -> None:
+        self.steps = PROOF_STEPS
+
+    def low(self, terms: Terms, constant: int, skipped: tuple[Atom, ...], depth: int) -> int | None:
+        """A lower bound; atoms that were opened elsewhere in the search (``skipped``) stay closed."""
+        self.steps -= 1
+        best = _interval_low(terms, constant)
+        if depth:
+            for monomial, coefficient in terms:
+                if self.steps <= 0:
+                    break
+                atom, exponent = monomial[0]
+                if atom.args and exponent == len(monomial) == 1 and atom not in skipped:
+                    rest = merge_terms(terms, ((monomial, coefficient),), -1)
+                    best = _largest((best, self.open(atom, coefficient, rest, constant, (skipped, depth - 1))))
+                    skipped = (*skipped, atom)
+        return best
+
+    def open(
+        self, atom: Atom, coefficient: int, rest: Terms, constant: int, limits: tuple[tuple[Atom, ...], int]
+    ) -> int | None:
+        """Lower bound of ``coefficient * atom + rest + constant`` by what the operation of the atom guarantees."""
+        if atom.kind == "//":
+            return self.open_quotient(atom, coefficient, rest, constant, limits)
+        args = atom.args
+        if atom.kind == "%" or atom.kind in INTEGER_BITS:
+            # A remainder, and what is left of an integer that is cut, never exceed an operand that is at least 0.
+            low = None if type(args[0]) is int else args[0].low
+            if coefficient > 0 or low is None or low < 0:
+                return None
+            args = args[:1]
+        lows = [
+            self.low(rest, constant + coefficient * arg, *limits)
+            if type(arg) is int
+            else self.low(merge_terms(rest, arg.terms, coefficient), constant + coefficient * arg.constant, *limits)
+            for arg in args
+        ]
+        at_least_each = atom.kind == ("max" if coefficient > 0 else "min")
+        return _largest(lows) if at_least_each else _smallest(_all_or_none(lows))
+
+    def open_quotient(
+        self, atom: Atom, coefficient: int, rest: Terms, constant: int, limits: tuple[tuple[Atom, ...], int]
+    ) -> int | None:
+        """As `open`, for a floor division by a number."""
         dividend, divisor = atom.args
         if type(divisor) is not int or type(dividend) is int:
             return None
         # With d > 0: x - d + 1 <= d * (x // d) <= x. Bound the polynomial times d, then divide.
         slack = divisor - 1 if coefficient > 0 else 0
-        terms = add_terms(scale_terms(rest, divisor), dividend._terms, coefficient)
-        low = prove_low(terms, divisor * constant + coefficient * (dividend._constant - slack), *limits)
+        terms = merge_terms(scale_terms(rest, divisor), dividend.terms, coefficient)
+        low = self.low(terms, divisor * constant + coefficient * (dividend.constant - slack), *limits)
         return None if low is None else -(-low // divisor)
-    lows = [
-        prove_low(rest, constant + coefficient * arg, *limits)
-        if type(arg) is int
-        else prove_low(add_terms(rest, arg._terms, coefficient), constant + coefficient * arg._constant, *limits)
-        for arg in atom.args
-    ]
-    at_least_each = atom.kind == ("max" if coefficient > 0 else "min")
-    return _largest(lows) if at_least_each else _smallest(_all_or_none(lows))

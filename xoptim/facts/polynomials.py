@@ -1,31 +1,41 @@
 """Multivariate polynomials with integer coefficients over atoms.
 
 A polynomial without its constant term is a tuple of ``(monomial, coefficient)`` pairs in graded lexicographic order; a
-monomial is the sorted tuple of its atoms, repeated for powers.
+monomial is a tuple of ``(atom, exponent)`` pairs in the order of the atoms.
 """
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xoptim.facts.dim_atoms import Atom
 
-Monomial: TypeAlias = "tuple[Atom, ...]"
+Factor: TypeAlias = "tuple[Atom, int]"
+Monomial: TypeAlias = "tuple[Factor, ...]"
 Term: TypeAlias = "tuple[Monomial, int]"
 Terms: TypeAlias = "tuple[Term, ...]"
 
-_atom_key = attrgetter("key")
+
+def degree(monomial: Monomial) -> int:
+    """Number of factors, powers counted as often as they say."""
+    return sum([exponent for _, exponent in monomial])
 
 
-def term_order(term: Term) -> tuple[int, list[tuple[int, str, int]]]:
+def term_order(term: Term) -> tuple[int, tuple[Any, ...]]:
     """Sort key of a term: higher degree first, then by atoms. It is an admissible order, so division may rely on it."""
     monomial = term[0]
-    return -len(monomial), [atom.key for atom in monomial]
+    if len(monomial) == 1:
+        atom, exponent = monomial[0]
+        return -exponent, ((atom.key, -exponent),)
+    return -degree(monomial), tuple([(atom.key, -exponent) for atom, exponent in monomial])
 
 
-def add_terms(left: Terms, right: Terms, factor: int = 1) -> Terms:
-    """``left + factor * right``."""
+def _factor_order(factor: Factor) -> Any:
+    return factor[0].key
+
+
+def merge_terms(left: Terms, right: Terms, factor: int = 1) -> Terms:
+    """``left + factor * right``, the terms in any order."""
     merged = dict(left)
     for monomial, coefficient in right:
         total = merged.get(monomial, 0) + coefficient * factor
@@ -33,12 +43,27 @@ def add_terms(left: Terms, right: Terms, factor: int = 1) -> Terms:
             merged[monomial] = total
         else:
             del merged[monomial]
-    return tuple(sorted(merged.items(), key=term_order)) if len(merged) > 1 else tuple(merged.items())
+    return tuple(merged.items())
+
+
+def add_terms(left: Terms, right: Terms, factor: int = 1) -> Terms:
+    """``left + factor * right``."""
+    merged = merge_terms(left, right, factor)
+    return tuple(sorted(merged, key=term_order)) if len(merged) > 1 else merged
 
 
 def scale_terms(terms: Terms, factor: int) -> Terms:
     """``factor * terms`` for a factor other than zero."""
-    return tuple((monomial, coefficient * factor) for monomial, coefficient in terms)
+    return tuple([(monomial, coefficient * factor) for monomial, coefficient in terms])
+
+
+def _multiply_monomials(left: Monomial, right: Monomial) -> Monomial:
+    if not left or not right:
+        return left or right
+    powers = dict(left)
+    for atom, exponent in right:
+        powers[atom] = powers.get(atom, 0) + exponent
+    return tuple(sorted(powers.items(), key=_factor_order))
 
 
 def multiply_terms(left: Terms, right: Terms) -> Terms:
@@ -46,22 +71,26 @@ def multiply_terms(left: Terms, right: Terms) -> Terms:
     merged: dict[Monomial, int] = {}
     for first, scale in left:
         for second, coefficient in right:
-            monomial = tuple(sorted(first + second, key=_atom_key))
+            monomial = _multiply_monomials(first, second)
             merged[monomial] = merged.get(monomial, 0) + scale * coefficient
     return tuple(sorted(((m, c) for m, c in merged.items() if c), key=term_order))
 
 
 def _divide_monomial(dividend: Monomial, divisor: Monomial) -> Monomial | None:
-    rest = list(dividend)
-    for atom in divisor:
-        if atom not in rest:
+    powers = dict(dividend)
+    for atom, exponent in divisor:
+        rest = powers.get(atom, 0) - exponent
+        if rest < 0:
             return None
-        rest.remove(atom)
-    return tuple(rest)
+        if rest:
+            powers[atom] = rest
+        else:
+            del powers[atom]
+    return tuple(powers.items())
 
 
-def divide_terms(dividend: Terms, divisor: Terms) -> Terms | None:
-    """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none.
+def divide_terms(dividend: Terms, divisor: Terms, most: int) -> Terms | None:
+    """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none of at most so many terms.
 
     Constants are written with the empty monomial. Long division by the leading term: in an admissible order it finds
     the quotient whenever one with integer coefficients exists.
@@ -70,6 +99,8 @@ def divide_terms(dividend: Terms, divisor: Terms) -> Terms | None:
     quotient: list[Term] = []
     rest = dividend
     while rest:
+        if len(quotient) == most:
+            return None
         monomial, coefficient = rest[0]
         shared = _divide_monomial(monomial, lead)
         if shared is None or coefficient % lead_coefficient:
@@ -78,33 +109,3 @@ def divide_terms(dividend: Terms, divisor: Terms) -> Terms | None:
         quotient.append(term)
         rest = add_terms(rest, multiply_terms((term,), divisor), -1)
     return tuple(quotient)
-
-
-def _format_monomial(monomial: Monomial, alone: bool) -> str:
-    if alone and len(monomial) == 1:
-        return monomial[0].text
-    factors: list[str] = []
-    index = 0
-    while index < len(monomial):
-        atom = monomial[index]
-        power = 1
-        while index + power < len(monomial) and monomial[index + power] is atom:
-            power += 1
-        text = atom.text if atom.tight else f"({atom.text})"
-        factors.append(text if power == 1 else f"{text}**{power}")
-        index += power
-    return "*".join(factors)
-
-
-def format_terms(terms: Terms, constant: int) -> str:
-    """Readable text in Python syntax, for example ``2*batch*seq - seq**2 + 1``."""
-    pieces: list[str] = []
-    for monomial, coefficient in terms:
-        size = abs(coefficient)
-        body = _format_monomial(monomial, alone=coefficient == 1)
-        pieces.append("-" if coefficient < 0 else "+")
-        pieces.append(body if size == 1 else f"{size}*{body}")
-    if constant:
-        pieces += ["-" if constant < 0 else "+", str(abs(constant))]
-    first = pieces[1] if pieces[0] == "+" else "-" + pieces[1]
-    return " ".join([first, *pieces[2:]])

@@ -7,19 +7,22 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, bounds, exact_quotient, floor_div, is_nonnegative, mod
+from xoptim.facts.dims import Dim, bounds, exact_quotient, floor_div, is_nonnegative, mod, opaque
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import integer
 from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, Values, pairwise, valued, values
+from xoptim.inference.values import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
 
 Rule = Callable[[Dim, Dim], "Dim | None"]
 
 
 def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
-    """``a / b`` rounded toward zero. A run in which the divisor is 0 has no result, so here it is not."""
+    """``a / b`` rounded toward zero, a symbol for it where signs are not known.
+
+    A run in which the divisor is 0 has no result, so here it is not.
+    """
     if b == 0:
         return None
     if type(a) is int and type(b) is int:
@@ -27,7 +30,7 @@ def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
     quotient = exact_quotient(a, b)
     if quotient is not None:
         return quotient
-    return floor_div(a, b) if is_nonnegative(a) and is_nonnegative(b) else None
+    return floor_div(a, b) if is_nonnegative(a) and is_nonnegative(b) else opaque("/", (a, b))
 
 
 def _float_quotient(a: Dim, b: Dim) -> Dim | None:
@@ -48,7 +51,10 @@ def _floor_modulo(a: Dim, b: Dim) -> Dim | None:
 
 
 def _c_modulo(a: Dim, b: Dim) -> Dim | None:
-    return mod(a, b) if b != 0 and is_nonnegative(a) and is_nonnegative(b) else None
+    """The remainder with the sign of ``a``, which onnxruntime takes in double precision."""
+    if b == 0 or not is_exact_in_double(a) or not is_exact_in_double(b):
+        return None
+    return mod(a, b) if is_nonnegative(a) and is_nonnegative(b) else None
 
 
 def _equal(a: Dim, b: Dim) -> Dim | None:
@@ -110,7 +116,12 @@ def arithmetic(ctx: NodeContext) -> Results:
     rule = _INTEGER_RULES.get(ctx.op_type) if dtype in INTEGERS else _FLOAT_RULES.get(ctx.op_type)
     if ctx.op_type == "Mod" and integer(ctx, "fmod", 0) != 0:
         rule = _c_modulo if dtype in INTEGERS else None
-    return (_valued(ctx, dtype, shape, rule),)
+    if rule is None:
+        return (Info(dtype, shape),)
+    exact = rule
+    # A quotient or a remainder of two numbers of a type is in its range.
+    wraps = ctx.op_type in ("Add", "Sub", "Mul")
+    return (_valued(ctx, dtype, shape, (lambda a, b: wrapped(dtype, exact(a, b))) if wraps else rule),)
 
 
 @infers("Pow")
@@ -142,6 +153,6 @@ def comparison(ctx: NodeContext) -> Results:
     return (_valued(ctx, TensorProto.BOOL, shape, _TRUTH_RULES[ctx.op_type]),)
 
 
-def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule | None) -> Info:
+def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> Info:
     operands: tuple[Values | None, Values | None] = (values(ctx, 0), values(ctx, 1))
-    return valued(dtype, shape, None if rule is None else pairwise(rule, *operands))
+    return valued(dtype, shape, pairwise(rule, *operands))

@@ -8,7 +8,7 @@ from xoptim.facts.dims import Dim, is_nonzero
 from xoptim.facts.info import Info
 from xoptim.inference.arguments import dtype_of, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import valued, values
+from xoptim.inference.values import valued, values, wrapped
 
 
 @infers("Cast")
@@ -42,7 +42,7 @@ def _converted(ctx: NodeContext, dtype: int) -> Info:
     data = values(ctx, 0)
     if data is not None and dtype == TensorProto.BOOL:
         return valued(dtype, x.shape, [_truth(value) for value in data])
-    return valued(dtype, x.shape, data)
+    return valued(dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data])
 
 
 def _truth(value: Dim) -> Dim | None:

@@ -10,12 +10,11 @@ from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
 from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, Values, pairwise, valued, values
+from xoptim.inference.values import Values, pairwise, valued, values
 
 _RULES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
     "Max": lambda a, b: dim_max(a, b),
     "Min": lambda a, b: dim_min(a, b),
-    "Sum": lambda a, b: a + b,
 }
 
 
@@ -34,9 +33,8 @@ def variadic(ctx: NodeContext) -> Results:
         shape = next((info.shape for info in operands if info.shape is not None), None)
     if all(info.data is None for info in operands):
         return (elementwise(dtype, shape, first, last),)
-    # A partial sum of floating-point numbers may be inexact although the total is small.
-    rule = _RULES.get(ctx.op_type) if dtype in INTEGERS or ctx.op_type != "Sum" else None
-    return (valued(dtype, shape, _fold(ctx, rule, len(operands))),)
+    # A partial sum of floating-point numbers may be inexact although the total is small; there is no Sum of integers.
+    return (valued(dtype, shape, _fold(ctx, _RULES.get(ctx.op_type), len(operands))),)
 
 
 def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) -> Values | None:

@@ -21,6 +21,7 @@ from xoptim.inference.kernel_table import (
     required,
     without_nan,
 )
+from xoptim.inference.ranges import range_length
 
 _EXACT_IN_DOUBLE = 1 << 53
 
@@ -160,19 +161,17 @@ _extremum("Max", np.maximum)
 
 @kernel("Range")
 def range_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Integers from the first input up to, not including, the second, by steps of the third."""
-    start, limit, delta = (required(inputs, index) for index in range(3))
-    if start.dtype.kind != "i" or not is_number(start, limit, delta):
+    """Numbers from the first input up to, not including, the second: the third is added again and again, as in onnxruntime."""
+    operands = [required(inputs, index) for index in range(3)]
+    if operands[0].dtype.kind == "u" or not is_number(*operands) or any(v.size != 1 for v in operands):
         return None
-    if any(v.size != 1 for v in (start, limit, delta)):
+    start, limit, delta = (v.reshape(()) for v in operands)
+    count = range_length(start.item(), limit.item(), delta.item())
+    if count is None or count > LARGEST_RESULT:
         return None
-    first, last, step = (int(v.reshape(())) for v in (start, limit, delta))
-    if step == 0 or max(abs(first), abs(last), abs(step)) >= _EXACT_IN_DOUBLE:
-        return None
-    positions = range(first, last, step)
-    if len(positions) > LARGEST_RESULT:
-        return None
-    return [np.arange(len(positions), dtype=start.dtype) * start.dtype.type(step) + start.dtype.type(first)]
+    terms = np.full(count, delta, start.dtype)
+    terms[:1] = start
+    return without_nan(np.add.accumulate(terms, dtype=start.dtype))
 
 
 def _reduction(op_type: str, ufunc: np.ufunc, grows: bool) -> None:

@@ -119,10 +119,10 @@ def flatten(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 
 @kernel("Squeeze")
 def squeeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The same without some axes of length one (all of them when none is named)."""
+    """The same without some axes of length one (all of them when none is named, as onnxruntime reads an empty list too)."""
     data = required(inputs, 0)
     axes = ints_of(node, "axes", inputs, 1)
-    if axes is None:
+    if not axes:
         return [data.reshape([dim for dim in data.shape if dim != 1])]
     dropped = {axis_of(axis, data.ndim) for axis in axes}
     if any(data.shape[axis] != 1 for axis in dropped):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, dim_max, dim_min, product
+from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, Values, valued, values
+from xoptim.inference.values import INTEGERS, RANGES, Values, valued, values
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     "ReduceMax": lambda data: dim_max(*data),
@@ -86,10 +87,25 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
     data = values(ctx, 0) if rule is not None and x.data else None
     if rule is None or not data:
         return None
-    # Partial sums and products of floating-point numbers may be inexact although the total is small.
-    if x.dtype not in INTEGERS and ctx.op_type in ("ReduceProd", "ReduceSum"):
-        return None
+    if ctx.op_type in ("ReduceProd", "ReduceSum") and not _is_exact(ctx.op_type, x.dtype, data):
+        symbolic = not all(type(value) is int for value in data)
+        return [opaque(f"{ctx.op_type}{x.dtype}", data, RANGES[x.dtype])] if symbolic else None
     return [rule(data)]
+
+
+def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
+    """Whether no partial result leaves the integers that doubles and the type itself hold.
+
+    onnxruntime reduces integers in double precision, in an order of its own. Of floating-point numbers nothing is told:
+    partial results may be inexact although the total is small.
+    """
+    sizes: list[int] = []
+    for low, high in map(bounds, data):
+        if low is None or high is None:
+            return False
+        sizes.append(max(abs(low), abs(high)))
+    most = sum(sizes) if op_type == "ReduceSum" else math.prod(max(size, 1) for size in sizes)
+    return dtype in INTEGERS and most < min(2**53, RANGES[dtype][1])
 
 
 @infers("ArgMax", "ArgMin")

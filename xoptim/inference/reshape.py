@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.facts.dims import Dim, exact_quotient, floor_div, is_nonnegative, product
+from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, floor_div, is_nonnegative, product
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, vector
@@ -40,13 +40,16 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
     """Dimensions of the result.
 
     0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for what is left. A symbolic
-    size that may be negative may be that -1 as well, so it is found like one. A size that is at least 0 is taken to be
-    what it says: where it were 0, zero would have to be what is copied.
+    size that may be negative may be that -1 as well, so it is found like one, unless there is a -1 already. A size that is
+    at least 0 is taken to be what it says: where it were 0, zero would have to be what is copied.
     """
+    if source is not None:
+        target = _meant(source, target)
+    rest_is_left = -1 in target
     dims: list[Dim | None] = []
     for index, size in enumerate(target):
         if type(size) is not int:
-            dims.append(size if is_nonnegative(size) else None)
+            dims.append(size if rest_is_left or is_nonnegative(size) else None)
         elif size == 0 and copy_zeros:
             dims.append(source[index] if source is not None and index < len(source) else None)
         else:
@@ -56,6 +59,23 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
     if len(missing) == 1 and source is not None:
         found = _left_over(source, [dim for dim in dims if dim is not None])
     return tuple([dim if dim is not None else found if found is not None else ctx.fresh() for dim in dims])
+
+
+def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
+    """The target with sizes for which the element type may have no room as they would be with enough room.
+
+    Where the sizes give the number of elements when they are multiplied, which is less than 2**48, one of them at most does
+    not fit 32 bits; whatever became of it, all that the others leave is its size. A factor of that number fits 64 bits.
+    """
+    meant = [before_wrapping(size) for size in target]
+    if all(a is b for a, b in zip(meant, target, strict=True)):
+        return target
+    total = product(source)
+    if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:
+        return meant
+    wide = [before_wrapping(size, 64) for size in target]
+    fits = [is_nonnegative(size) and exact_quotient(total, size) is not None for size in wide]
+    return [a if fit else b for a, b, fit in zip(wide, target, fits, strict=True)]
 
 
 def _left_over(source: Shape, used: list[Dim]) -> Dim | None:

@@ -21,7 +21,7 @@ def _axes(ctx: NodeContext) -> tuple[list[int] | None, int | None]:
 
 @infers("Squeeze")
 def squeeze(ctx: NodeContext) -> Results:
-    """Drops the axes named or, without any, all that have size 1: unknown where a symbol may be 1."""
+    """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown where a symbol may be 1."""
     x = ctx.input(0)
     if x is None or x.container:
         return ()

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, dim_max, is_nonnegative
 from xoptim.facts.info import Info
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, valued
+from xoptim.inference.values import INTEGERS, valued, wrapped
 
 
 def _itself(value: Dim) -> Dim:
@@ -57,7 +57,7 @@ def unary(ctx: NodeContext) -> Results:
     # The opposite of zero is a negative zero in floating point.
     if ctx.op_type == "Neg" and x.dtype not in INTEGERS and 0 in x.data:
         return (Info(x.dtype, x.shape),)
-    return (valued(x.dtype, x.shape, [rule(value) for value in x.data]),)
+    return (valued(x.dtype, x.shape, [wrapped(x.dtype, rule(value)) for value in x.data]),)
 
 
 @infers("Identity")

@@ -1,7 +1,9 @@
 """Small known values that flow through operators: integers, numbers or symbolic, and what passes through other types.
 
-A Boolean is 0 or 1. A floating-point tensor carries values only while all of them are integers that its type represents
-exactly, with no zero of negative sign: then they are the very numbers that a runtime computes.
+An integer element is what the element type holds: where the bounds of an expression do not prove that it is in range, an
+operation that wraps around stands for it (`wrapped`). A Boolean is 0 or 1. A floating-point tensor carries values only
+while all of them are integers that its type represents exactly, with no zero of negative sign: then they are the very
+numbers that a runtime computes.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, as_integer, bounds
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.registry import NodeContext
 
 DATA_LIMIT: Final = 64
 """Largest number of elements that is followed."""
 
-INTEGERS: Final[frozenset[int]] = frozenset((TensorProto.INT64, TensorProto.INT32))
+_BITS: Final[dict[int, int]] = {TensorProto.INT64: 64, TensorProto.INT32: 32}
+INTEGERS: Final[frozenset[int]] = frozenset(_BITS)
 _EXACT: Final[dict[int, tuple[int, int]]] = {
     TensorProto.DOUBLE: (-(2**53), 2**53),
     TensorProto.FLOAT: (-(2**24), 2**24),
@@ -51,6 +54,21 @@ def values(ctx: NodeContext, index: int) -> Values | None:
     size = info.shape[0] if info.shape else 1
     array = ctx.constant(index) if type(size) is int and size <= DATA_LIMIT else None
     return None if array is None else integral_values(array)
+
+
+def wrapped(dtype: int, value: Dim | None) -> Dim | None:
+    """What an element of a type holds after a sum, a difference, a product or a conversion of integers.
+
+    A number out of range is left to `valued`, which drops it.
+    """
+    bits = _BITS.get(dtype)
+    return value if value is None or bits is None or type(value) is int else as_integer(value, bits)
+
+
+def is_exact_in_double(value: Dim) -> bool:
+    """Whether a value provably has a magnitude below 2**53, as have those that doubles hold exactly."""
+    low, high = bounds(value)
+    return low is not None and high is not None and low > -(2**53) and high < 2**53
 
 
 def dimension(ctx: NodeContext, value: Dim | None) -> Dim:

@@ -1,0 +1,393 @@
+"""The class of symbolic dimensions: interned polynomials of bounded size, their sums and products, and their bounds.
+
+The rooms beside this one hold what does not expand: divisions, extremes, broadcasting, integers that wrap around. Each
+enters its rule in `RULES`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeAlias, cast, final
+
+from xoptim.facts.dim_atoms import Atom, Bounds, Table, digest_of, opaque_atom
+from xoptim.facts.dim_bounds import operation_bounds, prove_low
+from xoptim.facts.dim_text import text_of
+from xoptim.facts.polynomials import Monomial, Terms, add_terms, degree, multiply_terms, scale_terms, term_order
+
+Dim: TypeAlias = "int | SymbolicDim"
+
+LARGEST_SIZE: Final = 2**48 - 1
+"""No tensor of a run has more elements, so no axis is longer: a process addresses less memory than that."""
+MOST_TERMS: Final = 32
+MOST_DEGREE: Final = 16
+MOST_WEIGHT: Final = 200
+"""Atoms and numbers of an expression, those inside operations included."""
+MOST_DEPTH: Final = 16
+"""Operations within operations."""
+MOST_BITS: Final = 192
+"""Of a coefficient."""
+
+RULES: Final[dict[str, Callable[..., Dim]]] = {}
+"""How operations that do not expand are applied to operands, by kind."""
+
+_UNKNOWN: Final = object()
+_anonymous_serial = itertools.count()
+
+
+@final
+class SymbolicDim:
+    """An integer expression that is not a constant. Equal expressions are the same object.
+
+    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: ask
+    `lower_bound` of a difference.
+
+    Attributes:
+        terms: the polynomial without its constant.
+        constant: the constant.
+    """
+
+    __slots__ = ("__weakref__", "_high", "_low", "_order", "constant", "terms")
+
+    terms: Terms
+    constant: int
+    _low: Any
+    _high: Any
+    _order: Any
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether a symbol occurs in the expression that is not a name of the model."""
+        return any(atom.anonymous for monomial, _ in self.terms for atom, _ in monomial)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether a symbol occurs in the expression that is numbered in the order of creation."""
+        return any(atom.numbered for monomial, _ in self.terms for atom, _ in monomial)
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom that is the whole expression, if any."""
+        if not self.constant and len(self.terms) == 1:
+            monomial, coefficient = self.terms[0]
+            if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+                return monomial[0][0]
+        return None
+
+    @property
+    def is_symbol(self) -> bool:
+        """Whether this is one symbol, named or anonymous, and nothing else."""
+        atom = self.atom
+        return atom is not None and not atom.args
+
+    @property
+    def is_polynomial(self) -> bool:
+        """Whether the expression is a polynomial of symbols, without any other operation."""
+        return not any(atom.args for monomial, _ in self._terms for atom, _ in monomial)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of the symbols in the expression (``?12`` for an anonymous one)."""
+        names: set[str] = set()
+        for monomial, _ in self.terms:
+            for atom, _ in monomial:
+                if atom.args:
+                    names.update(*(arg.symbols for arg in atom.args if type(arg) is not int))
+                else:
+                    names.add(atom.name)
+        return frozenset(names)
+
+    @property
+    def weight(self) -> int:
+        """Number of atoms and numbers, those inside operations included."""
+        return _weight(self.terms)
+
+    @property
+    def depth(self) -> int:
+        """How deeply operations are nested."""
+        return max(atom.depth for monomial, _ in self.terms for atom, _ in monomial)
+
+    @property
+    def low(self) -> int | None:
+        """A number that the dimension is never below, if one is known."""
+        if self._low is _UNKNOWN:
+            self._low = prove_low(self.terms, self.constant)
+        return cast("int | None", self._low)
+
+    @property
+    def high(self) -> int | None:
+        """A number that the dimension is never above, if one is known."""
+        if self._high is _UNKNOWN:
+            negated = prove_low(scale_terms(self.terms, -1), -self.constant)
+            self._high = None if negated is None else -negated
+        return cast("int | None", self._high)
+
+    @property
+    def order(self) -> Any:
+        """Sort key that no two dimensions share: in the order of the terms, before all numbers."""
+        if self._order is None:
+            self._order = (0, tuple([(*term_order(term), term[1]) for term in self.terms]), self.constant)
+        return self._order
+
+    def __add__(self, other: Dim) -> Dim:
+        if type(other) is SymbolicDim:
+            return _grown("+", self, other, add_terms(self.terms, other.terms), self.constant + other.constant)
+        number = _index(other)
+        return NotImplemented if number is None else make(self.terms, self.constant + number)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> SymbolicDim:
+        return cast(SymbolicDim, make(scale_terms(self.terms, -1), -self.constant))
+
+    def __sub__(self, other: Dim) -> Dim:
+        if type(other) is SymbolicDim:
+            terms = add_terms(self.terms, other.terms, -1)
+            return make(terms, self.constant - other.constant) if _fits(terms) else self + -other
+        number = _index(other)
+        return NotImplemented if number is None else make(self.terms, self.constant - number)
+
+    def __rsub__(self, other: int) -> Dim:
+        return -self + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        if type(other) is SymbolicDim:
+            if len(self.terms) * len(other.terms) > MOST_TERMS**2 // 2:
+                return opaque("*", (self, other))
+            terms = multiply_terms(full_terms(self), full_terms(other))
+            constant = terms[-1][1] if not terms[-1][0] else 0
+            return _grown("*", self, other, terms[:-1] if constant else terms, constant)
+        number = _index(other)
+        if number is None:
+            return NotImplemented
+        return _grown("*", self, number, scale_terms(self.terms, number), self.constant * number) if number else 0
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return RULES["//"](self, other)
+
+    def __rfloordiv__(self, other: int) -> Dim:
+        return RULES["//"](other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return RULES["%"](self, other)
+
+    def __rmod__(self, other: int) -> Dim:
+        return RULES["%"](other, self)
+
+    def __str__(self) -> str:
+        return text_of(self.terms, self.constant)
+
+    __repr__ = __str__
+
+    def __copy__(self) -> SymbolicDim:
+        return self
+
+    def __deepcopy__(self, memo: object) -> SymbolicDim:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a symbolic dimension is the same object as its equals: it cannot leave its process")
+
+
+DIMS: Final = Table[SymbolicDim]()
+ATOMS: Final = Table[Atom]()
+_NAMED: Final = Table[SymbolicDim]()
+_find_dim = DIMS.find
+_find_named = _NAMED.find
+
+
+def _index(value: Any) -> int | None:
+    """The value as an ``int`` (NumPy's integers count), ``None`` for anything else."""
+    if type(value) is int:
+        return value
+    return int(operator.index(value)) if hasattr(value, "__index__") else None
+
+
+def _weight(terms: Terms) -> int:
+    return sum([1 + sum([atom.weight for atom, _ in monomial]) for monomial, _ in terms])
+
+
+def _fits(terms: Terms) -> bool:
+    """Whether a polynomial is small enough to be followed."""
+    if len(terms) > MOST_TERMS or _weight(terms) > MOST_WEIGHT:
+        return False
+    return all(abs(number) >> MOST_BITS == 0 and degree(monomial) <= MOST_DEGREE for monomial, number in terms)
+
+
+def make(terms: Terms, constant: int) -> Dim:
+    """The one object for a polynomial."""
+    if not terms:
+        return constant
+    key = (terms, constant)
+    found = _find_dim(key)
+    if found is not None:
+        return found
+    dim = SymbolicDim.__new__(SymbolicDim)
+    dim.terms = terms
+    dim.constant = constant
+    dim._low = dim._high = _UNKNOWN
+    dim._order = None
+    return DIMS.add(key, dim)
+
+
+def _grown(kind: str, left: Dim, right: Dim, terms: Terms, constant: int) -> Dim:
+    """The polynomial that an operation gives, or a symbol for the operation when it grows too large."""
+    found = _find_dim((terms, constant))
+    if found is not None:
+        return found
+    return make(terms, constant) if _fits(terms) else opaque(kind, (left, right))
+
+
+def full_terms(dim: Dim) -> Terms:
+    """All terms, the constant one included."""
+    if type(dim) is not SymbolicDim:
+        return (((), dim),) if dim else ()
+    return (*dim.terms, ((), dim.constant)) if dim.constant else dim.terms
+
+
+def from_full(terms: Terms) -> Dim:
+    """The dimension of which these are all terms."""
+    return make(terms[:-1], terms[-1][1]) if terms and not terms[-1][0] else make(terms, 0)
+
+
+def single_atom(dim: Dim) -> Atom | None:
+    """The atom that is the whole expression, if any."""
+    return dim.atom if type(dim) is SymbolicDim else None
+
+
+def of_atom(atom: Atom) -> SymbolicDim:
+    """The dimension that an atom is."""
+    return cast(SymbolicDim, make(((((atom, 1),), 1),), 0))
+
+
+def order_of(dim: Dim) -> Any:
+    """Sort key that no two dimensions share: symbolic ones first."""
+    return dim.order if type(dim) is SymbolicDim else (1, (), dim)
+
+
+def _monomial_digest(monomial: Monomial) -> bytes:
+    return digest_of(*(b"%s^%d" % (atom.digest, exponent) for atom, exponent in monomial))
+
+
+def _digest(dim: Dim) -> bytes:
+    if type(dim) is not SymbolicDim:
+        return b"%d" % dim
+    # Sums of numbers do not depend on an order of terms.
+    parts = sorted(digest_of(_monomial_digest(monomial), b"%d" % number) for monomial, number in dim.terms)
+    return digest_of(*parts, b"%d" % dim.constant)
+
+
+def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
+    parts = [_digest(arg) for arg in args]
+    return digest_of(kind.encode(), *(sorted(parts) if kind in ("+", "*", "max", "min", "broadcast") else parts))
+
+
+def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
+    """An anonymous symbol for the result of an operation on operands: the same one whenever it is asked for.
+
+    Args:
+        kind: one of the operations of `operation_bounds`, or any other text.
+        args: the operands.
+        limits: bounds of the result, which an operation of another kind needs.
+    """
+    digest = _operation_digest(kind, args)
+    atom = ATOMS.find(digest)
+    if atom is None:
+        numbered = any(arg.is_numbered for arg in args if type(arg) is SymbolicDim)
+        limits = operation_bounds(kind, [bounds(arg) for arg in args]) if limits is None else limits
+        atom = ATOMS.add(digest, opaque_atom(digest, limits, numbered=numbered))
+    return of_atom(atom)
+
+
+def compound(kind: str, args: tuple[Dim, ...]) -> SymbolicDim:
+    """The expression that is one operation, or a symbol for it when it would be too large."""
+    key = (kind, args)
+    atom = ATOMS.find(key)
+    if atom is None:
+        inside = [arg for arg in args if type(arg) is SymbolicDim]
+        if sum(arg.weight for arg in inside) + len(args) > MOST_WEIGHT // 2 or any(a.depth >= MOST_DEPTH for a in inside):
+            return opaque(kind, args)
+        limits = operation_bounds(kind, [bounds(arg) for arg in args])
+        atom = ATOMS.add(key, Atom(kind, args, limits, _operation_digest(kind, args)))
+    return of_atom(atom)
+
+
+def named(name: str) -> SymbolicDim:
+    """The dimension of that name, from 0 to `LARGEST_SIZE`. The same name always gives the same object."""
+    found = _find_named(name)
+    if found is not None:
+        return found
+    key = ("named", name)
+    atom = ATOMS.find(key)
+    if atom is None:
+        digest = digest_of(b"named", name.encode("utf-8", "surrogatepass"))
+        atom = ATOMS.add(key, Atom("named", (), (0, LARGEST_SIZE), digest, name))
+    return _NAMED.add(name, of_atom(atom))
+
+
+def fresh(nonnegative: bool = True) -> SymbolicDim:
+    """A new anonymous symbol, equal to nothing but itself. Numbered in the order of creation.
+
+    It stands for a dimension or, without ``nonnegative``, for any integer of 64 bits.
+    """
+    number = next(_anonymous_serial)
+    limits = (0, LARGEST_SIZE) if nonnegative else (-(2**63), 2**63 - 1)
+    return of_atom(Atom("anonymous", (), limits, digest_of(b"anonymous", b"%d" % number), f"?{number}"))
+
+
+def bounds(dim: Dim) -> Bounds:
+    """Sound bounds ``(low, high)`` of a dimension, ``None`` where nothing is known."""
+    return (dim.low, dim.high) if type(dim) is SymbolicDim else (dim, dim)
+
+
+def lower_bound(dim: Dim) -> int | None:
+    """A number that the dimension is never below, if one is known."""
+    return dim.low if type(dim) is SymbolicDim else dim
+
+
+def upper_bound(dim: Dim) -> int | None:
+    """A number that the dimension is never above, ``None`` when none is known."""
+    return dim.high if type(dim) is SymbolicDim else dim
+
+
+def is_nonnegative(dim: Dim) -> bool:
+    """Whether the dimension is provably at least 0."""
+    low = lower_bound(dim)
+    return low is not None and low >= 0
+
+
+def is_nonzero(dim: Dim) -> bool:
+    """Whether the dimension is provably not 0."""
+    low = lower_bound(dim)
+    if low is not None and low > 0:
+        return True
+    high = upper_bound(dim)
+    return high is not None and high < 0
+
+
+def content(dim: SymbolicDim, *more: int) -> int:
+    """Greatest common divisor of the coefficients (the constant excluded) and of further numbers."""
+    return math.gcd(*(coefficient for _, coefficient in dim.terms), *more)
+
+
+def substituted(dim: Dim, values: Mapping[str | Atom, Dim]) -> Dim:
+    """The expression with symbols, given by name or as atoms, replaced all at once."""
+    if type(dim) is not SymbolicDim:
+        return dim
+    total: Dim = dim.constant
+    for monomial, coefficient in dim.terms:
+        term: Dim = coefficient
+        for atom, exponent in monomial:
+            if atom.args:
+                value = RULES[atom.kind](*[substituted(arg, values) for arg in atom.args])
+            else:
+                found = values.get(atom)
+                value = values.get(atom.name, of_atom(atom)) if found is None else found
+            for _ in range(exponent):
+                term = value * term
+        total = total + term
+    return total
