@@ -85,7 +85,7 @@ class SymbolicDim:
     @property
     def is_polynomial(self) -> bool:
         """Whether the expression is a polynomial of symbols, without any other operation."""
-        return not any(atom.args for monomial, _ in self._terms for atom, _ in monomial)
+        return not any(atom.args for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
     def symbols(self) -> frozenset[str]:

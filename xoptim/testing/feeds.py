@@ -10,46 +10,75 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from xoptim.facts.dtypes import is_float, numpy_dtype
+from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
 from xoptim.validate.dims import InputSpec, concrete_shape, input_specs, open_dimensions
 from xoptim.validate.errors import FeedError
 from xoptim.validate.feeds import Style, make_feeds
-from xoptim.validate.roles import Role, input_roles
+from xoptim.validate.roles import input_roles
 from xoptim.validate.session import Value
 
 Feeds: TypeAlias = "dict[str, Value]"
 Range: TypeAlias = tuple[str, float, float]
 
 _RANKS: Final = (2, 3, 1, 4, 0)
+_HOLES: Final = ((np.nan,), (np.inf, -np.inf))
+_CONVOLUTIONS: Final = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv")
 _MANY: Final = 4  # open dimensions above which not each one is set to 0 and 1 alone
 
 
-def make_all_feeds(model: onnx.ModelProto, ranges: Sequence[Range] = (), *, special: bool = False) -> Iterator[Feeds]:
+def make_all_feeds(
+    model: onnx.ModelProto, ranges: Sequence[Range] = (), *, special: Exactness | None = None
+) -> Iterator[Feeds]:
     """Feeds for a model, the same ones at each call; some may not suit it, because its dimensions depend on each other.
 
-    Open dimensions get sizes that are all different and unlike the fixed ones, then others, then 1 and 0, alone and together,
-    then one size for all.
+    Open dimensions get sizes that are all different and unlike the fixed ones, then 0 and 1, together and alone, then other
+    sizes that are all different, then one size for all.
 
     Args:
         model: the model.
         ranges: name, lowest and highest value of the inputs whose values matter.
-        special: whether NaN, infinities, signed zeros and extreme numbers are to come too, last.
+        special: whether odd numbers are to come too, behind the first feeds: NaN, infinities, signed zeros and extreme
+            numbers for ``exact``, NaN and infinities among plain numbers for ``rounding``, nothing for the other grades.
     """
     try:
-        specs = input_specs(model)
+        specs = tensor_specs(model)
     except FeedError:
         return
     roles = input_roles(model, {s.name: s.element_type for s in specs})
-    seed = 0
     for seed, sizes in enumerate(assignments(specs)):
         try:
             # Masks hide nothing and integers are small in the first feeds only.
             feeds = make_feeds(specs, roles, sizes, seed, Style(seed, gentle=seed == 0))
         except FeedError:
             continue
-        yield _within(feeds, ranges, seed)
-    if special:
-        yield from _special(specs, roles, ranges, seed + 1)
+        feeds = _within(feeds, ranges, seed)
+        if not never_ends(model, feeds):
+            yield feeds
+        if seed == 0:
+            open_ended = [s.name for s in specs if is_float(s.element_type) and s.name not in {name for name, _, _ in ranges}]
+            yield from _special(feeds, open_ended, special)
+
+
+def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
+    """What has to be fed to a model. An axis declared with length 0 has that length, which exporters may mean otherwise."""
+    declared = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    return [
+        spec
+        if spec.shape is None or spec.container != "tensor"
+        else spec._replace(
+            shape=tuple(
+                0 if dim.HasField("dim_value") and not dim.dim_value else size
+                for dim, size in zip(declared[spec.name], spec.shape, strict=True)
+            )
+        )
+        for spec in input_specs(model)
+    ]
+
+
+def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
+    """Whether onnxruntime would not come to an end: some of its convolutions do not when a window has no element."""
+    windows = [feeds.get(node.input[1]) for node in model.graph.node if node.op_type in _CONVOLUTIONS and len(node.input) > 1]
+    return any(isinstance(window, np.ndarray) and 0 in window.shape[1:] for window in windows)
 
 
 def assignments(specs: Sequence[InputSpec]) -> Iterator[dict[str, int]]:
@@ -69,12 +98,12 @@ def assignments(specs: Sequence[InputSpec]) -> Iterator[dict[str, int]]:
 
 def _sizes(dims: Sequence[str], fixed: set[int]) -> Iterator[dict[str, int]]:
     distinct = list(islice((n for n in count(2) if n not in fixed), len(dims)))
-    yield dict(zip(dims, distinct, strict=True))
+    plain = dict(zip(dims, distinct, strict=True))
+    yield plain
+    yield from (dict.fromkeys(dims, size) for size in (0, 1))
+    for size in (0, 1):
+        yield from ({**plain, dim: size} for dim in dims if len(dims) <= _MANY)
     yield dict(zip(dims, [n + 1 for n in reversed(distinct)], strict=True))
-    for size in (1, 0):
-        yield dict.fromkeys(dims, size)
-        for dim in dims if len(dims) <= _MANY else ():
-            yield {**dict(zip(dims, distinct, strict=True)), dim: size}
     for size in (2, *sorted(fixed - {0, 1, 2})):
         yield dict.fromkeys(dims, size)
 
@@ -91,18 +120,19 @@ def _within(feeds: Feeds, ranges: Sequence[Range], seed: int) -> Feeds:
     return feeds
 
 
-def _special(specs: Sequence[InputSpec], roles: Mapping[str, Role], ranges: Sequence[Range], seed: int) -> Iterator[Feeds]:
-    """Feeds whose floats are NaN, infinite, signed zeros, or as large or small as can be."""
-    bounded = {name for name, _, _ in ranges}
-    sizes = next(assignments(specs))
-    feeds = _within(make_feeds(specs, roles, sizes, seed, Style(gentle=True)), ranges, seed)
-    open_ended = [s.name for s in specs if is_float(s.element_type) and s.name not in bounded]
-    for position, name in enumerate(open_ended):
-        value = feeds[name]
-        if isinstance(value, np.ndarray):
-            feeds[name] = np.resize(np.roll(_odd_numbers(value.dtype), position), value.shape)
-    if open_ended:
-        yield feeds
+def _special(feeds: Feeds, names: Sequence[str], grade: Exactness | None) -> Iterator[Feeds]:
+    """The feeds with some floats that are NaN, infinite, signed zeros, or as large or small as can be."""
+    if grade not in ("exact", "rounding") or not names:
+        return
+    for shift in (0, 5) if grade == "exact" else (0, 1):
+        changed = dict(feeds)
+        for position, name in enumerate(names):
+            value = feeds[name]
+            if isinstance(value, np.ndarray) and grade == "exact":
+                changed[name] = np.resize(np.roll(_odd_numbers(value.dtype), position - shift), value.shape)
+            elif isinstance(value, np.ndarray):
+                changed[name] = _with_holes(value, _HOLES[shift], position)
+        yield changed
 
 
 def _odd_numbers(dtype: np.dtype) -> np.ndarray:
@@ -110,6 +140,15 @@ def _odd_numbers(dtype: np.dtype) -> np.ndarray:
     numbers = [np.nan, -0.0, 0.0, np.inf, -np.inf, float(info.max), -float(info.max), float(info.tiny), 1.0, -1.0, 0.5]
     with np.errstate(all="ignore"):
         return np.asarray(numbers).astype(dtype)
+
+
+def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.ndarray:
+    """The array with a number that is not finite in each seventh place, so that most rows and columns keep plain ones."""
+    flat = value.reshape(-1).copy()
+    places = np.arange(start, flat.size, 7)
+    with np.errstate(all="ignore"):
+        flat[places] = np.resize(np.asarray(holes).astype(value.dtype), places.size)
+    return flat.reshape(value.shape)
 
 
 def adapt(feeds: Feeds, model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Feeds | None:
@@ -124,7 +163,7 @@ def adapt(feeds: Feeds, model: onnx.ModelProto, given: Mapping[str, np.ndarray])
     Returns:
         ``None`` when an input has no value.
     """
-    specs = input_specs(model)
+    specs = tensor_specs(model)
     names = list(feeds)
     found: Feeds = {}
     sizes: dict[str, int] = {}

@@ -201,7 +201,7 @@ class _Selection:
             types=_braces(f"{_quoted(name)}: TensorProto.{TensorProto.DataType.Name(t)}" for name, t in types.items()),
             name=self.class_name,
             arrow=textwrap.shorten(f"{operators} → {self.class_name.removesuffix('Pattern')}", 100, placeholder=" ..."),
-            settings=self._settings(types.values()),
+            settings=self._settings(self.graph.info_of(result).dtype for result in self.variables),
             match=_signature("match_pattern", "PatternBuilder", kinds, "Symbol", count),
             pattern=body,
             apply=_signature("apply_pattern", "PatternRewriter", dict.fromkeys(self.parameters, "str"), "str", count),

@@ -120,8 +120,7 @@ def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
 def _numbers_differ(
     pattern_class: type[PatternOptimization], example: Example, before: onnx.ModelProto, found: onnx.ModelProto
 ) -> str:
-    exact = pattern_class.exactness == "exact"
-    feeds = make_all_feeds(before, example.ranges, special=exact)
+    feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99)
     if provider_of(pattern_class) != "cpu":  # its operators need not have a kernel here
         return "" if "refuses the result" in numbers.difference else numbers.difference

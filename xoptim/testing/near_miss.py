@@ -4,17 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 
+import numpy as np
 import onnx
 
+from xoptim.facts.dtypes import Exactness
 from xoptim.match.pattern import Example, PatternOptimization
-from xoptim.testing import vary_attributes, vary_constants, vary_context, vary_dims, vary_types, vary_uses
+from xoptim.optimizing import optimize
+from xoptim.testing import (
+    vary_attributes,
+    vary_constants,
+    vary_context,
+    vary_detours,
+    vary_dims,
+    vary_extremes,
+    vary_operands,
+    vary_operators,
+    vary_overrides,
+    vary_repeats,
+    vary_types,
+    vary_uses,
+    vary_values,
+)
 from xoptim.testing.canonical import canonical
-from xoptim.testing.feeds import Feeds, adapt, make_all_feeds
+from xoptim.testing.digits import is_better, lost_digits
+from xoptim.testing.feeds import Feeds, adapt, make_all_feeds, never_ends
 from xoptim.testing.harness import contradiction, report
 from xoptim.testing.models import optimize_alone, provider_of
-from xoptim.testing.numbers import NO_KERNEL, Numbers, same_numbers
+from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers
 from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.truth import wrong_facts
+from xoptim.testing.values import PLAIN, Values, is_real
 from xoptim.testing.variant import FOREIGN, Case, Variant
 
 PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
@@ -39,7 +61,32 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_context.stacked,
     vary_context.in_branch,
     vary_context.in_function,
+    vary_values.tails,
+    vary_values.integers,
+    vary_extremes.steps,
+    vary_extremes.ends,
+    vary_extremes.products,
+    vary_extremes.sums,
+    vary_repeats.inserted,
+    vary_repeats.repeated,
+    vary_detours.higher_rank,
+    vary_detours.counts,
+    vary_detours.sizes,
+    vary_operands.empty,
+    vary_operands.targets,
+    vary_operands.computed,
+    vary_operands.ranges,
+    vary_overrides.constants_overridden,
+    vary_overrides.results_overridden,
+    vary_operators.siblings,
 )
+_TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
+"""Families in which what inference says is compared with what is computed."""
+_OUT_OF_RANGE = ("end", "product", "sum", "values")
+"""Families in which the original itself may overflow in between."""
+PRESET = "default"
+SHARE = 23
+"""One variant in so many is optimized with the preset too: a prime number, to meet other kinds in each example."""
 _SHOWN = 3
 """Failures that are shown in full."""
 
@@ -62,8 +109,9 @@ def _variants(case: Case) -> Iterator[Variant]:
 def check_near_misses(pattern_class: type[PatternOptimization], example: Example) -> Counter[str]:
     """Make sure that a pattern does no harm to models that are almost like an example.
 
-    Only this pattern and the cleaning that is always on are used. For each variant the optimizer must not fail, unless the
-    variant is invalid, and the result must compute the same numbers, unless onnxruntime cannot run the variant.
+    Each variant is optimized with this pattern and the cleaning that is always on, and one in `SHARE` with the default
+    preset too. The optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless
+    onnxruntime cannot run the variant, and a second run must change nothing.
 
     Returns:
         How many variants were ``tried``, on how many the pattern ``fired``, and how many could not be run and were
@@ -76,10 +124,14 @@ def check_near_misses(pattern_class: type[PatternOptimization], example: Example
     counts: Counter[str] = Counter()
     failures: list[tuple[str, str]] = []
     for variant in _variants(case):
-        outcome, failure = _check(case, pattern_class, variant)
+        counts[f"{variant.family}: tried"] += 1
+        outcome, failure = check_variant(case, variant)
+        if not failure and counts["tried"] % SHARE == 0:
+            failure = _check_preset(case, variant)
         if failure:
             failures.append((variant.name, failure))
-        for word in ("tried", *outcome):
+        counts["tried"] += 1
+        for word in outcome:
             counts[word] += 1
             counts[f"{variant.family}: {word}"] += 1
     if failures:
@@ -89,11 +141,22 @@ def check_near_misses(pattern_class: type[PatternOptimization], example: Example
     return counts
 
 
-def _check(case: Case, pattern_class: type[PatternOptimization], variant: Variant) -> tuple[list[str], str]:
-    """What happened (``fired``, ``skipped``), and what is wrong, if anything."""
-    model = variant.model
+def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
+    """Optimize one variant with the pattern alone.
+
+    Returns:
+        What happened (``fired``, ``skipped``), and what is wrong, empty when nothing is.
+
+    Raises:
+        ValueError: the case has no pattern.
+    """
+    pattern_class, model = case.pattern, variant.model
+    if pattern_class is None:
+        raise ValueError("the case has no pattern")
     try:
         result = optimize_alone(pattern_class, model)
+        twice = result.applied and variant.family not in _OUT_OF_RANGE
+        again = optimize_alone(pattern_class, result.model).model if twice else result.model
     except Exception as error:  # whatever a pattern may raise
         if not _makes_sense(case, variant):
             return ["skipped"], ""
@@ -105,14 +168,36 @@ def _check(case: Case, pattern_class: type[PatternOptimization], variant: Varian
         failure = f"{variant.name}: the foreign {variant.kept} did not survive"
         return fired, report(pattern_class, failure, variant=model, found=found) if lost else ""
     if not fired and canonical(found) == canonical(model):
-        return fired, ""
-    numbers = _compare(case, pattern_class, variant, found)
+        wrong = wrong_facts(model, _feeds(case, variant)) if variant.family in _TRUTHS else ""
+        return fired, report(pattern_class, f"{variant.name}: {wrong}", variant=model) if wrong else ""
+    numbers = _compare(case, variant, found, pattern_class.exactness)
     failure = numbers.difference
     if NO_KERNEL in numbers.skipped and not contradiction(model):  # what cannot be run must at least make sense still
         failure = contradiction(found)
+    if not failure and again != found:
+        failure = "a second run changes the result"
+    if not failure and variant.family in _TRUTHS:
+        failure = wrong_facts(model, _feeds(case, variant))
     if failure:
         return fired, report(pattern_class, f"{variant.name}: {failure}", variant=model, found=found)
     return [*fired, *(["skipped"] if numbers.skipped else [])], ""
+
+
+def _check_preset(case: Case, variant: Variant) -> str:
+    """Optimize one variant with all patterns of the default preset; what is wrong, empty when nothing is."""
+    model = variant.model
+    try:
+        found = optimize(model, patterns=PRESET, strict=True)
+        again = optimize(found, patterns=PRESET, strict=True)
+    except Exception as error:  # whatever a pattern may raise
+        found, failure = model, f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else ""
+    else:
+        changed = canonical(found) != canonical(model)
+        failure = _compare(case, variant, found, "rounding").difference if changed and not variant.kept else ""
+        failure = failure or ("" if again == found else "a second run changes the result")
+    if not failure or case.pattern is None:
+        return ""
+    return report(case.pattern, f"{variant.name} with {PRESET}: {failure}", variant=model, found=found)
 
 
 def _makes_sense(case: Case, variant: Variant) -> bool:
@@ -123,19 +208,43 @@ def _makes_sense(case: Case, variant: Variant) -> bool:
     return any(not isinstance(RUNTIME.run(session, feeds), str) for feeds in _feeds(case, variant))
 
 
-def _compare(case: Case, pattern_class: type[PatternOptimization], variant: Variant, found: onnx.ModelProto) -> Numbers:
-    numbers = same_numbers(variant.model, found, _feeds(case, variant), pattern_class.exactness)
-    if provider_of(pattern_class) != "cpu" and "refuses the result" in numbers.difference:
+def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
+    pardon = partial(is_better, variant.model, found, exactness=grade) if variant.family in _OUT_OF_RANGE else never
+    numbers = same_numbers(variant.model, found, _feeds(case, variant), grade, pardon=pardon)
+    if case.pattern is not None and provider_of(case.pattern) != "cpu" and "refuses the result" in numbers.difference:
         return Numbers(0, skipped=numbers.difference)
+    if not numbers.difference and any(values.digits for values in variant.values):
+        return numbers._replace(difference=lost_digits(variant.model, found, _feeds(case, variant)))
     return numbers
 
 
 def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example as the variant can take them, then feeds of its own."""
+    """Feeds of the example as the variant can take them, then feeds of its own; with other values, if it asks for them."""
+    for feeds in islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant):
+        for values in variant.values or (PLAIN,):
+            yield _valued(feeds, values, {name for name, _, _ in case.example.ranges})
+
+
+def _valued(feeds: Feeds, values: Values, ranged: set[str]) -> Feeds:
+    """The feeds with other numbers, but for inputs whose values matter."""
+    kinds: Counter[str] = Counter()
+    changed = dict(feeds)
+    for name, value in feeds.items():
+        if isinstance(value, np.ndarray) and name not in ranged:
+            kind = "real" if is_real(value) else value.dtype.kind
+            changed[name] = values.change(value, kinds[kind])
+            kinds[kind] += 1
+    return changed
+
+
+def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
     for position, feeds in enumerate(case.feeds):
         adapted = adapt(feeds, variant.model, variant.given)
         if adapted is None:
             break
-        yield {**adapted, **(variant.overrides if position % 2 == 0 else {})}
+        # Without elements a size that is overridden agrees with any other; that the first axes are not empty is documented.
+        filled = all(value.size for value in adapted.values() if isinstance(value, np.ndarray))
+        if not never_ends(variant.model, adapted):
+            yield {**adapted, **(variant.overrides if position % 2 == 0 and filled else {})}
     for feeds in make_all_feeds(variant.model, case.example.ranges):
         yield {**feeds, **variant.given}

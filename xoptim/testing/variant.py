@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.testing.feeds import Feeds, make_all_feeds
 from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse
 from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.values import Values
 
 
 class Variant(NamedTuple):
@@ -26,6 +27,7 @@ class Variant(NamedTuple):
         given: values of inputs that the example has not.
         overrides: values for initializers that are inputs too, fed in some of the runs.
         kept: operator of a node in the domain `FOREIGN` that no rewrite may touch, empty when there is none.
+        values: numbers to feed in turn, in place of moderate ones.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Variant(NamedTuple):
     given: Mapping[str, np.ndarray] = {}
     overrides: Mapping[str, np.ndarray] = {}
     kept: str = ""
+    values: Sequence[Values] = ()
 
     @property
     def family(self) -> str:
@@ -76,8 +79,8 @@ class Case:
         session = RUNTIME.load(self.model)
         if isinstance(session, str):
             return []
-        exact = self.pattern is not None and self.pattern.exactness == "exact"
-        found = make_all_feeds(self.model, self.example.ranges, special=exact)
+        grade = None if self.pattern is None else self.pattern.exactness
+        found = make_all_feeds(self.model, self.example.ranges, special=grade)
         return [feeds for feeds in found if not isinstance(RUNTIME.run(session, feeds), str)]
 
     def rank(self, name: str) -> int | None:

@@ -55,6 +55,7 @@ class SessionSettings:
         run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
         tf32: whether CUDA may round the operands of products to 10 bits of mantissa.
         io_binding: whether inputs and outputs are bound to the memory of the device; by default on CUDA.
+        arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed by itself.
     """
 
     providers: tuple[str, ...] = ("cpu",)
@@ -63,6 +64,7 @@ class SessionSettings:
     run_limit: float | None = None
     tf32: bool = False
     io_binding: bool | None = None
+    arena: bool = True
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -227,6 +229,7 @@ def _session_options(settings: SessionSettings) -> Any:
     options.intra_op_num_threads = settings.threads
     # The planner that reuses buffers is quadratic in the length of a graph whose shapes are dynamic.
     options.enable_mem_reuse = False
+    options.enable_cpu_mem_arena = settings.arena
     return options
 
 

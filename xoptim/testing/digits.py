@@ -1,0 +1,130 @@
+"""Whether results keep their digits, however small they are: a Log, a Reciprocal or a Div that reads them shows the difference.
+
+The usual comparison allows an error in proportion to the typical magnitude in the tensor. Here each element is held to its own,
+provided that the original computes it well: what the original computes in 64 bits tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
+
+from xoptim.facts.dtypes import Exactness, element_type, tolerance
+from xoptim.testing.feeds import Feeds
+from xoptim.testing.numbers import describe
+from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.values import is_real, limits
+from xoptim.testing.vary_types import retyped
+from xoptim.validate.session import Value
+
+_GOOD: Final = 16
+"""Units in the last place by which the original may miss what 64 bits give, to count as good."""
+_MOST: Final = 4
+"""Feeds that are tried."""
+_LOST: Final = 0.05
+"""Share of itself by which a result may miss it. Far more than rounding, so that no unlucky sum of rounding errors counts."""
+_WIDE: Final[dict[int, int]] = {
+    TensorProto.FLOAT: TensorProto.DOUBLE, TensorProto.FLOAT16: TensorProto.DOUBLE, TensorProto.BFLOAT16: TensorProto.DOUBLE
+}  # fmt: skip
+
+
+def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iterable[Feeds]) -> str:
+    """Where the second model misses results that the first one computes well, empty when nowhere.
+
+    Nothing is known, and nothing reported, where the first model does not run in 64 bits.
+    """
+    sessions = [RUNTIME.load(model) for model in (before, after)]
+    if any(isinstance(session, str) for session in sessions):
+        return ""
+    for feeds in islice(all_feeds, _MOST):
+        results = [RUNTIME.run(session, feeds) for session in sessions if not isinstance(session, str)]
+        lists = [result for result in results if not isinstance(result, str)]
+        wide = _run_wide(before, feeds) if len(lists) == len(results) else None
+        for output, *values in zip(before.graph.output, *lists, wide, strict=True) if wide is not None else ():
+            fault = _fault(*values)
+            if fault:
+                return f"output {output.name!r}: {fault}\non {describe(feeds)}"
+    return ""
+
+
+def is_better(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exactness: Exactness) -> bool:
+    """Whether the second model computes, wherever it differs from the first one, what the first one gives in 64 bits.
+
+    What overflows or vanishes in between in the first model, and does not in the second one, is no fault of the second.
+    """
+    results = [_run(before, feeds), _run(after, feeds), _run_wide(before, feeds)]
+    lists = [result for result in results if result is not None]
+    if len(lists) < len(results):
+        return False
+    return all(
+        isinstance(b, np.ndarray)
+        and isinstance(a, np.ndarray)
+        and isinstance(wide, np.ndarray)
+        and _is_right(b, a, wide, exactness)
+        for b, a, wide in zip(*lists, strict=True)
+    )
+
+
+def _is_right(before: Value, after: Value, wide: Value, exactness: Exactness) -> bool:
+    if not (isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and isinstance(wide, np.ndarray)):
+        return False
+    if not before.shape == after.shape == wide.shape or before.dtype != after.dtype:
+        return False
+    if not is_real(before):
+        return np.array_equal(before, after)
+    limit = tolerance(element_type(before.dtype), exactness)
+    smallest, _, mantissa = limits(before.dtype)
+    with np.errstate(all="ignore"):
+        b, a, w = (x.astype(np.float64) for x in (before, after, wide.astype(before.dtype)))
+        near = [np.abs(a - x) <= limit.rtol * np.abs(x) + 2 * smallest * 2.0**-mantissa for x in (b, w)]
+    same = [(a == x) | (np.isnan(a) & np.isnan(x)) for x in (b, w)]
+    return bool(np.all(near[0] | near[1] | same[0] | same[1]))
+
+
+def _run(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
+    session = RUNTIME.load(model)
+    results = session if isinstance(session, str) else RUNTIME.run(session, feeds)
+    return None if isinstance(results, str) else results
+
+
+def _run_wide(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
+    """Results in 64 bits, of onnx's own evaluator where onnxruntime has no kernel."""
+    wide = retyped(model, _WIDE)
+    results = _run(wide, _widened(feeds))
+    if results is not None:
+        return results
+    try:
+        with np.errstate(all="ignore"):
+            found: list[Value] = ReferenceEvaluator(wide).run(None, _widened(feeds))  # type: ignore[assignment]
+            return found
+    except Exception:  # whatever an operator that it does not know, or an operand that it does not expect, makes it raise
+        return None
+
+
+def _widened(feeds: Feeds) -> Feeds:
+    return {n: v.astype(np.float64) if isinstance(v, np.ndarray) and is_real(v) else v for n, v in feeds.items()}
+
+
+def _fault(before: Value, after: Value, wide: Value) -> str:
+    if not (isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and isinstance(wide, np.ndarray)):
+        return ""
+    if not is_real(before) or before.dtype != after.dtype or not before.shape == after.shape == wide.shape:
+        return ""
+    smallest, largest, mantissa = limits(before.dtype)
+    b, a = before.astype(np.float64), after.astype(np.float64)
+    with np.errstate(all="ignore"):
+        size = np.abs(wide)
+        in_range = (size >= smallest * 4) & (size <= largest / 4)
+        counts = in_range & (np.abs(b - wide) <= _GOOD * 2.0**-mantissa * size)
+        lost = counts & ~(np.abs(a - wide) <= _LOST * size)
+    places = np.argwhere(lost)
+    if not places.size:
+        return ""
+    place = tuple(int(i) for i in places[0])
+    return f"{a[place]} instead of {b[place]} at {list(place)}, and {wide[place]} in 64 bits"

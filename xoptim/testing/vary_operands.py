@@ -1,0 +1,110 @@
+"""Integer operands at the odd ends of what an operator's specification allows, and sizes that come from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from xoptim.testing.models import opset_of
+from xoptim.testing.variant import Case, Variant, constants, loosen, remove_constant, set_constant
+
+_OTHER = "near_miss_other"
+_LONGEST = 1 << 12
+"""Largest element that a size takes the place of."""
+_RANGES = ((5, 0.7, -0.1), (0, 1, 0.1), (0.3, 0, -0.1), (1, 3, 0.4))
+"""Bounds and steps whose quotient is close to a whole number."""
+
+
+def empty(case: Case) -> Iterator[Variant]:
+    """Each vector of integers with no element, as it is and where everything is constant, so that it is computed at once."""
+    feeds = case.feeds[0] if case.feeds else {}
+    for name, array in constants(case.model):
+        if array.dtype.kind != "i" or array.ndim != 1 or not array.size:
+            continue
+        model = case.copy()
+        set_constant(model, name, array[:0])
+        yield Variant(f"empty: {name}", loosen(model))
+        folded = ModelProto.FromString(model.SerializeToString())
+        del folded.graph.input[:]
+        folded.graph.initializer.extend(
+            numpy_helper.from_array(value, key) for key, value in feeds.items() if isinstance(value, np.ndarray)
+        )
+        yield Variant(f"empty: {name}, all inputs constant", loosen(folded))
+
+
+def targets(case: Case) -> Iterator[Variant]:
+    """The shape of each Reshape of an input from -1 and one of its sizes, which may be 0: then it copies another axis.
+
+    The other sizes are fixed, so that the shape could be written as a constant.
+    """
+    graph = case.model.graph
+    inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+    for position, node in enumerate(graph.node):
+        if node.op_type != "Reshape" or node.domain or any(a.name == "allowzero" and a.i for a in node.attribute):
+            continue
+        for axis in range(inputs.get(node.input[0], 0)):
+            for word, operands in (("-1, size", ["detour_rest", "detour_size"]), ("size, -1", ["detour_size", "detour_rest"])):
+                model = case.copy()
+                _fix_others(next(v for v in model.graph.input if v.name == node.input[0]), axis)
+                nodes = [
+                    helper.make_node("Shape", [node.input[0]], ["detour_shape"]),
+                    helper.make_node("Gather", ["detour_shape", "detour_axis"], ["detour_size"]),
+                    helper.make_node("Concat", operands, ["detour_target"], axis=0),
+                ]
+                model.graph.node[position].input[1] = "detour_target"
+                _insert(model, position, nodes, {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])})
+                yield Variant(f"target: Reshape {position} to {word} of axis {axis}", loosen(model))
+
+
+def _fix_others(value: ValueInfoProto, axis: int) -> None:
+    for position, dim in enumerate(value.type.tensor_type.shape.dim):
+        if position == axis:
+            dim.dim_param = "near_miss_size"
+        elif not dim.HasField("dim_value"):
+            dim.dim_value = 5 + position
+
+
+def computed(case: Case) -> Iterator[Variant]:
+    """Each vector of integers joined from its elements, one of which is a size of another input."""
+    if opset_of(case.model) < 11:
+        return
+    for name, array in constants(case.model):
+        if array.dtype != np.int64 or array.ndim != 1 or not 0 < array.size <= 4:
+            continue
+        for index in np.flatnonzero((array >= 0) & (array <= _LONGEST)).tolist():
+            model = case.copy()
+            remove_constant(model, name)
+            parts = [f"{name}_{i}" if i != index else "detour_size" for i in range(array.size)]
+            stored = {f"{name}_{i}": array[i : i + 1] for i in range(array.size) if i != index}
+            nodes = [helper.make_node("Shape", [_OTHER], ["detour_size"]), helper.make_node("Concat", parts, [name], axis=0)]
+            _insert(model, 0, nodes, stored)
+            shape = ["near_miss_size"]
+            model.graph.input.append(helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, shape))
+            fed = np.zeros(int(array[index]), np.float32)
+            yield Variant(f"computed: {name}[{index}]", loosen(model), given={_OTHER: fed})
+            yield Variant(f"computed: {name}[{index}] = 0", model, given={_OTHER: fed[:0]})
+
+
+def ranges(case: Case) -> Iterator[Variant]:
+    """Beside an example that counts with Range, floats counted by steps that no binary number holds."""
+    if not any(node.op_type == "Range" and not node.domain for node in case.model.graph.node):
+        return
+    for element, dtype in ((TensorProto.FLOAT, np.float32), (TensorProto.DOUBLE, np.float64)):
+        for bounds in _RANGES:
+            model = case.copy()
+            names = ["detour_start", "detour_limit", "detour_delta"]
+            nodes = [helper.make_node("Range", names, ["detour"]), helper.make_node("Shape", ["detour"], ["detour_count"])]
+            _insert(model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)})
+            model.graph.output.append(helper.make_tensor_value_info("detour", element, None))
+            model.graph.output.append(helper.make_tensor_value_info("detour_count", TensorProto.INT64, None))
+            yield Variant(f"range: {np.dtype(dtype)} {bounds}", model)
+
+
+def _insert(model: ModelProto, position: int, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> None:
+    """Put nodes in front of the one at a position, and constants beside the others."""
+    rest = [NodeProto.FromString(node.SerializeToString()) for node in model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend([*rest[:position], *nodes, *rest[position:]])
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items())
