@@ -82,9 +82,10 @@ def products(case: Case) -> Iterator[Variant]:
 
 
 def _sized(array: np.ndarray, word: str) -> np.ndarray:
-    """The array scaled so that its largest element has a certain size; zeros get it too."""
+    """The array scaled so that its largest element has a certain size; zeros and infinities get it too."""
     smallest, largest, _ = limits(array.dtype)
-    wide = np.where(array == 0, 1, array).astype(np.float64)
+    wide = array.astype(np.float64)
+    wide = np.where((wide == 0) | ~np.isfinite(wide), 1, wide)
     return np.asarray(wide / np.max(np.abs(wide)) * (largest**0.6 if word == "large" else smallest**0.8)).astype(array.dtype)
 
 
