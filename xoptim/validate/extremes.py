@@ -1,7 +1,8 @@
 """Sizes at the ends: above the numbers that a model is written for, and 0.
 
 Much holds for small sizes only: a Slice that ends at 512 takes everything of 9 positions, and a Clip of a length does nothing.
-An empty axis is the other end: the past of a decoder at its first step, a batch of nothing.
+An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
+are taken not to be empty, as rewrites take them (docs/how-it-works.md).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import onnx
 from onnx import numpy_helper
 
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.validate.dims import InputSpec, Purpose, Sizes, open_dimensions
+from xoptim.validate.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions
 from xoptim.validate.protos import is_external
 
 _SMALL: Final = 1024  # elements of a constant that is looked into
@@ -25,7 +26,7 @@ _BOUNDS: Final = ("Clip", "Max", "Min", "Range")  # operators whose constants bo
 _CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
 """Operators whose kernels end the process when an axis is empty, instead of saying that they cannot do it."""
 _GROWING: Final[tuple[tuple[Purpose, ...], ...]] = (("sequence", "past", "space"), ("batch",))
-_EMPTY: Final[tuple[Purpose, ...]] = ("past", "batch", "sequence", "space")
+_EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
 
 def written_sizes(model: onnx.ModelProto) -> list[int]:
@@ -87,6 +88,7 @@ class Ends:
         self._base = base
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
         self._written = written_sizes(model) if self._free else []
+        self._leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
         self._may_be_empty = not any(node.op_type in _CRASHING for nodes, _ in _graphs(model) for node in nodes)
 
     def large(self) -> list[list[Sizes]]:
@@ -109,7 +111,8 @@ class Ends:
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the most telling first; none when that could crash."""
         for purpose in _EMPTY if self._may_be_empty else ():
-            names = [name for name in self._free if self._free[name] == purpose]
+            mine = [name for name in self._free if self._free[name] == purpose]
+            names = [name for name in mine if purpose == "past" or name not in self._leading]
             if any(self._base[name] for name in names):
                 yield self._grown({name: -self._base[name] for name in names})
 
