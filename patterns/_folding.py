@@ -20,6 +20,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FOLD_LIMIT: Final = 1 << 16
 """Constants of more elements are not combined: what they become would have to be stored beside them."""
+_MARGIN: Final = 2.0**-4
+"""Derived numbers above this part of the largest of their type are not stored."""
 _NEGLIGIBLE: Final = 2.0**-6
 """A factor may lose digits below this part of the rounding error of the largest one in the same sum."""
 
@@ -35,7 +37,8 @@ def rounded(
 ) -> Array | None:
     """Derived numbers in an element type, ``None`` where the type cannot hold them as the grade ``rounding`` promises.
 
-    All numbers must be finite in the type. Factors must keep their digits: they may neither become 0 nor subnormal. What is
+    All numbers must lie well within the range of the type: sums of products with larger ones overflow where the original
+    sums do not, and the other way round. Factors must keep their digits: they may neither become 0 nor subnormal. What is
     added may, since its sum with anything is stored with the same absolute error; but its terms may not cancel (`cancels`).
 
     Args:
@@ -50,13 +53,13 @@ def rounded(
     result = wide.astype(dtype)
     if not wide.size:
         return result
-    if not np.isfinite(result).all():
+    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    if not all(bool(np.all(np.abs(each) <= _MARGIN * float(limits.max))) for each in (wide, *(terms or ()))):
         return None
     if terms is not None:
         size = np.abs(wide)
         usual = np.maximum(np.maximum(size, np.median(size)), np.abs(beside))
         return None if cancels(terms, usual, dtype) else result
-    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     small = (np.abs(result) < limits.smallest_normal) & (wide != 0)
     if not small.any():
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xoptim.facts.dims import Dim, exact_quotient, is_nonnegative, is_nonzero
+from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, is_nonnegative, is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.match import GraphView, Node
 
@@ -82,10 +82,12 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
     """
     if node.op_type != "Reshape" or node.opset < 5 or node.attribute.get("allowzero"):
         return True
-    target = known_values(g, node.input[1])
-    if target is None or all(isinstance(size, int) for size in target):
+    target, result = known_values(g, node.input[1]), g.infer(node)[0].shape
+    if target is None or result is None or all(isinstance(size, int) for size in target):
         return True
-    return survives_zeros(g.try_infer_shape(node.input[0]), target, lambda size: is_nonzero(size) or is_given_size(g, size))
+    # A size for which the element type may have no room is found in the shape only.
+    meant = [found if before_wrapping(size) is found else size for size, found in zip(target, result, strict=True)]
+    return survives_zeros(g.try_infer_shape(node.input[0]), meant, lambda size: is_nonzero(size) or is_given_size(g, size))
 
 
 def merged_target(source: Shape | None, middle: Shape | None, target: Sequence[Dim]) -> list[Dim] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xoptim.facts.dtypes import is_float
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._folding import Array, constant, doubles, rounded
@@ -20,6 +21,7 @@ class GemmBiasAddPattern(EasyPatternOptimization):
     1. a constant is not the same for all rows, or would change the shape of the product.
     2. the sums cancel, or leave the range of their type.
     3. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    4. the numbers are integers, which may be multiplied by a fraction.
     """
 
     phase = "specialize"
@@ -36,6 +38,8 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
         rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
         same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in ((), (1,), (product or ())[-1:])
+        if not is_float(g.try_infer_type(m.d)):  # (4)
+            return self.none(m.nodes[1], msg="a sum of integers")
         if product is None or not same:  # (1)
             return self.none(m.nodes[1], msg="a bias differs by row, or changes the shape")
         beta, shift = m.attributes.get("beta", 1.0), doubles(g, m.d)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnx import TensorProto
+
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._proofs import keeps_shape
+
+_WIDE = (TensorProto.INT64, TensorProto.UINT64)
 
 
 class IdentityReducePattern(EasyPatternOptimization):
@@ -17,6 +21,7 @@ class IdentityReducePattern(EasyPatternOptimization):
     Refuses when:
     1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.
     2. it is another reduction: a norm is not the element itself.
+    3. it sums or multiplies integers of 64 bits, which onnxruntime does in double precision.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -27,7 +32,9 @@ class IdentityReducePattern(EasyPatternOptimization):
         return g.op.ReduceProd(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes (1)."""
+        """Compare the shapes (1) and look at the type (3)."""
+        if g.try_infer_type(m.x) in _WIDE and m.nodes[0].op_type not in ("ReduceMax", "ReduceMin"):
+            return self.none(m.nodes[0], msg="large integers are rounded")
         return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnx import TensorProto
+
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._kernels import runs
@@ -17,6 +19,7 @@ class LogSoftmaxExpPattern(EasyPatternOptimization):
     Refuses when:
     1. maximum and sum are not taken along one and the same axis.
     2. the provider has no kernel of LogSoftmax for the type.
+    3. the numbers have 64 bits: onnxruntime's LogSoftmax gives -inf then where the operators give NaN.
     """
 
     phase = "specialize"
@@ -30,7 +33,9 @@ class LogSoftmaxExpPattern(EasyPatternOptimization):
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (2)."""
+        """Ask for a kernel (2) of a type (3)."""
+        if g.try_infer_type(m.x) == TensorProto.DOUBLE:
+            return self.none(m.nodes[-1], msg="LogSoftmax of 64 bits treats infinities in another way")
         return True if runs(g, "LogSoftmax", m.x) else self.none(m.nodes[-1], msg="LogSoftmax has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:

@@ -39,7 +39,11 @@ class ShapeConcatPattern(PatternOptimization):
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="no vector of known sizes")
         tensors = [*g.given_tensors(), *measured_tensors(g, node)]
-        single = {data[0]: name for name in results_above(g, node) if (data := g.info(name).data) and len(data) == 1}
+        single = {
+            data[0]: name
+            for name in results_above(g, node)
+            if (data := g.info(name).data) and len(data) == 1 and g.info(name).dtype == 7
+        }
         parts: list[_Part] = []
         rest: Sequence[Dim] = info.data
         while rest:

@@ -82,7 +82,7 @@ def test_as_many_positions_as_there_are() -> None:
 
 
 def test_an_empty_axis() -> None:
-    original = """agraph (float[2,3,w,4] x) => (float[2,3,w,m] y) <int64[3] three = {2, 3, 0}, int64[1] last = {4}, int64[1] z = {0}>
+    original = """agraph (float[2,3,w,4] x) => (float[2,3,w,m] y) <int64[1] last = {4}>
         { s = Shape <start = 2, end = 3> (x) t = Shape <start = 0, end = 2> (x) r = Concat<axis = 0>(t, s, last)
         y = Reshape(x, r) }"""
     solved = "agraph (float[2,3,w,4] x) => (float[2,3,w,m] y) <int64[4] r = {0, 0, 0, -1}> { y = Reshape(x, r) }"

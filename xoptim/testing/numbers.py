@@ -88,7 +88,7 @@ def same_numbers(
             reason = reason if runs else expected
             continue
         difference = _judge(judged, feeds, names, expected, exactness)
-        if difference and is_specified(before, feeds, expected, difference) and not pardon(feeds):
+        if difference and _counts(before, after, feeds, expected, difference) and not pardon(feeds):
             return Numbers(runs, f"{difference}\non {describe(feeds)}")
         runs += 1
         if runs == most:
@@ -107,6 +107,15 @@ def _judge(judged: Loaded | str, feeds: Feeds, names: list[str], expected: list[
     if isinstance(actual, str):
         return f"the result does not run, though the original does: {actual}"
     return compare(names, expected, actual, exactness)
+
+
+def _counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expected: list[Value], difference: str) -> bool:
+    """Whether a difference counts: not where a kernel of onnxruntime fails in one of the models (`is_specified`)."""
+    is_empty = any(isinstance(value, np.ndarray) and not value.size for value in feeds.values())
+    forgetful = any(node.op_type.startswith("Reduce") for node in all_nodes(after))
+    if is_empty and forgetful and ": shape " in difference:
+        return False
+    return is_specified(before, feeds, expected, difference)
 
 
 def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], difference: str) -> bool:

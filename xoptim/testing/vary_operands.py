@@ -11,6 +11,7 @@ from xoptim.testing.models import opset_of
 from xoptim.testing.variant import Case, Variant, constants, loosen, remove_constant, set_constant
 
 _OTHER = "near_miss_other"
+_LEADING = 2
 _LONGEST = 1 << 12
 """Largest element that a size takes the place of."""
 _RANGES = ((5, 0.7, -0.1), (0, 1, 0.1), (0.3, 0, -0.1), (1, 3, 0.4))
@@ -37,14 +38,15 @@ def empty(case: Case) -> Iterator[Variant]:
 def targets(case: Case) -> Iterator[Variant]:
     """The shape of each Reshape of an input from -1 and one of its sizes, which may be 0: then it copies another axis.
 
-    The other sizes are fixed, so that the shape could be written as a constant.
+    The other sizes are fixed, so that the shape could be written as a constant. The first two axes of inputs are taken not to
+    be empty.
     """
     graph = case.model.graph
     inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
     for position, node in enumerate(graph.node):
         if node.op_type != "Reshape" or node.domain or any(a.name == "allowzero" and a.i for a in node.attribute):
             continue
-        for axis in range(inputs.get(node.input[0], 0)):
+        for axis in range(_LEADING, inputs.get(node.input[0], 0)):
             for word, operands in (("-1, size", ["detour_rest", "detour_size"]), ("size, -1", ["detour_size", "detour_rest"])):
                 model = case.copy()
                 _fix_others(next(v for v in model.graph.input if v.name == node.input[0]), axis)
