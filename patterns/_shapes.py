@@ -92,13 +92,8 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
     """
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
-    known: set[str] = set()
-    for _, shape in g.given_tensors():
-        for axis in shape[:2]:
-            if isinstance(axis, SymbolicDim):
-                known |= axis.symbols
     # Others are at least 0 (past + n is 1 at the first step), and what is cut off may be all there is (n - 1 is 0 then).
-    low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols & known}))
+    low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()}))
     return low is not None and low >= 1
 
 

@@ -38,7 +38,7 @@ class ShapeConcatPattern(PatternOptimization):
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="no vector of known sizes")
-        tensors = [*g.given_tensors(), *measured_tensors(g, node)]
+        tensors = [*g.given_tensors(d for d in info.data if not isinstance(d, int)), *measured_tensors(g, node)]
         single = {
             data[0]: name
             for name in results_above(g, node)

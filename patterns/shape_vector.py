@@ -29,7 +29,7 @@ class ShapeVectorPattern(PatternOptimization):
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="no vector of known sizes")
-        candidates = list(g.given_tensors())
+        candidates = g.given_tensors(next(([d] for d in info.data if not isinstance(d, int)), []))
         if node.op_type != "Shape":
             candidates += measured_tensors(g, node)
         elif any(name == node.input[0] for name, _ in candidates):  # (3)

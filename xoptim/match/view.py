@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import onnx
 
+from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
 from xoptim.graph.constants import constant_array, evaluate, known_value, store
 from xoptim.graph.edit import Edit
@@ -32,12 +33,14 @@ class GraphBuilderPatternOptimization(GraphQueries):
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
     """
 
-    __slots__ = ("_edit", "graph", "provider", "scope")
+    __slots__ = ("_edit", "_given", "_leading", "graph", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "") -> None:
         self.graph = self.scope = graph
         self.provider = provider
         self._edit: Edit | None = None
+        self._given: dict[Dim, dict[int, tuple[str, Shape]]] | None = None
+        self._leading: frozenset[str] = frozenset()
 
     def _draft(self) -> Edit:
         """The edit to which new nodes belong; one that is made in `match` is never committed."""
@@ -72,15 +75,35 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """Facts about each result of a node that follow from its operands, whatever the model declares of the results."""
         return infer_node(self.scope, node)
 
-    def given_tensors(self) -> Iterator[tuple[str, Shape]]:
-        """Inputs of the graph and of those around it that are tensors of known rank, with their shapes."""
-        scope: Graph | None = self.graph
-        while scope is not None:
-            for name in scope.inputs:
-                info = scope.info_of(name)
-                if info.shape is not None and info.is_tensor:
-                    yield name, info.shape
-            scope = scope.parent
+    def given_tensors(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
+        """Inputs of the graph, and of those around it, that are tensors with one of these axes; with their shapes, in order."""
+        index = self._given_index()
+        found = {place: tensor for axis in axes for place, tensor in index.get(axis, {}).items()}
+        return [found[place] for place in sorted(found)]
+
+    def leading_symbols(self) -> frozenset[str]:
+        """Symbols in the first two axes of inputs: what a caller has to tell, such as the batch and a length."""
+        self._given_index()
+        return self._leading
+
+    def _given_index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
+        """The inputs by axis and position, made once: a graph may have as many inputs as nodes that ask for them."""
+        if self._given is None:
+            self._given = {}
+            scope: Graph | None = self.graph
+            place, leading = 0, set[str]()
+            while scope is not None:
+                for name in scope.inputs:
+                    info = scope.info_of(name)
+                    if info.shape is None or not info.is_tensor:
+                        continue
+                    place += 1
+                    for axis in info.shape:
+                        self._given.setdefault(axis, {})[place] = (name, info.shape)
+                    leading.update(*(axis.symbols for axis in info.shape[:2] if not isinstance(axis, int)))
+                scope = scope.parent
+            self._leading = frozenset(leading)
+        return self._given
 
     def has_device(self, name: str) -> bool:
         """Whether the device of a result is known: ONNX records none, so never."""
