@@ -186,7 +186,7 @@ class Graph:
         return False
 
     def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
-        """The value of a result that depends on constants only, as far as `remember` was told; see `FactTable.evaluated`."""
+        """The value of a result that depends on constants only, if it was computed before; see `FactTable.evaluated`."""
         return self._facts.evaluated(name)
 
     def has_constant_inputs(self, node: Node) -> bool:

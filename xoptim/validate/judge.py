@@ -95,7 +95,7 @@ def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session,
     results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
     compared = _compare_results(outputs, run.results, results, options)
-    return RunReport(run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared)
+    return RunReport(run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared, is_probe=run.is_probe)
 
 
 def _compare_results(
@@ -165,6 +165,9 @@ class Judge:
             if self._options.considers_noise:
                 self._measure_noise(reference, broken)
         rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
+        silent = [run for run, comparison in rejected if run.is_probe and self._is_hopeless(run, comparison)]
+        self._notes += [f"outputs are too sensitive to be compared{_where(run.dims)}" for run in silent[:1]]
+        rejected = [(run, c) for run, c in rejected if not (run.is_probe and self._is_hopeless(run, c))]
         # An output so sensitive that no difference would tell anything excuses itself, but not a fault elsewhere.
         rejected.sort(key=lambda pair: self._is_hopeless(*pair))
         if rejected:

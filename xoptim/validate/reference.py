@@ -46,6 +46,7 @@ class ReferenceRun(NamedTuple):
         feeds: what was fed.
         results: what came out.
         seconds: wall time of the run.
+        is_probe: whether the sizes are at an end, where the original need not make sense.
     """
 
     source: Source
@@ -54,6 +55,7 @@ class ReferenceRun(NamedTuple):
     feeds: dict[str, Value]
     results: list[Value]
     seconds: float
+    is_probe: bool = False
 
 
 class Reference(NamedTuple):
@@ -250,7 +252,7 @@ class _Search:
         """A run with sizes that the original need not accept."""
         found: list[ReferenceRun] = []
         self._try(sizes, found, [], run)
-        return found[0] if found else None
+        return found[0]._replace(is_probe=True) if found else None
 
     def _patience(self, found: bool) -> int:
         """How many failures to bear: fewer once there is a result, none when there is nothing to vary."""

@@ -43,6 +43,7 @@ class RunReport:
         optimized_seconds: wall time of the optimized model.
         comparisons: one for each output, or each item of it.
         noise: measured for the outputs that differ beyond the tolerance, when rounding may excuse that.
+        is_probe: whether the sizes are at an end, where the original need not make sense.
     """
 
     source: str
@@ -52,6 +53,7 @@ class RunReport:
     optimized_seconds: float
     comparisons: tuple[Comparison, ...]
     noise: Mapping[str, Noise] = field(default_factory=dict)
+    is_probe: bool = False
 
     def accepts(self, comparison: Comparison) -> bool:
         """Whether an output counts as equal, within the tolerance or as noise."""
