@@ -53,7 +53,7 @@ def test_proved(caplog: pytest.LogCaptureFixture) -> None:
     (validation,) = reports[0].validation
     assert validation.ok
     assert validation.providers == ("cpu",)
-    assert len(validation.runs) == 3
+    assert len(validation.runs) == 2
     assert reports[0].left_out == ()
     assert caplog.messages == []
 

@@ -78,9 +78,10 @@ class ZeroCopiesPattern(EasyPatternOptimization):
     """Reshape(x, computed) → Reshape(x, constant): a computed size that is 0 meant to copy an axis, the constant does not."""
 
     EXAMPLE = Example(
-        "agraph (float[a,b] x) => (float[c] y) "
-        "{ s = Shape <start = 0, end = 1> (x) u = Shape <start = 1, end = 2> (x) t = Mul(s, u) y = Reshape(x, t) }",
-        "agraph (float[a,b] x) => (float[c] y) <int64[1] t = {-1}> { y = Reshape(x, t) }",
+        "agraph (float[a,b,4] x) => (float[c] y) "
+        "{ s = Shape <start = 0, end = 1> (x) t = Shape <start = 1, end = 2> (x) u = Shape <start = 2> (x) "
+        "v = Mul(t, u) w = Mul(s, v) y = Reshape(x, w) }",
+        "agraph (float[a,b,4] x) => (float[c] y) <int64[1] t = {-1}> { y = Reshape(x, t) }",
     )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.testing import wrong_patterns as wrong
+from tests.testing.defects import ZeroCopiesPattern
 from xoptim import BudgetError
 from xoptim.match import (
     Constant,
@@ -155,7 +156,16 @@ def test_wrong_patterns_do_what_their_examples_say() -> None:
 
 
 def test_every_perturbation_makes_variants() -> None:
-    examples: Sequence[Example] = (wrong.TRANSPOSES, wrong.UNIT, SCALES, wrong.REDUCTION, ADDITION, LISTED, COUNTED)
+    examples: Sequence[Example] = (
+        wrong.TRANSPOSES,
+        wrong.UNIT,
+        SCALES,
+        wrong.REDUCTION,
+        ADDITION,
+        LISTED,
+        COUNTED,
+        ZeroCopiesPattern.EXAMPLE,
+    )
     families = {variant.family for example in examples for variant in near_misses(example)}
     assert families >= {
         "attribute", "branch", "cancel", "captured", "computed", "constant as input", "constant computed", "constant form",

@@ -91,19 +91,13 @@ def _spatial(rank: int | None, kernel: list[int] | None) -> int | None:
 
 
 _ONES = frozenset(("strides", "dilations"))
-_WINDOWED = frozenset(
+WINDOWED = frozenset(
     (
-        "Conv",
-        "ConvTranspose",
-        "ConvInteger",
-        "QLinearConv",
-        "MaxPool",
-        "AveragePool",
-        "LpPool",
-        "DeformConv",
-        "MaxUnpool",
+        *("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "FusedConv", "NhwcConv", "DeformConv"),
+        *("MaxPool", "AveragePool", "LpPool", "MaxUnpool"),
     )
 )
+"""Operators that move a window over an image."""
 
 
 def attribute_default(
@@ -127,7 +121,7 @@ def attribute_default(
         return value
     if op_type == "Transpose" and name == "perm":
         return None if rank is None else list(range(rank))[::-1]
-    if op_type in _WINDOWED:
+    if op_type in WINDOWED:
         spatial = _spatial(rank, kernel)
         if spatial is not None and name in _ONES:
             return [1] * spatial

@@ -105,7 +105,7 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
     try:
         with collection_paused():
             return _load(proto, base_dir, infer)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:  # of bytes where a text is expected
         wrong = next(unreadable_texts(proto), None)
         if wrong is None:
             raise

@@ -89,6 +89,8 @@ SHARE = 23
 """One variant in so many is optimized with the preset too: a prime number, to meet other kinds in each example."""
 _SHOWN = 3
 """Failures that are shown in full."""
+_EACH = 3
+"""Of the feeds of the example, and of those that are made for a variant with other inputs, so many come first."""
 
 
 def near_misses(example: Example, pattern_class: type[PatternOptimization] | None = None) -> Iterator[Variant]:
@@ -239,6 +241,22 @@ def _valued(feeds: Feeds, values: Values, ranged: set[str]) -> Feeds:
 
 
 def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
+    own = ({**feeds, **variant.given} for feeds in make_all_feeds(variant.model, case.example.ranges))
+    adapted = _adapted_feeds(case, variant)
+    if _shapes(variant.model) != _shapes(case.model):
+        # The feeds of the example all have the sizes that it fixes, even where the variant leaves them open.
+        yield from islice(adapted, _EACH)
+        yield from islice(own, _EACH)
+    yield from adapted
+    yield from own
+
+
+def _shapes(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    return {value.name: value for value in model.graph.input}
+
+
+def _adapted_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
+    """Feeds of the example, with as many axes and of the types that the variant takes."""
     for position, feeds in enumerate(case.feeds):
         adapted = adapt(feeds, variant.model, variant.given)
         if adapted is None:
@@ -247,5 +265,3 @@ def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
         filled = all(value.size for value in adapted.values() if isinstance(value, np.ndarray))
         if not never_ends(variant.model, adapted):
             yield {**adapted, **(variant.overrides if position % 2 == 0 and filled else {})}
-    for feeds in make_all_feeds(variant.model, case.example.ranges):
-        yield {**feeds, **variant.given}

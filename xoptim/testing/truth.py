@@ -10,9 +10,9 @@ from onnx import ModelProto, ValueInfoProto
 from xoptim.builder import GraphBuilder
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate
 from xoptim.facts.info import Info
+from xoptim.facts.schema import WINDOWED
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
-from xoptim.testing.numbers import WINDOWED
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import copy_of
 

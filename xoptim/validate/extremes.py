@@ -2,7 +2,8 @@
 
 Much holds for small sizes only: a Slice that ends at 512 takes everything of 9 positions, and a Clip of a length does nothing.
 An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
-are taken not to be empty, as rewrites take them (docs/how-it-works.md).
+are taken not to be empty, as rewrites take them (docs/how-it-works.md); nor are images that a window moves over, where ONNX
+gives the result a size below 1 and onnxruntime computes something.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import onnx
 from onnx import numpy_helper
 
 from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.schema import WINDOWED
 from xoptim.validate.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions
 from xoptim.validate.protos import is_external
 
@@ -89,7 +91,8 @@ class Ends:
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
         self._written = written_sizes(model) if self._free else []
         self._leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
-        self._may_be_empty = not any(node.op_type in _CRASHING for nodes, _ in _graphs(model) for node in nodes)
+        operators = {node.op_type for nodes, _ in _graphs(model) for node in nodes}
+        self._may_be_empty = () if operators & _CRASHING else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
     def large(self) -> list[list[Sizes]]:
         """Assignments with ever larger sizes; of the entries of one rung, the first that can be run is meant.
@@ -110,7 +113,7 @@ class Ends:
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the most telling first; none when that could crash."""
-        for purpose in _EMPTY if self._may_be_empty else ():
+        for purpose in self._may_be_empty:
             mine = [name for name in self._free if self._free[name] == purpose]
             names = [name for name in mine if purpose == "past" or name not in self._leading]
             if any(self._base[name] for name in names):
