@@ -31,8 +31,8 @@ $(VENV)/.fuzz: $(VENV)/.test
 demo: $(BIN)/xopt ## install, and optimize a model that ships with the repository
 	$(BIN)/xopt examples/models/tiny_bert.onnx -o tiny_bert.opt.onnx
 
-test: $(VENV)/.test ## install what the tests need, and run them, the files of tests side by side
-	$(BIN)/python -m pytest -n auto --dist loadfile
+test: $(VENV)/.test ## install what the tests need, and run them on all cores
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
 	$(BIN)/python -m pytest tests/test_torch.py

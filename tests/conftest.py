@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -18,3 +19,18 @@ def _log_as_it_was() -> Iterator[None]:
     yield
     logger.setLevel(logging.NOTSET)
     logger.handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> None:
+    """Leave whatever earlier tests keep out of later collections of garbage, which took a second or two each in the end."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a file in one process, for what they share; a test can say otherwise."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))

@@ -6,7 +6,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,16 +133,6 @@ def test_an_opaque_symbol_is_known_by_its_operation() -> None:
         evaluate(whole, {name: 1 for name in whole.symbols if not name.startswith("?")})
 
 
-@pytest.fixture(scope="module")
-def frozen() -> Iterator[None]:
-    """What lies around from other tests is collected once; walking it again for each example would take minutes."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("frozen")
 @settings(max_examples=150, deadline=None)
 @given(EXPRESSIONS)
 def test_an_opaque_symbol_stands_for_one_number_within_its_bounds(tree: Tree) -> None:

@@ -20,7 +20,9 @@ def test_example(pattern: type[PatternOptimization], example: Example) -> None:
     check_example(pattern, example)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=[cls.name() for cls in PATTERNS])
+@pytest.mark.parametrize(
+    "pattern", [pytest.param(cls, id=cls.name(), marks=pytest.mark.xdist_group(cls.name())) for cls in PATTERNS]
+)
 def test_near_misses(pattern: type[PatternOptimization]) -> None:
     """Harmless on models near all its examples, and not because it never applies or nothing can be run."""
     tried = fired = skipped = 0

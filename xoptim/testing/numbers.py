@@ -161,6 +161,8 @@ def compare(names: list[str], expected: list[Value], actual: list[Value], exactn
     """What differs between two lists of results, empty when nothing does."""
     rules = ComparisonRules("exact" if exactness == "exact" else exactness)
     for name, e, a in zip(names, expected, actual, strict=True):
+        if _identical(e, a):
+            continue
         if exactness in ("finite", "approximate") and isinstance(e, np.ndarray) and isinstance(a, np.ndarray):
             a = _finite_only(e, a)
         fault = next((f"output {c.output!r}: {c.message}" for c in compare_values(name, e, a, rules) if not c.ok), "")
@@ -169,6 +171,14 @@ def compare(names: list[str], expected: list[Value], actual: list[Value], exactn
         if fault:
             return fault
     return ""
+
+
+def _identical(expected: Value, actual: Value) -> bool:
+    """Whether two tensors of numbers have the same bits, which most have: a shortcut."""
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or expected.dtype.kind in "OSU":
+        return False
+    alike = expected.dtype == actual.dtype and expected.shape == actual.shape
+    return alike and expected.tobytes() == actual.tobytes()
 
 
 def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
