@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -79,9 +81,20 @@ def test_patterns_use_the_matching_room_facts_and_each_other() -> None:
         for line, module in imports(source):
             if module.split(".")[0] == "xoptim" and room(module) not in FOR_PATTERNS:
                 wrong.append(f"{source.path}:{line} imports {module}")
-            if module.startswith("..") or module.split(".")[0] == "patterns":
-                wrong.append(f"{source.path}:{line} imports {module}: siblings are imported by one dot")
+            if module.split(".")[0] == "patterns" or (module.startswith("..") and not re.fullmatch(r"\.\._[a-z]+", module)):
+                wrong.append(f"{source.path}:{line} imports {module}: not a sibling, nor a helper that families share")
     assert not wrong
+
+
+def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
+    """What only one family uses lies in its folder."""
+    users: dict[str, set[str]] = {}
+    for source in sources("patterns"):
+        for _, module in imports(source):
+            if module.startswith("..") or (module.startswith(".") and source.path.count("/") == 1):
+                users.setdefault(module.lstrip("."), set()).add(source.path.rpartition("/")[0])
+    shared = {Path(s.path).stem for s in sources("patterns") if s.path.count("/") == 1} - {"__init__"}
+    assert {name for name in shared if len(users.get(name, ())) < 2} == set()
 
 
 def test_command_line_uses_the_door_and_the_validation() -> None:

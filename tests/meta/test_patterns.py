@@ -108,8 +108,9 @@ def test_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOpt
 def test_name_and_file(pattern: type[PatternOptimization]) -> None:
     assert pattern.__name__.endswith("Pattern")
     path = Path(inspect.getsourcefile(pattern) or "")
-    assert path.is_relative_to(ROOT / "patterns")
+    assert path.parent.parent == ROOT / "patterns"
     assert path.stem == snake_case(pattern.name())
+    assert path.parent.name == pattern.family()
 
 
 @each_pattern
@@ -117,6 +118,13 @@ def test_no_state(pattern: type[PatternOptimization]) -> None:
     """What `match` finds travels in the match: a pattern has neither a constructor nor attributes of its own."""
     assert "__init__" not in vars(pattern)
     assert vars(pattern()) == {}
+
+
+def test_every_family_says_what_belongs_to_it() -> None:
+    """In one line, which the index of the pages shows."""
+    packages = [s for s in sources("patterns") if s.path.endswith("/__init__.py") and s.path.count("/") == 2]
+    assert {s.path.split("/")[1] for s in packages} == {cls.family() for cls in BUILT_IN}
+    assert [s.path for s in packages if s.lines != 1 or not ast.get_docstring(s.tree)] == []
 
 
 def test_one_pattern_a_file() -> None:

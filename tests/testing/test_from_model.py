@@ -97,7 +97,7 @@ def _check_style(*texts: str) -> None:
     pytest.importorskip("ruff")
     for text in texts:
         for command in (["check"], ["format", "--diff"]):
-            words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "patterns/from_a_model.py", "-"]
+            words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "patterns/products/from_a_model.py", "-"]
             done = subprocess.run(words, cwd=ROOT, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
             assert done.returncode == 0, done.stdout + done.stderr + text
 
@@ -199,7 +199,8 @@ def test_errors(nodes: str, message: str, tmp_path: Path, capsys: pytest.Capture
     with pytest.raises(ModelError, match=message):
         pattern_from_model("SelectedPattern", model, list(filter(None, nodes.split(","))))
     onnx.save(model, tmp_path / "model.onnx")
-    assert main(["SelectedPattern", "--from", str(tmp_path / "model.onnx"), "--nodes", nodes]) == 2
+    words = ["SelectedPattern", "--family", "products"]
+    assert main([*words, "--from", str(tmp_path / "model.onnx"), "--nodes", nodes]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
     assert message in captured.err
@@ -207,20 +208,23 @@ def test_errors(nodes: str, message: str, tmp_path: Path, capsys: pytest.Capture
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("patterns").mkdir()
+    Path("patterns/products").mkdir(parents=True)
+    Path("patterns/products/__init__.py").touch()
     words = [
         "QueryPattern",
+        "--family",
+        "products",
         "--from",
         str(BERT),
         "--nodes",
         ",".join(LAYER + name for name in SELECTIONS["a product and a sum"]),
     ]
     assert main(words) == 0
-    assert Path(capsys.readouterr().out.strip()) == Path("patterns/query.py")
-    assert "class QueryPattern(EasyPatternOptimization):" in Path("patterns/query.py").read_text(encoding="utf-8")
+    assert Path(capsys.readouterr().out.strip()) == Path("patterns/products/query.py")
+    assert "class QueryPattern(EasyPatternOptimization):" in Path("patterns/products/query.py").read_text(encoding="utf-8")
     assert main(words) == 2
     assert "exists" in capsys.readouterr().err
     with pytest.raises(ModelError, match="cannot read"):
         write_pattern("OtherPattern", tmp_path, "gone.onnx", "a,b")
-    assert main(["OtherPattern", "--from", "gone.onnx", "--nodes", "a"]) == 2
-    assert not (tmp_path / "patterns" / "other.py").exists()
+    assert main(["OtherPattern", "--family", "products", "--from", "gone.onnx", "--nodes", "a"]) == 2
+    assert not (tmp_path / "patterns" / "products" / "other.py").exists()

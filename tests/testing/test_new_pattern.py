@@ -37,7 +37,7 @@ def test_the_template_has_the_style_of_the_house(tmp_path: Path) -> None:
     text = write_pattern("ReluReluPattern", tmp_path).read_text(encoding="utf-8")
     pytest.importorskip("ruff")
     for command in (["check"], ["format", "--check"]):
-        words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "patterns/relu_relu.py", "-"]
+        words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "patterns/activations/relu_relu.py", "-"]
         done = subprocess.run(words, cwd=ROOT, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -75,17 +75,21 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["AbsAbsPattern"]) == 2
-    assert capsys.readouterr().err.startswith("new-pattern: [Errno 2]")
-    Path("patterns").mkdir()
-    assert main(["AbsAbsPattern"]) == 0
-    assert Path(capsys.readouterr().out.strip()) == Path("patterns/abs_abs.py")
-    assert "class AbsAbsPattern(EasyPatternOptimization):" in Path("patterns/abs_abs.py").read_text(encoding="utf-8")
+    for family in ("casts", "logic"):
+        Path("patterns", family).mkdir(parents=True)
+        Path("patterns", family, "__init__.py").touch()
+    for words in (["--family", "nonsense"], ["--family", ".."], []):
+        assert main(["AbsAbsPattern", *words]) == 2
+        assert "a family is expected, one of casts, logic" in capsys.readouterr().err
+    path = Path("patterns/logic/abs_abs.py")
+    assert main(["AbsAbsPattern", "--family", "logic"]) == 0
+    assert Path(capsys.readouterr().out.strip()) == path
+    assert "class AbsAbsPattern(EasyPatternOptimization):" in path.read_text(encoding="utf-8")
     for words in (["AbsAbsPattern"], ["AbsAbs"], []):
-        assert main(words) == 2
+        assert main([*words, "--family", "logic"]) == 2
         captured = capsys.readouterr()
         assert (captured.out, captured.err.count("\n")) == ("", 1)
         assert captured.err.startswith("new-pattern: ")
-    monkeypatch.setattr(sys, "argv", ["new_pattern", "CeilCeilPattern"])
+    monkeypatch.setattr(sys, "argv", ["new_pattern", "CeilCeilPattern", "--family", "casts"])
     assert main() == 0
-    assert Path("patterns/ceil_ceil.py").is_file()
+    assert Path("patterns/casts/ceil_ceil.py").is_file()

@@ -88,6 +88,11 @@ class PatternOptimization:
         return cls.__name__.removesuffix("Pattern")
 
     @classmethod
+    def family(cls) -> str:
+        """The package that holds its module, by which patterns are grouped; outside of packages, the module itself."""
+        return cls.__module__.rpartition(".")[0].rpartition(".")[2] or cls.__module__
+
+    @classmethod
     def arrow(cls) -> str:
         """First line of the docstring: what becomes what."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0]

@@ -1,4 +1,7 @@
-"""Start a pattern file: ``python -m xoptim.testing.new_pattern ReluReluPattern [--from model.onnx --nodes A,B,C]``."""
+"""Start a pattern file: ``python -m xoptim.testing.new_pattern ReluReluPattern --family activations``.
+
+With ``--from model.onnx --nodes A,B,C`` it describes these nodes of a model.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +61,18 @@ def file_name(class_name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", words).lower() + ".py"
 
 
+def family_folder(catalogue: Path, family: str) -> Path:
+    """The folder of a family of patterns.
+
+    Raises:
+        ValueError: when the catalogue has no such folder.
+    """
+    families = sorted(path.parent.name for path in catalogue.glob("*/__init__.py"))
+    if family not in families:
+        raise ValueError(f"{family!r}: a family is expected, one of {', '.join(families)}")
+    return catalogue / family
+
+
 def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "") -> Path:
     """Write a pattern file that works and waits for its contents.
 
@@ -84,13 +99,14 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="new-pattern", description="Start a pattern file in the folder patterns.")
+    parser = argparse.ArgumentParser(prog="new-pattern", description="Start a pattern file in a folder of patterns.")
     parser.add_argument("name", nargs="?", default="", help="of the class, such as ReluReluPattern")
+    parser.add_argument("--family", default="", help="folder of patterns that the file goes to, such as activations")
     parser.add_argument("--from", dest="model", default="", help="model to take the pattern from")
     parser.add_argument("--nodes", default="", help="its nodes: names of nodes or of results, with commas between them")
     given = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
-        path = write_pattern(given.name, Path("patterns"), given.model, given.nodes)
+        path = write_pattern(given.name, family_folder(Path("patterns"), given.family), given.model, given.nodes)
     except (ValueError, OSError, XoptimError) as error:
         sys.stderr.write(f"new-pattern: {error}\n")
         return 2

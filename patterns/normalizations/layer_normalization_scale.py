@@ -1,0 +1,60 @@
+"""Layer normalization followed by a product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._folding import Array
+from ._trailing import multiplied, same_trailing
+
+
+class LayerNormalizationScalePattern(EasyPatternOptimization):
+    """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor)
+
+    What: multiplies while the tensor is normalized.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. the factor does not have the shape of the scale, and is no constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
+       product leaves the range of the type.
+    3. there is a bias.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 17
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, factor: Symbol) -> Symbol:
+        """The operator has no third operand (3)."""
+        return g.op.Mul(g.op.LayerNormalization(x, scale, attributes=g.capture("attributes")), factor)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Hands on the new scale."""
+        if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
+            return self.none(m.nodes[1], msg="the factor has another shape than the scale")
+        product = multiplied(g, m.scale, m.factor)
+        return m.derive(product=product) if product is not None else self.none(m.nodes[0], msg="not constant")  # (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]) -> str:
+        """The same axes."""
+        return g.op.LayerNormalization(x, product, **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two constants; a factor that is computed."""
+        return (
+            Example(
+                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
+                "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
+                "{ y = LayerNormalization <epsilon = 0.001> (x, s) }",
+            ),
+            Example(
+                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+                "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
+                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = LayerNormalization(x, f) }",
+            ),
+        )
