@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class IdempotentPattern(EasyPatternOptimization):
@@ -20,18 +20,12 @@ class IdempotentPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Twice the same (1)."""
-        for op_type in ("Abs", "Ceil", "Floor", "Relu", "Round"):
-            if g.option(op_type):
-                return getattr(g.op, op_type)(getattr(g.op, op_type)(x))
-        return g.op.Sign(g.op.Sign(x))
+        operator = g.choice("operator", "Abs", "Ceil", "Floor", "Relu", "Round", "Sign")
+        return getattr(g.op, operator)(getattr(g.op, operator)(x))
 
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Remember which one."""
-        return m.derive(op_type=m.nodes[0].op_type)
-
-    def apply_pattern(self, g: PatternRewriter, x: str, op_type: str) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, operator: str) -> str:
         """Once."""
-        return str(getattr(g.op, op_type)(x))
+        return str(getattr(g.op, operator)(x))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
