@@ -180,6 +180,7 @@ def test_what_was_added_may_be_taken_away_twice() -> None:
     assert answer(Query.of([DeltaPattern, "Gamma,-Delta,-Delta"])) == {"Gamma"}
     assert [pattern.name() for pattern in select([DeltaPattern, "Gamma", "-Delta"], ["Delta"])] == ["Gamma"]
     assert answer(Query.of("Gamma,-Delta")) == set()
+    assert answer(Query.of([DeltaPattern, "Delta"])) == {"Delta", "Gamma"}, "what is added comes from the database"
 
 
 def test_a_preset_is_not_a_name() -> None:
@@ -188,6 +189,16 @@ def test_a_preset_is_not_a_name() -> None:
     assert answer(Query.of([default, "Rough,Zeta"]).excluding(Name("default"))) == {"Rough", "Zeta"}
     with pytest.raises(UnknownPatternError, match="unknown pattern 'default'"):
         database().query(Query.of("Zeta").excluding(Name("default")))
+
+
+@given(st.one_of(queries, signed.map(text_of).map(Query.of)), st.sets(words))
+@laws
+def test_what_holds_for_something_is_what_finds_it(query: Query, called: set[str]) -> None:
+    found = False
+    for sign, word in query.all_steps():
+        found = {"+": found or word in called, "&": found and word in called, "-": found and word not in called}[sign]
+    assert query.holds(called) is found
+    assert not Query(query.include, [*query.require, "nothing"]).holds(called)
 
 
 def test_long_texts() -> None:

@@ -231,6 +231,13 @@ def test_presets_are_no_tags(install: Install) -> None:
     assert names(select("approximate")) == ["Boast", "Trusted"]
 
 
+def test_fast_compile_is_portable(install: Install) -> None:
+    foreign = toy("Foreign", produces=("com.acme",))
+    install(toy("Zeta"), foreign, toy("Runtime", tags=("onnxruntime",)), toy("Later", phase="specialize"))
+    assert names(select("fast_compile")) == ["Zeta"]
+    assert names(select("default")) == ["Foreign", "Zeta", "Later"]
+
+
 def test_names_come_before_tags(install: Install) -> None:
     install(toy("Zeta"), toy("Other", tags=("Zeta", "default", "specialize")), toy("specialize", phase="target"))
     assert names(select("Zeta")) == names(select(Query(["Zeta"]))) == ["Zeta"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import Entry, Index, Order, Pattern, make_entry, position_of, shared
+from xoptim.catalogue.entries import Entry, Index, Order, Pattern, is_global, make_entry, placed, position_of, shared
 from xoptim.catalogue.query import Item, Name, Query, class_of
 from xoptim.catalogue.words import short, unknown, warn_once
 from xoptim.facts.errors import UnknownPatternError
@@ -221,7 +220,7 @@ class PatternGroup(Database):
         """
         if not issubclass(class_of(entry), Pattern):
             raise TypeError(f"a group holds patterns, not {entry!r}")
-        if issubclass(class_of(entry), GlobalRewriter):
+        if is_global(entry):
             raise TypeError(f"{name!r} rewrites whole models: register it in the sequence, at a position")
         if self.phase not in (None, entry.phase):
             raise ValueError(f"{name!r} belongs to the phase {entry.phase!r}, not to {self.phase!r}")
@@ -252,18 +251,15 @@ class PatternSequence(Database):
             self._add(_Place(name, entry, position, frozenset(tags)))
             entry._sequences.append(self)
             return
-        if not issubclass(class_of(entry), GlobalRewriter):
+        if not is_global(entry):
             raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
-        if position_of(entry) != position:
-            entry = copy.copy(shared(entry))  # type: ignore[assignment]
-            vars(entry)["position"] = position
-        self._add(make_entry(name, entry, tags, position))
+        self._add(make_entry(name, placed(entry, position), tags, position))
 
     def add(self, pattern: Pattern | type[Pattern], *tags: str, position: float | None = None) -> None:
         """Add a pattern as `xoptim.register` does to the principal database."""
         if not issubclass(class_of(pattern), Pattern):
             raise TypeError(f"a pattern or the class of one is expected, not {pattern!r}")
-        if issubclass(class_of(pattern), GlobalRewriter) or position is not None:
+        if is_global(pattern) or position is not None:
             place = position_of(pattern) if position is None else position
             self.register(pattern.name(), pattern, place, *tags)  # type: ignore[arg-type]
         else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
-from xoptim.catalogue.query import Name, Word, class_of
+from xoptim.catalogue.query import Name, Query, Word, class_of
 from xoptim.catalogue.words import short, unknown, warn_once
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import UnknownPatternError
@@ -29,7 +30,6 @@ class Entry:
     Attributes:
         name: what it is registered as.
         item: the pattern, or its class.
-        tags: its tags, those given on registration among them.
         words: what it can be asked for by, other than names.
         group: the group it is in, if any.
         position: where in the sequence that is.
@@ -37,7 +37,6 @@ class Entry:
 
     name: str
     item: Pattern | type[Pattern]
-    tags: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     group: str = ""
     position: float = 0.0
@@ -55,54 +54,57 @@ class Entry:
     @property
     def order(self) -> Order:
         """Key to sort by: position, rewriters of whole models before a phase, priority, name."""
-        return self.position, not issubclass(self.cls, GlobalRewriter), self.item.priority, self.item.name()
+        return self.position, not is_global(self.item), self.item.priority, self.item.name()
 
     @cached_property
     def names(self) -> tuple[str, str]:
         """The name that it is registered as, and its own; no other entry has one of them."""
         return short(self.name), self.item.name()
 
-    @property
-    def is_offered(self) -> bool:
-        """Whether it may be in a preset other than ``all``."""
-        return "extra" not in self.tags and self.item.status != "deprecated"
-
     def is_called(self, word: str) -> bool:
         """Whether a word is, or was, its name."""
         return short(word) in (*self.names, short(self.cls.__name__), *map(short, self.item.former_names))
 
 
+def is_global(item: Pattern | type[Pattern]) -> TypeGuard[GlobalRewriter | type[GlobalRewriter]]:
+    """Whether a pattern, or the patterns of a class, rewrite whole models."""
+    return issubclass(class_of(item), GlobalRewriter)
+
+
 def position_of(item: Pattern | type[Pattern]) -> float:
     """Where in the sequence a pattern says that it runs."""
-    own: float | None = getattr(item, "position", None)
-    return PHASE_POSITIONS[item.phase] if own is None else own
+    return item.position if is_global(item) else PHASE_POSITIONS[item.phase]
 
 
-def _is_safe(entry: Entry) -> bool:
-    return entry.is_offered and entry.item.exactness in ("exact", "rounding")
+def placed(item: GlobalRewriter | type[GlobalRewriter], position: float) -> GlobalRewriter | type[GlobalRewriter]:
+    """A rewriter of whole models where it is to run: itself, or a copy when it says that it runs elsewhere."""
+    if position_of(item) == position:
+        return item
+    moved = copy.copy(shared(item))
+    vars(moved)["position"] = position
+    return moved  # type: ignore[return-value]
 
 
-def _is_cheap(entry: Entry) -> bool:
-    item = entry.item
-    is_portable = "onnxruntime" not in entry.tags and not item.produces
-    is_local = item.phase == "canonicalize" and not issubclass(entry.cls, GlobalRewriter)
-    return entry.is_offered and item.exactness == "exact" and is_portable and is_local
-
-
-PRESETS: dict[str, Callable[[Entry], bool]] = {
-    "default": lambda entry: _is_safe(entry) and "onnxruntime" not in entry.tags,
-    "onnxruntime": lambda entry: _is_safe(entry) and "onnxruntime" in entry.tags,
-    "finite": lambda entry: entry.is_offered and entry.item.exactness == "finite",
-    "approximate": lambda entry: entry.is_offered and entry.item.exactness == "approximate",
-    "all": lambda entry: True,
+_FOREIGN = "operators outside the standard domain"
+_ASKED_FOR = ("extra", "deprecated")
+_SAFE = Query(["exact", "rounding"], exclude=_ASKED_FOR)
+PRESETS: Final[dict[str, Query]] = {
+    "default": _SAFE.excluding("onnxruntime"),
+    "onnxruntime": _SAFE.requiring("onnxruntime"),
+    "finite": Query(["finite"], exclude=_ASKED_FOR),
+    "approximate": Query(["approximate"], exclude=_ASKED_FOR),
+    "all": Query(STATUSES),
 }
-"""Named selections. ``default`` makes standard operators only; ``onnxruntime`` adds what only that runtime has. All but
-``all`` leave out what is deprecated or tagged ``extra``."""
-PROFILES: dict[str, Callable[[Entry], bool]] = {"fast_compile": _is_cheap, "fast_run": _is_safe}
+"""Named selections, asked of what a pattern says about itself. ``default`` makes standard operators only; ``onnxruntime``
+adds what only that runtime has. All but ``all`` leave out what is deprecated or tagged ``extra``."""
+PROFILES: Final[dict[str, Query]] = {
+    "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
+    "fast_run": _SAFE,
+}
 """How much to spend. ``fast_compile``: what costs little, exact and portable patterns of the first phase; ``fast_run``:
 everything safe, the presets ``default`` and ``onnxruntime``."""
-NAMED = {**PRESETS, **PROFILES}
-VOCABULARY = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
+NAMED: Final = {**PRESETS, **PROFILES}
+VOCABULARY: Final = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
 """Words that are known even when no pattern has them."""
 
 _INSTANCES: dict[type[Pattern], Pattern] = {}
@@ -133,10 +135,10 @@ def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = (
     for key in METADATA:
         if wrong := fault(key, getattr(item, key)):
             raise TypeError(f"{name!r}: {key} {wrong}")
-    entry = Entry(name, item, given.union(item.tags), position=position)
-    kind = GLOBAL if issubclass(entry.cls, GlobalRewriter) else item.phase
-    own = frozenset((kind, item.exactness, item.status, *entry.tags)).difference(NAMED)
-    return replace(entry, words=own.union(given, (word for word, rule in NAMED.items() if rule(entry))))
+    own = given.union((GLOBAL if is_global(item) else item.phase, item.exactness, item.status), item.tags)
+    said = own | {_FOREIGN} if item.produces else own
+    member_of = (word for word, query in NAMED.items() if query.holds(said))
+    return Entry(name, item, own.difference(NAMED).union(given, member_of), position=position)
 
 
 class Index:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -89,6 +89,13 @@ class Query:
         parts: tuple[tuple[Sign, frozenset[Word]], ...] = (("+", self.include), ("&", self.require), ("-", self.exclude))
         for sign, words in parts:
             yield from ((sign, word) for word in sorted(words, key=str))
+
+    def holds(self, words: Container[Any]) -> bool:
+        """Whether something that is called by some words, and by no others, is found."""
+        found = False
+        for sign, word in self.all_steps():
+            found = found or word in words if sign == "+" else found and (word in words) is (sign == "&")
+        return found
 
     def including(self, *words: Word) -> Query:
         """The same query with more words to include, none of which is excluded any more."""

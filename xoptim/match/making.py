@@ -15,8 +15,13 @@ METADATA: Final = frozenset(PatternOptimization.__annotations__)
 """The class attributes by which a pattern says what it is."""
 LISTS: Final = frozenset(name for name in METADATA if isinstance(getattr(PatternOptimization, name), tuple))
 """Those that are tuples of words."""
-CHOICES: Final[dict[str, tuple[str, ...]]] = {"phase": PHASES, "exactness": GRADES, "status": STATUSES}
-"""Those that are one of some words."""
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "phase": PHASES,
+    "exactness": GRADES,
+    "status": STATUSES,
+    "interior": ("refuse", "keep"),
+}
+"""Those that are one of some words; what is declared node by node has an ``interior`` too."""
 
 
 def pattern_class(

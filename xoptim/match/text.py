@@ -26,7 +26,6 @@ View: TypeAlias = GraphBuilderPatternOptimization
 Check: TypeAlias = Callable[[View, Match], "bool | None"]
 Pairs: TypeAlias = "Iterable[tuple[str, str]]"
 
-_INTERIORS = ("refuse", "keep")
 SETTINGS = (
     *("exactness", "phase", "interior", "status", "priority", "min_opset", "max_opset"),
     *("tags", "providers", "anchors", "former_names", "keep_names"),
@@ -315,8 +314,6 @@ def _setting(name: str, value: Any, place: Place) -> Any:
     if name in LISTS and isinstance(value, str):
         value = (value,)
     wrong = fault(name, value)
-    if name == "interior" and value not in _INTERIORS:
-        wrong = f"is one of {', '.join(_INTERIORS)}, not {value!r}"
     if name == "keep_names" and value not in (0, 1):
         wrong = f"is 0 or 1, not {value!r}"
     if wrong:
