@@ -126,7 +126,7 @@ class Database:
     def __contains__(self, name: object) -> bool:
         return name in self._members
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Pattern | PatternGroup:
         member = self._members[name]
         return member.pattern if isinstance(member, Entry) else member.group
 
