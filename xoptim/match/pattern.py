@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
@@ -20,7 +20,9 @@ Refused = TypeVar("Refused")
 Key = tuple[str, str]
 """Domain and operator."""
 Phase = Literal["canonicalize", "specialize", "target"]
-PHASES: tuple[Phase, ...] = ("canonicalize", "specialize", "target")
+PHASES: tuple[Phase, ...] = get_args(Phase)
+Status = Literal["stable", "preview", "deprecated"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class PatternOptimization:
     unchecked: ClassVar[tuple[str, ...]] = ()
     providers: ClassVar[tuple[str, ...]] = ()
     tags: ClassVar[tuple[str, ...]] = ()
-    status: ClassVar[Literal["stable", "preview", "deprecated"]] = "stable"
+    status: ClassVar[Status] = "stable"
     former_names: ClassVar[tuple[str, ...]] = ()
     radius: ClassVar[int] = 3
 

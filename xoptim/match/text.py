@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import onnx
 
 from xoptim.facts.attributes import AttributeReference, same_attribute
-from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
 from xoptim.match.filters import known_filters
-from xoptim.match.pattern import PHASES, Example
+from xoptim.match.making import LISTS, fault
+from xoptim.match.pattern import Example
 from xoptim.match.text_function import Call, Side, as_attributes, constant_value, expression, history, number, read_function
 from xoptim.match.text_source import FunctionSource, Place, parse_functions
 from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
@@ -26,15 +26,10 @@ View: TypeAlias = GraphBuilderPatternOptimization
 Check: TypeAlias = Callable[[View, Match], "bool | None"]
 Pairs: TypeAlias = "Iterable[tuple[str, str]]"
 
-_WORDS = ("tags", "providers", "anchors", "former_names")
-_NUMBERS = ("priority", "min_opset", "max_opset")
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "exactness": get_args(Exactness),
-    "phase": PHASES,
-    "interior": ("refuse", "keep"),
-    "status": ("stable", "preview", "deprecated"),
-}
-SETTINGS = (*_CHOICES, *_NUMBERS, *_WORDS, "keep_names")
+SETTINGS = (
+    *("exactness", "phase", "interior", "status", "priority", "min_opset", "max_opset"),
+    *("tags", "providers", "anchors", "former_names", "keep_names"),
+)
 """What `rule.settings` may say, in a file and in Python."""
 
 
@@ -316,20 +311,14 @@ def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, A
 def _setting(name: str, value: Any, place: Place) -> Any:
     if name not in SETTINGS:
         raise place.error(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
-    if name in _CHOICES:
-        if value not in _CHOICES[name]:
-            raise place.error(f"setting {name!r} is one of {', '.join(_CHOICES[name])}, not {value!r}")
-    elif name in _WORDS:
-        words = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else (None,)
-        if not all(isinstance(word, str) for word in words):
-            raise place.error(f"setting {name!r} is a list of words, not {value!r}")
-        return words
-    elif name == "keep_names":
-        if value not in (0, 1):
-            raise place.error(f"setting {name!r} is 0 or 1, not {value!r}")
-    elif not isinstance(value, int) or isinstance(value, bool):
-        raise place.error(f"setting {name!r} is a whole number, not {value!r}")
-    return value
+    if name in LISTS and isinstance(value, str):
+        value = (value,)
+    wrong = fault(name, value)
+    if name == "keep_names" and value not in (0, 1):
+        wrong = f"is 0 or 1, not {value!r}"
+    if wrong:
+        raise place.error(f"setting {name!r} {wrong}")
+    return tuple(value) if name in LISTS else value
 
 
 def _same_names(match: Side, replace: Side) -> list[tuple[str, str]]:

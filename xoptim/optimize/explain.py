@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import re
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from xoptim.catalogue.selection import Item, select
+from xoptim.catalogue.words import suggestion
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, UnknownPatternError, XoptimError
 from xoptim.facts.info import Info
@@ -266,8 +266,7 @@ def locate(model: Model, at: str) -> list[Node]:
     found = [node for node in nodes if node.name == at] or [node for node in nodes if at and at in node.output]
     if not found:
         known = {name for node in nodes for name in (node.name, *node.output) if name}
-        near = difflib.get_close_matches(at, sorted(known), 3, 0.5)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"positions are #0 to #{len(nodes) - 1}"
+        hint = suggestion(at, known, f"positions are #0 to #{len(nodes) - 1}", most=3)
         raise ModelError(f"no node or result is called {at!r}; {hint}")
     return found
 
