@@ -67,7 +67,7 @@ class OptimizationOptions:
         dropped = check_names(debug.drop, chosen, "DROPPATTERN")
         check_names(debug.patterns, chosen, "PATTERN")
         wanted = [p for name, p in chosen.items() if name not in dropped]
-        return [p for p in wanted if not p.providers or self.provider in p.providers]
+        return [p for p in wanted if not p.unfit_for(None, self.provider)]
 
     def verbosity(self, pattern: PatternOptimization) -> int:
         """How much to log about a pattern."""
