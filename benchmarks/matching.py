@@ -39,11 +39,9 @@ from xoptim.match import (
     Symbol,
 )
 from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import EventStream
 from xoptim.optimize.index import PatternIndex
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.statistics import Statistics
-from xoptim.optimize.worklist import Worklist
+from xoptim.optimize.state import State
 
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)
@@ -256,7 +254,8 @@ def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]
 def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
     """Offer all nodes to all patterns; loading the model is the part that is subtracted."""
     options = OptimizationOptions(patterns=None)
-    Engine(load_model(model).graph, options, EventStream(0, None), Statistics(), Worklist()).run(patterns)
+    loaded = load_model(model)
+    Engine(loaded.graph, State(loaded, options)).run(patterns)
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:

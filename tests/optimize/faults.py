@@ -22,7 +22,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.inference import evaluate
 from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
-from xoptim.optimize import cleanup, engine, fold, merge, run
+from xoptim.optimize import applier, cleanup, fold, merge, run
 
 
 class InjectedError(Exception):
@@ -174,7 +174,7 @@ class Tripwire:
     @contextmanager
     def across(self, points: Iterable[Point]) -> Iterator[Tripwire]:
         """Count the calls of these functions within the block."""
-        watched = [(point, self._noting(point.get())) for point in methods(engine.Engine, "_match", "_replace")]
+        watched = [(point, self._noting(point.get())) for point in methods(applier.Applier, "match", "_replace")]
         yield from self._put([*watched, *((p, self.around(p.get(), str(p.key))) for p in points)])
 
     @contextmanager

@@ -104,9 +104,20 @@ class PatternOptimization:
         """Tiny models before and after."""
         return ()
 
-    def is_for(self, opset: int) -> bool:
-        """Whether it may be used with a version of the standard operator set."""
-        return self.min_opset <= opset and (self.max_opset is None or opset <= self.max_opset)
+    def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
+        """Why it may not be used, and the class attribute that says so; ``None`` when it may.
+
+        Args:
+            opset: version of the standard operator set, ``None`` for any.
+            provider: execution provider to optimize for, empty for any.
+        """
+        if opset is not None and opset < self.min_opset:
+            return f"min_opset {self.min_opset}, the model has {opset}", "min_opset"
+        if opset is not None and self.max_opset is not None and opset > self.max_opset:
+            return f"max_opset {self.max_opset}, the model has {opset}", "max_opset"
+        if provider and self.providers and provider not in self.providers:
+            return f"it is for provider {' or '.join(self.providers)}, not for {provider}", "providers"
+        return None
 
     def anchor_keys(self) -> frozenset[tuple[str, str]]:
         """The `anchors` as ``(domain, op_type)``; empty when every node is to be offered."""

@@ -67,7 +67,7 @@ class OptimizationOptions:
         debug = self.debug
         chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
         select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))  # an error where there is none of that name
-        return [p for p in chosen if not p.providers or self.provider in p.providers]
+        return [p for p in chosen if not p.unfit_for(None, self.provider)]
 
     def verbosity(self, pattern: PatternOptimization) -> int:
         """How much to log about a pattern."""
