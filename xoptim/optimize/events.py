@@ -15,8 +15,8 @@ from xoptim.optimize.application import Application
 
 logger = logging.getLogger("xoptim")
 EventKind = Literal["round", "tried", "matched", "refused", "applied", "dropped", "cleaned", "folded", "timed", "failed"]
-_SILENT = ("tried", "timed")
-"""Kinds that are never logged: measurements."""
+_MEASUREMENTS = ("tried", "timed")
+"""Kinds that are not logged, and sent to those only who ask for them: how long something took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,30 @@ class EventStream:
     def __init__(self, verbose: int = 0, on_event: Callable[[Event], None] | None = None) -> None:
         self.verbose = verbose
         self.iteration = 0
-        self._subscribers: list[Callable[[Event], None]] = [] if on_event is None else [on_event]
+        self._subscribers: list[Callable[[Event], None]] = []
+        self._measuring: list[Callable[[Event], None]] = []
+        if on_event is not None:
+            self.subscribe(on_event)
         if verbose > 0:
             show_log()
 
-    def subscribe(self, subscriber: Callable[[Event], None]) -> None:
-        """Send events to one more listener."""
+    def subscribe(self, subscriber: Callable[[Event], None], *, measurements: bool = False) -> None:
+        """Send events to one more listener, measurements too if it asks for them."""
         self._subscribers.append(subscriber)
+        if measurements:
+            self._measuring.append(subscriber)
 
     def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
         """Send an event; it is logged when the verbosity is at least ``level``, but for measurements."""
-        is_logged = self.verbose >= level and kind not in _SILENT
-        if not is_logged and not self._subscribers:
+        is_measurement = kind in _MEASUREMENTS
+        is_logged = self.verbose >= level and not is_measurement
+        subscribers = self._measuring if is_measurement else self._subscribers
+        if not is_logged and not subscribers:
             return
         event = Event(kind, pattern, iteration=self.iteration, **details)
         if is_logged:
             logger.info("%s", event)
-        for subscriber in self._subscribers:
+        for subscriber in subscribers:
             subscriber(event)
 
 

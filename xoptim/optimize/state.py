@@ -50,7 +50,7 @@ class State:
         self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
         self.events.subscribe(Budgets())
         if options.debug.keep:
-            self.events.subscribe(Guard(model, options.debug.keep))
+            self.events.subscribe(Guard(model, options.debug.keep), measurements=True)
         if options.on_application is not None:
             self.events.subscribe(for_applications(options.on_application))
         if options.debug.dump is not None:
@@ -104,7 +104,7 @@ class State:
             node=application.anchor,
             added=added,
             removed=removed,
-            text="" if count == 1 else f"{count} rewrites",
+            text="" if application.matched else f"{count} rewrites",
             seconds=seconds,
             count=count,
             application=application,
