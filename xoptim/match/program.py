@@ -38,7 +38,6 @@ class Program:
         steps: what to do then.
         path: what must produce an input of the anchor, what an input of that, and so on: operators, last of all perhaps
             `CONSTANT`. Empty when nothing is known.
-        outputs: registers of the results that the replacement gives.
         size: number of registers.
         reach: number of nodes between the anchor and the farthest other node, plus one.
     """
@@ -47,7 +46,6 @@ class Program:
     anchor: PatternNode
     steps: tuple[Step, ...]
     path: tuple[Key, ...]
-    outputs: frozenset[int]
     size: int
     reach: int
 
@@ -99,8 +97,7 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     if len(depth) < len(trace.nodes):
         missing = next(node for node in trace.nodes if node.index not in depth)
         raise TypeError(f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest")
-    outputs = frozenset(symbol.index for symbol in trace.outputs)
-    return Program(trace, anchor, tuple(steps), _path(anchor), outputs, len(trace.symbols), max(depth.values()) + 1)
+    return Program(trace, anchor, tuple(steps), _path(anchor), len(trace.symbols), max(depth.values()) + 1)
 
 
 CONSTANT: Key = ("", "<constant>")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from xoptim.graph.node import Node
@@ -48,6 +48,27 @@ class Refusal:
         why = f": {self.reason}" if self.reason else ""
         return f"{self.pattern} refused{at}{why} ({self.exit_point})"
 
+
+class Misfit(NamedTuple):
+    """Why nodes that fit one by one are not a match.
+
+    Attributes:
+        node: the node that does not fit.
+        reason: why.
+        values: names of the results that the condition is about.
+        line: of the condition; that of the anchor in the pattern when 0.
+        is_general: whether a refusal by the code of the condition itself makes this one superfluous.
+    """
+
+    node: Node
+    reason: str
+    values: tuple[str, ...] = ()
+    line: int = 0
+    is_general: bool = False
+
+
+COMPLETE = 1_000_000
+"""Progress of a match in which nothing but a condition on the whole is missing."""
 
 Listener = Callable[[Refusal], None]
 _listener: ContextVar[Listener | None] = ContextVar("refusal_listener", default=None)
