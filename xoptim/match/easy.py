@@ -127,18 +127,21 @@ class EasyPatternOptimization(PatternOptimization):
         """Try all variants at a node; a listener hears what came nearest in each of those that do not match."""
         listen = listener()
         examine = partial(self._examine, g, node)
+        programs = compiled(self)
         if listen is None:
-            for program in _worth_trying(compiled(self), g, node):
+            # Where there is one variant only, the producers were looked at when the pattern was chosen.
+            for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
                 found = Attempt(program, g, examine).run(node)
                 if found is not None:
                     return found
             return None
-        for program in _anchored(compiled(self), node):
+        for program in programs:
             with listening(None):
                 found = Attempt(program, g, examine).run(node)
             if found is not None:
                 return found
-            NearMiss(program, g, examine, self.name(), listen).tell(node)
+            if program.anchor_key == (node.domain, node.op_type):
+                NearMiss(program, g, examine, self.name(), listen).tell(node)
         return None
 
     def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | Misfit:
@@ -206,19 +209,11 @@ def _operands(found: Trace, attempt: Attempt) -> Iterator[str]:
                 yield attempt.names[symbol.index] or ""
 
 
-def _anchored(programs: Sequence[Program], node: Node) -> list[Program]:
-    """The programs whose anchor has the operator of a node."""
-    return [p for p in programs if p.anchor.op_type == node.op_type and p.anchor.domain == node.domain]
-
-
-def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> Sequence[Program]:
-    """Those of these programs that a producer of an input of the node does not rule out."""
-    found = _anchored(programs, node)
-    if len(programs) == 1:  # the producers have been looked at already, when the pattern was chosen
-        return found
+def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
+    """The programs that begin with the operator of a node and that no producer of an input rules out."""
     producers = [g.graph.producer(name) for name in node.input]
     near = {None, CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
-    return [program for program in found if program.near in near]
+    return [p for p in programs if p.anchor.op_type == node.op_type and p.anchor.domain == node.domain and p.near in near]
 
 
 def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
@@ -254,9 +249,14 @@ def needed_outside(
     graph = g.graph
     inside = set(nodes)
     kept: set[Node] = set()
-    pending = [
-        node for node in nodes if any(_is_read(g, name, inside, operands) for name in node.output if name not in outputs)
-    ]
+    pending: list[Node] = []
+    for node in nodes:
+        for name in node.output:
+            if name not in outputs and _is_read(g, name, inside, operands):
+                pending.append(node)
+                break
+    if not pending:
+        return pending
     while pending:
         node = pending.pop()
         if node not in kept:
@@ -268,12 +268,11 @@ def needed_outside(
 
 def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]) -> bool:
     graph = g.graph
-    return bool(name) and (
-        name in operands
-        or graph.is_output(name)
-        or graph.is_captured(name)
-        or any(reader not in inside for reader in graph.consumers(name))
-    )
+    if not name:
+        return False
+    if name in operands or graph.is_output(name) or graph.is_captured(name):
+        return True
+    return not inside.issuperset(graph.consumers(name))
 
 
 def _cannot_stay(

@@ -57,7 +57,7 @@ class Attempt:
         self.g = g
         self.examine = examine
         self.names: list[str | None] = [None] * program.size
-        self.nodes: list[Node | None] = [None] * len(program.trace.nodes)
+        self.nodes: list[Node | None] = [None] * program.count
         self.extra: list[Node] = []
         self.attributes: dict[str, Any] = {}
 
@@ -84,14 +84,14 @@ class Attempt:
                     return self._first(step, position, step.orders or self._orders(wanted), self._operands)
                 if not self._operands(wanted, step.orders[0]):
                     return None
-            elif step.kind == "terms":
-                return self._first(step, position, self._trees(wanted), self._terms)
-            elif step.kind == "down":
-                return self._first(step, position, self._readers(self._name(step), wanted), self._bind)
-            else:
+            elif step.kind == "up":
                 node = self._producer(self._name(step), wanted)
                 if node is None or not self._bind(wanted, node):
                     return None
+            elif step.kind == "down":
+                return self._first(step, position, self._readers(self._name(step), wanted), self._bind)
+            else:
+                return self._first(step, position, self._trees(wanted), self._terms)
         return self._complete()
 
     def _first(
@@ -214,7 +214,8 @@ class Attempt:
 
     def _operands(self, wanted: PatternNode, order: tuple[int, ...]) -> bool:
         """Compare the operands of a node in one order."""
-        node = self._found(wanted)
+        node = self.nodes[wanted.index]
+        assert node is not None
         if wanted.variadic >= 0:
             return self._operands_and_list(wanted, node, order)
         inputs = node.input

@@ -39,6 +39,7 @@ class Program:
         path: what must produce an input of the anchor, what an input of that, and so on: operators, last of all perhaps
             `CONSTANT`. Empty when nothing is known.
         size: number of registers.
+        count: number of nodes.
         reach: number of nodes between the anchor and the farthest other node, plus one.
     """
 
@@ -47,6 +48,7 @@ class Program:
     steps: tuple[Step, ...]
     path: tuple[Key, ...]
     size: int
+    count: int
     reach: int
 
     @property
@@ -97,7 +99,7 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     if len(depth) < len(trace.nodes):
         missing = next(node for node in trace.nodes if node.index not in depth)
         raise TypeError(f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest")
-    return Program(trace, anchor, tuple(steps), _path(anchor), len(trace.symbols), max(depth.values()) + 1)
+    return Program(trace, anchor, tuple(steps), _path(anchor), len(trace.symbols), len(trace.nodes), max(depth.values()) + 1)
 
 
 CONSTANT: Key = ("", "<constant>")
