@@ -20,12 +20,12 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 
 class Match(Mapping[str, Any]):
-    """What a declarative pattern found: captured results (names), attributes, options, and derived values, by name.
+    """The findings of a declarative pattern: captured results (names), attributes, options, and derived values, by name.
 
     Attributes:
         nodes: the matched nodes in the order of the calls in `match_pattern`.
         outputs: names of the results that the replacement must give.
-        output_names: what `match_pattern` calls them, when it returns a dictionary.
+        output_names: their names in `match_pattern`, when it returns a dictionary.
     """
 
     __slots__ = ("_bindings", "nodes", "output_names", "outputs")
@@ -67,9 +67,9 @@ class EasyPatternOptimization(PatternOptimization):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
-      `xoptim.match.trace.PatternBuilder` for what can be said. Parameters stand for results from outside; annotate them with
-      `Constant`, `Scalar`, `Optional` or `Variadic`.
-    - ``validate_mapping(self, g, m)`` says what the form of the subgraph cannot; it may hand on values with ``m.derive``.
+      `xoptim.match.trace.PatternBuilder` for all that can be expressed. Parameters stand for results from outside; annotate
+      them with `Constant`, `Scalar`, `Optional` or `Variadic`.
+    - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may derive values, ``m.derive``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
       `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no entry) for one that nothing
       reads. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
@@ -78,7 +78,7 @@ class EasyPatternOptimization(PatternOptimization):
     Class attributes:
         anchors: operators among which the engine chooses where the search starts; all of the pattern when empty.
         interior: what to do when a result in between is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
-            ``g.keep(value)`` and ``g.exclusive(value)`` say it of one result.
+            ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one result.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
@@ -92,7 +92,7 @@ class EasyPatternOptimization(PatternOptimization):
         raise NotImplementedError(f"{type(self).__name__} has no apply_pattern")
 
     def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        """Check what the form of the subgraph cannot say. ``return self.none(msg=...)`` refuses."""
+        """Check what the form of the subgraph cannot express. ``return self.none(msg=...)`` refuses."""
         return True
 
     def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
@@ -104,7 +104,7 @@ class EasyPatternOptimization(PatternOptimization):
         return trace(self.match_pattern)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """What takes the place of the results. Other forms of patterns override this."""
+        """The results that take the place of the old ones. Other forms of patterns override this."""
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
@@ -124,7 +124,7 @@ class EasyPatternOptimization(PatternOptimization):
         return max(program.reach for program in compiled(self))
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Try all variants at a node; a listener hears what came nearest in each of those that do not match."""
+        """Try all variants at a node; a listener receives the nearest miss of each that does not match."""
         listen = listener()
         examine = partial(self._examine, g, node)
         programs = compiled(self)
@@ -141,7 +141,7 @@ class EasyPatternOptimization(PatternOptimization):
             if found is not None:
                 return found
             if program.anchor_key == (node.domain, node.op_type):
-                NearMiss(program, g, examine, self.name(), listen).tell(node)
+                NearMiss(program, g, examine, self.name(), listen).report(node)
         return None
 
     def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | Misfit:
@@ -174,7 +174,7 @@ class EasyPatternOptimization(PatternOptimization):
                 return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
         for check in (self.validate_attribute_mapping, self.validate_mapping):
             if not check(g, match):
-                return Misfit(anchor, f"{check.__name__} says no", line=check.__code__.co_firstlineno, is_general=True)
+                return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
         return None
 
     def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -249,21 +249,16 @@ def needed_outside(
     graph = g.graph
     inside = set(nodes)
     kept: set[Node] = set()
-    pending: list[Node] = []
-    for node in nodes:
-        for name in node.output:
-            if name not in outputs and _is_read(g, name, inside, operands):
-                pending.append(node)
-                break
-    if not pending:
-        return pending
+    pending = [
+        node for node in nodes if any(name not in outputs and _is_read(g, name, inside, operands) for name in node.output)
+    ]
     while pending:
         node = pending.pop()
         if node not in kept:
             kept.add(node)
             producers = (graph.producer(name) for name in node.input if name)
             pending.extend(p for p in producers if p in inside and p not in kept)
-    return [node for node in nodes if node in kept]
+    return [node for node in nodes if node in kept] if kept else []
 
 
 def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]) -> bool:
@@ -328,14 +323,16 @@ def _check_parameters(variants: Sequence[Trace]) -> None:
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
-    """What `apply_pattern` is called with."""
+    """The arguments of `apply_pattern`."""
     given: dict[str, Any] = {}
     for parameter in _parameters(pattern):
         if parameter.name in match:
             given[parameter.name] = match[parameter.name]
         elif parameter.default is inspect.Parameter.empty:
             if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):
-                raise RewriteError(f"{pattern.name()}: apply_pattern asks for {parameter.name!r}, which nothing captures")
+                raise RewriteError(
+                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which nothing captures"
+                )
             given[parameter.name] = None
     return given
 

@@ -1,6 +1,6 @@
 """Run a program against a graph: bidirectional from the anchor, with backtracking over operand orders and consumers.
 
-Nothing here asks why an attempt fails: `xoptim.match.near_miss` makes the same steps again where somebody listens.
+An attempt gives a match or ``None``; `xoptim.match.near_miss` makes the same steps again to find out why it failed.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Attempt:
         return True
 
     def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
-        """Whether an operand is left out, as the pattern says."""
+        """Whether an operand is left out, as the pattern requires."""
         return place >= len(node.input) or not node.input[place]
 
     def _has_defaults_behind(self, wanted: PatternNode, node: Node) -> bool:
@@ -243,7 +243,7 @@ class Attempt:
         return True
 
     def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
-        """Whether an operand that the pattern does not list is an attribute that it speaks of, or that has its default."""
+        """Whether an operand that the pattern does not list is an attribute that it mentions, or that has its default."""
         if not attribute or wanted.others is ANY or attribute in wanted.attributes:
             return bool(attribute)
         default = MOVED_DEFAULTS.get((node.op_type, attribute))
@@ -318,7 +318,7 @@ class Attempt:
     # ---------------------------------------------------------------- constants
 
     def _suits(self, symbol: Symbol, name: str) -> bool:
-        """Whether a result is what a literal or the annotation of a symbol asks for."""
+        """Whether a result satisfies the literal or the annotation of a symbol."""
         if symbol.literal is not None:
             return bool(name) and self._is_literal(name, symbol.literal)
         kind = symbol.kind

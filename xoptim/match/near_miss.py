@@ -1,7 +1,7 @@
-"""The nearest miss of an attempt that failed: the same steps once more, for whoever listens.
+"""The nearest miss of an attempt that failed: the same steps once more, for a listener.
 
-The first condition that fails is let pass, to see how much else would fit; the way that leads furthest is told. Each step and
-each condition of `xoptim.match.matcher` that can fail is made as there, and put into words when it does.
+The first condition that fails is let pass, to see how much else would fit; the way that leads furthest is reported. Each step
+and each condition of `xoptim.match.matcher` that can fail is made as there, and put into words when it does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 
 class NearMiss(Attempt):
-    """An attempt that tells why it fails.
+    """An attempt that reports why it fails.
 
     Args:
         program: what to look for.
@@ -44,10 +44,10 @@ class NearMiss(Attempt):
         self._waived: Refusal | None = None
         """The condition that was let pass on this way."""
         self._is_complete = False
-        """No way leads further than to an assignment in which all nodes fit one by one, and each of these is told."""
+        """No way leads further than to an assignment in which all nodes fit one by one, and each of these is reported."""
 
-    def tell(self, anchor: Node) -> None:
-        """Report what came nearest to a match at a node."""
+    def report(self, anchor: Node) -> None:
+        """Search at a node, and report what came nearest to a match."""
         self.run(anchor)
         if self._furthest is not None and not self._is_complete:
             self._listen(self._furthest)
@@ -153,7 +153,7 @@ class NearMiss(Attempt):
             known = self.names[symbol.index]
             if known is not None and known != name:
                 return self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
-        return False  # the list of the others does not fit, which has been told
+        return False  # the list of the others does not fit, which has been reported
 
     def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
         if super()._may_be_unnamed(wanted, node, attribute, name):
@@ -187,7 +187,7 @@ class NearMiss(Attempt):
         return self._refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
 
     def _unsuitable(self, symbol: Symbol, name: str) -> str:
-        """Why a result is not what a literal or the annotation of a symbol asks for."""
+        """Why a result does not satisfy the literal or the annotation of a symbol."""
         if symbol.literal is not None:
             return f"{name!r} is not the constant {symbol.literal!r}"
         if not name:

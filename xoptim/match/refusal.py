@@ -1,4 +1,4 @@
-"""Why a match was refused: a value, made only when somebody listens."""
+"""Why a match was refused: a value, made only for a listener."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Refusal:
 
     Attributes:
         pattern: name of the pattern.
-        node: the node at which it failed, if one is to blame.
-        reason: what was expected; empty when the pattern gave none.
+        node: the node at which it failed, ``None`` when no single node failed.
+        reason: the expectation; empty when the pattern gave none.
         file: source file of the condition.
         line: its line.
         progress: how far the match had come; comparable between refusals of one pattern only.
         matched: nodes that did fit.
-        total: number of nodes of the pattern, 0 when it does not say.
+        total: number of nodes of the pattern, 0 when it is not declared.
         values: names of the results that the condition is about.
     """
 
@@ -75,7 +75,7 @@ _listener: ContextVar[Listener | None] = ContextVar("refusal_listener", default=
 
 
 def listener() -> Listener | None:
-    """Whoever wants to know about refusals, ``None`` for nobody."""
+    """The function that receives refusals, ``None`` when there is none."""
     return _listener.get()
 
 
