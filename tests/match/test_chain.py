@@ -343,7 +343,7 @@ class Documented(ChainPattern):
     [
         ("t = Exp(x) y = Neg(t)", "Gemm expected, Exp found", "entries"),
         ("y = Gemm(x, w)", "", ""),
-        ("t = Gemm(x, w) u = Neg(t) y = Abs(u)", "its result is no output", "is_output"),
+        ("t = Gemm(x, w) u = Neg(t) y = Abs(u)", "its result is not an output", "is_output"),
         ("t = Gemm(x, w) y = Neg(t)", "no Exp in what feeds 'B' of Gemm", "sub_patterns"),
     ],
 )

@@ -76,7 +76,7 @@ def test_op_remove_refuses() -> None:
 
 @pytest.mark.parametrize("make", [lambda: OpSub("", "Add"), lambda: OpSub("Add", 3), lambda: OpRemove("acme::")])  # type: ignore[arg-type]
 def test_operators_have_names(make: Any) -> None:
-    with pytest.raises(TypeError, match="wants the name of an operator"):
+    with pytest.raises(TypeError, match="takes the name of an operator"):
         make()
 
 
@@ -252,8 +252,8 @@ def test_associative_operators() -> None:
     [
         ((), "x", "looks for an operator|begins with an operator"),
         ("x", "x", "looks for an operator with operands"),
-        (("Add", "x", "y"), "z", "'z' is no variable of the expression to look for"),
-        (("Add", "x", "y"), ("Neg", "z"), "'z' is no variable"),
+        (("Add", "x", "y"), "z", "'z' is not a variable of the expression to look for"),
+        (("Add", "x", "y"), ("Neg", "z"), "'z' is not a variable"),
         (("Add", "x", ()), "x", "begins with an operator"),
         (("Add", "x", (3, "y")), "x", "begins with an operator"),
         (("Add", "x", ("l::", "y")), "x", "begins with an operator"),

@@ -58,7 +58,7 @@ from xoptim.match.text import TextPattern, parse_rules
         (pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) {\n# \n  y = Neg (t) }"), "6:3", "operand 't' of Neg"),
         (pair("match (x) => (y) { y = Abs (x)\n y = Neg (x) }"), "3:2", "result 'y' is defined twice"),
         (pair("match (x) => (x) { x = Abs (x) }"), "2:20", "result 'x' is defined twice"),
-        (pair("match (x) => (y) { y = Elu <alpha = @a> (x) }"), "2:20", "@a is no attribute of 'match'"),
+        (pair("match (x) => (y) { y = Elu <alpha = @a> (x) }"), "2:20", "@a is not an attribute of 'match'"),
         (
             pair("match <a> (x) => (y) { y = Abs (x) }", "replace <a> (x) => (y) {\n y = Elu <alpha = @a> (x) }"),
             "5:2",
@@ -111,7 +111,7 @@ from xoptim.match.text import TextPattern, parse_rules
         (
             pair("match (x) => (y) { c = Constant <value_int = 1> ()\n o = filter.is_float (c)\n y = Add (x, c) }"),
             "3:2",
-            "asks about 'c', which the rule itself gives",
+            "has the operand 'c', which the rule itself gives",
         ),
         (
             pair("match (x) => (y) { s = rule.settings <prio = 1> ()\n y = Abs (x) }"),
@@ -137,7 +137,7 @@ from xoptim.match.text import TextPattern, parse_rules
             "settings are values",
         ),
         (pair('match (x) => (y) { y = Abs (x) s = rule.settings <anchors = "Neg"> () }'), "2:1", "no node of the operators"),
-        (pair('match (x) => (y) { c = Constant <value_string = "a"> ()\n y = Add (x, c) }'), "2:1", "'c' is no number"),
+        (pair('match (x) => (y) { c = Constant <value_string = "a"> ()\n y = Add (x, c) }'), "2:1", "'c' is not a number"),
         (pair("match (x) => (y) { c = Constant ()\n y = Add (x, c) }"), "2:20", "a Constant has one attribute"),
         (
             pair("match <a> (x) => (y) { c = Constant <value_int = @a> ()\n y = Add (x, c) }"),

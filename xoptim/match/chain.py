@@ -33,7 +33,7 @@ class ChainPattern(EasyPatternOptimization):
     constants (where all is constant: stored constants). Nothing but the chain may read the result of an entry other than the
     first; outputs of the graph and subgraphs count as readers. An operator with several results hands on the first one.
 
-    What replaces a match is made by a rule of a `xoptim.match.chain_rules.ChainRegistry`, or by `apply_pattern`. Both receive
+    A rule of a `xoptim.match.chain_rules.ChainRegistry`, or `apply_pattern`, makes the replacement of a match. Both receive
 
     - ``entries``: the matched nodes, in the order of `entries`;
     - ``inputs``: the operands of the last entry, as they stand;
@@ -104,7 +104,7 @@ class ChainPattern(EasyPatternOptimization):
         return super().reach() + max(map(len, sub_chains), default=0)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """What the rule gives, with ``None`` for further results of the root that nothing reads."""
+        """The results of the rule, and ``None`` for further results of the root that nothing reads."""
         rule = type(self).rule
         results = super().replacement(g, match) if rule is None else rule(g, match)
         given = [results] if isinstance(results, str) else list(results) if isinstance(results, (tuple, list)) else None
@@ -150,7 +150,7 @@ def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any
 
 
 def _conditions(cls: type[ChainPattern]) -> list[Condition]:
-    """What must hold besides the form of the chain, each with the line that says so."""
+    """The conditions besides the form of the chain, each with the line that states it."""
     here, line = _place(cls.entries)
     ends_stored = cls.entries()[-1] == INITIALIZER
 
@@ -164,7 +164,7 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
         reason = f"the result is {'not ' if wanted else ''}constant"
         found.append(condition(lambda g, m: g.is_constant(m.outputs[0]) is wanted, reason, cls.entries))
     if cls.is_output():
-        found.append(condition(partial(_gives_output, cls.region), "its result is no output", cls.is_output))
+        found.append(condition(partial(_gives_output, cls.region), "its result is not an output", cls.is_output))
     found.append(condition(_hand_on, "", cls.entries))
     for position, parameters in enumerate(cls.sub_patterns()):
         for parameter, sub in parameters.items():
@@ -182,11 +182,11 @@ def _place(method: Callable[..., Any]) -> tuple[str, int]:
 
 
 def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
-    """Within constants, what is stored is a parameter, and one operand may be computed. `Variadic` has seen to the rest."""
+    """Within constants, what is stored is a parameter, and one operand may be computed. `Variadic` has checked the others."""
     if ends_stored and any(name and g.graph.tensor(name) is None for name in m.nodes[0].input):
         return False
     for before, node in pairwise(m.nodes):
-        if node.bodies:  # a subgraph reads what it likes
+        if node.bodies:  # a subgraph may read any result
             return False
         if g.is_constant(before.output[0]):
             others = [name for name in node.input if name and name != before.output[0]]
@@ -204,7 +204,7 @@ def _gives_output(region: Region, g: View, m: Match) -> bool:
 
 
 def _hand_on(g: View, m: Match) -> bool:
-    """What rules need, in the order of the entries."""
+    """Derive the values that rules need, in the order of the entries."""
     computed = {node.output[0] for node in m.nodes[:-1]}
     parameters = [tuple(n for n in node.input if n not in computed and g.is_constant(n)) for node in reversed(m.nodes)]
     return m.derive(
@@ -216,7 +216,7 @@ def _hand_on(g: View, m: Match) -> bool:
 
 
 def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View, m: Match) -> bool:
-    """Whether a sub-pattern is in the constant sub-graph of an input; hands on the matches."""
+    """Whether a sub-pattern is in the constant sub-graph of an input; derives the matches."""
     names = _operands_called(parameter, m["entries"][position])
     found = [match for name in names for match in matches_feeding(g, name, pattern)]
     m["sub_matches"][position][parameter] = found

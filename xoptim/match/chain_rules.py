@@ -10,7 +10,7 @@ from xoptim.match.chain import ChainPattern, Region, Rule
 Kind: TypeAlias = Literal["parameter", "shatter", "fuse"]
 AnyRule = TypeVar("AnyRule", bound=Rule)
 _KINDS: dict[str, tuple[int, Region]] = {"parameter": (0, "constant"), "shatter": (100, "variable"), "fuse": (200, "variable")}
-"""Priority from which on the patterns of a kind have their turn, and where they look."""
+"""Priority of the first pattern of a kind, and where such patterns look."""
 
 
 class ChainRegistry:
@@ -52,7 +52,7 @@ class ChainRegistry:
 
         Raises:
             ValueError: when the pattern has a rule already.
-            TypeError: when it is no chain, or the rule cannot be called.
+            TypeError: when it is not a chain, or the rule cannot be called.
         """
         if rule is None:
             return lambda decorated: self.register(pattern, decorated)

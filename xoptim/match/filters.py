@@ -113,12 +113,12 @@ BUILT_IN: dict[str, Filter] = {
     "equal": _equal,
     "differ": _differ,
 }
-"""The filters that need no registration; ``docs/rules.md`` says what each of them asks."""
+"""The filters that need no registration; ``docs/rules.md`` describes each of them."""
 _REGISTERED: dict[str, Filter] = {}
 
 
 def register_filter(name: str, check: Filter) -> None:
-    """Let rules in text form use a condition under a name; registering a name again replaces what it stood for.
+    """Let rules in text form use a condition under a name; registering a name again replaces its condition.
 
     Args:
         name: a word, used as ``ok = filter.NAME (a, b)``.
@@ -126,7 +126,7 @@ def register_filter(name: str, check: Filter) -> None:
             the filter as keywords.
 
     Raises:
-        ValueError: when the name is that of a built-in filter, or no word.
+        ValueError: when the name is that of a built-in filter, or not a word.
     """
     if name in BUILT_IN:
         raise ValueError(f"the filter {name!r} is built in; choose another name")
@@ -141,7 +141,7 @@ def known_filters() -> dict[str, Filter]:
 
 
 def misused(check: Filter, operands: Sequence[str], attributes: Sequence[str]) -> str:
-    """What is wrong with the number of operands or the attributes of a filter, empty when nothing is."""
+    """The mistake in the number of operands or the attributes of a filter, empty when there is none."""
     try:
         inspect.signature(check).bind(None, None, *operands, **dict.fromkeys(attributes))
     except TypeError as error:

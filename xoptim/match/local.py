@@ -1,4 +1,4 @@
-"""Local rewriters: one function that looks at one node and says what takes the place of its results."""
+"""Local rewriters: one function that looks at one node and returns the results that take the place of its results."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
 
 
 class LocalView(PatternRewriter):
-    """The ``g`` of a local rewriter: the questions and the ``op`` of a `PatternRewriter`, and a way to say no.
+    """The ``g`` of a local rewriter: the questions and the ``op`` of a `PatternRewriter`, and a way to refuse.
 
-    What it makes is in the graph only after the rewriter has been applied.
+    New nodes and constants are in the graph only after the rewriter has been applied.
     """
 
     __slots__ = ("_pattern", "has_refused")
@@ -34,11 +34,11 @@ class LocalView(PatternRewriter):
         self.has_refused = False
 
     def refuse(self, reason: str, node: Node | None = None) -> Refused | None:
-        """Nothing is to be done, and why: ``return g.refuse("the axis is not the last one", node)``.
+        """Report that nothing is to be done, and why: ``return g.refuse("the axis is not the last one", node)``.
 
         Args:
-            reason: what does not fit.
-            node: the node to blame.
+            reason: the condition that does not hold.
+            node: the node that does not fit.
         """
         listen = listener()
         if listen is not None:
@@ -90,7 +90,7 @@ def _connected(results: tuple[str | None, ...], g: PatternRewriter, node: Node) 
 
 
 def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:
-    """What a function returned, as one result for each of the node's; ``None`` when there is nothing to do."""
+    """The return value of a function, as one result for each of the node's; ``None`` when there is nothing to do."""
     if found is None or found is False:
         return None
     results = (found,) if isinstance(found, str) else found
@@ -107,7 +107,7 @@ def local_rewriter(
     """Turn a function into a pattern that is tried at the nodes of some operators.
 
     The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or ``None`` when there is
-    nothing to do (``return g.refuse("why", node)`` tells why), else what takes the place of the node's results: their names
+    nothing to do (``return g.refuse("why", node)`` states why), else the results that take the place of the node's: their names
     (or one name), old ones or such as ``g.op.Mul(x, y)`` returns, ``None`` for a result that nothing reads.
 
     Args:

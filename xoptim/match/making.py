@@ -35,8 +35,8 @@ def pattern_class(
         module: where it is to be found.
         doc: docstring.
         metadata: class attributes of `PatternOptimization`, and ``examples``, a sequence of `Example`. The exactness is
-            ``rounding`` unless given: nobody has promised equal bits.
-        members: what else the class has; it counts when ``metadata`` says something else.
+            ``rounding`` unless given: equal bits are not promised.
+        members: further attributes of the class; they override ``metadata``.
 
     Raises:
         TypeError: when a class attribute is unknown, or has a value that it cannot have.

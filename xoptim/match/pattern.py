@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 Refused = TypeVar("Refused")
-"""Whatever type the refusing function returns on success."""
+"""The type that the refusing function returns on success."""
 Key = tuple[str, str]
 """Domain and operator."""
 Phase = Literal["canonicalize", "specialize", "target"]
@@ -47,7 +47,7 @@ class Example:
 class PatternOptimization:
     """A rewrite: where it applies (`match`) and what it does there (`apply`).
 
-    Patterns hold no state: what `match` finds out travels in the `MatchResult`.
+    Patterns hold no state: the findings of `match` are in the `MatchResult`.
 
     Class attributes:
         anchors: operators at which `match` is worth calling (``"domain::Op"`` outside the standard domain); every node is
@@ -65,7 +65,7 @@ class PatternOptimization:
         tags: words to select it by. A pattern with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
             no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
-        former_names: what it was called before; it is still found by them, with a warning.
+        former_names: earlier names; it is still found by them, with a warning.
         radius: how many nodes away from the anchor a change may make it match.
     """
 
@@ -96,7 +96,7 @@ class PatternOptimization:
 
     @classmethod
     def arrow(cls) -> str:
-        """First line of the docstring: what becomes what."""
+        """First line of the docstring: the subgraph, an arrow, and the replacement."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0]
 
     @classmethod
@@ -152,7 +152,7 @@ class PatternOptimization:
         raise NotImplementedError(f"{type(self).__name__} has no match")
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Call `match` and make sure that it returned what it should; arguments as there.
+        """Call `match` and check the type of its result; arguments as there.
 
         Raises:
             TypeError: when it returned something else.
@@ -182,7 +182,7 @@ class PatternOptimization:
     def none(
         self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
     ) -> Refused | None:
-        """Refuse a match: ``return self.none(node, msg="...")``. Costs nothing when nobody listens.
+        """Refuse a match: ``return self.none(node, msg="...")``. Costs nothing without a listener.
 
         Args:
             node: the node that does not fit.

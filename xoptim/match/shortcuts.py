@@ -25,15 +25,15 @@ EasyClass: TypeAlias = type[EasyPatternOptimization]
 _SUB_PATTERN = frozenset(("pattern", "constraint"))
 _LITERALS = (bool, int, float, np.generic, np.ndarray, list)
 _KEYWORDS = frozenset(("attributes", "associative", "any_order"))
-"""What may stand among the attributes of a pattern without being one; see `PatternBuilder`."""
+"""Keywords among the attributes of a pattern that are not attributes; see `PatternBuilder`."""
 
 
 def capture(name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False) -> Capture:
     """An attribute of any value in the first tuple of a `PatternSub`, and the same value in the second one.
 
     Args:
-        name: what it is called in both.
-        predicate: what the value must satisfy.
+        name: its name in both.
+        predicate: condition that the value must satisfy.
         optional: whether it may be absent.
     """
     return Capture(name, predicate, optional)
@@ -276,7 +276,7 @@ def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> st
 
 
 def _may_be_equal(given: Shape, wanted: Shape) -> bool:
-    """Whether nothing speaks against two shapes being the same; an axis of length 1 is mostly one that is broadcast."""
+    """Whether two shapes may be the same; an axis of length 1 is mostly one that is broadcast."""
 
     def fits(a: Dim, b: Dim) -> bool:
         is_open = any(not isinstance(d, int) and d.is_anonymous for d in (a, b))
@@ -315,7 +315,7 @@ def _constant(g: PatternRewriter, value: Any, result: str) -> str:
     return expanded
 
 
-# -------------------------------------------------------------------- what tuples say
+# -------------------------------------------------------------------- from tuples to patterns
 
 
 def _parts(term: tuple[Any, ...]) -> tuple[tuple[str, str], tuple[Any, ...], dict[str, Any]]:
@@ -361,11 +361,11 @@ def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) 
         captured: names of captured attributes that it may use.
 
     Raises:
-        TypeError: when it is not; the message says what is wrong with it.
+        TypeError: when it is not; the message names the mistake.
     """
     if isinstance(term, str):
         if not term.isidentifier() or (known is not None and term not in known):
-            what = "is not the name of a variable" if known is None else "is no variable of the expression to look for"
+            what = "is not the name of a variable" if known is None else "is not a variable of the expression to look for"
             raise TypeError(f"{term!r} {what}")
     elif _is_sub_pattern(term):
         if known is not None:
@@ -401,7 +401,7 @@ def _check_attributes(term: Any, attributes: Mapping[Any, Any], captured: set[st
 
 def _operator(name: Any, where: str) -> tuple[str, str]:
     if not isinstance(name, str) or not operator_key(name)[1]:
-        raise TypeError(f"{where} wants the name of an operator, 'Add' or 'domain::Add', not {name!r}")
+        raise TypeError(f"{where} takes the name of an operator, 'Add' or 'domain::Add', not {name!r}")
     return operator_key(name.replace("ai.onnx::", ""))
 
 

@@ -30,7 +30,7 @@ SETTINGS = (
     *("exactness", "phase", "interior", "status", "priority", "min_opset", "max_opset"),
     *("tags", "providers", "anchors", "former_names", "keep_names"),
 )
-"""What `rule.settings` may say, in a file and in Python."""
+"""Keys of `rule.settings`, in a file and in Python."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class TextPattern(EasyPatternOptimization):
                 values[name] = symbol
         g.trace.conditions += map(_condition, side.filters)
         for check in self.rule.checks:
-            reason = f"the filter {getattr(check, '__name__', check)} says no"
+            reason = f"the filter {getattr(check, '__name__', check)} does not hold"
             g.trace.conditions.append(Condition(check, reason, side.place.line))
         return tuple(values[name] for name in side.outputs)
 
@@ -128,7 +128,7 @@ class TextPattern(EasyPatternOptimization):
 
 
 def _literal(array: np.ndarray) -> Any:
-    """What stands for a constant in a pattern: a number, whatever its type and form in the model, or an array."""
+    """The operand of a pattern that stands for a constant: a number, whatever its type and form in the model, or an array."""
     return number(array) if array.ndim == 0 else array
 
 
@@ -140,7 +140,7 @@ class _Captures:
         self.names: dict[str, list[str]] = {name: [] for name in parameters}
 
     def wanted(self, value: Any) -> Any:
-        """What a value in the text asks of an attribute."""
+        """The condition on an attribute that a value in the text states."""
         if isinstance(value, onnx.TensorProto):
             return partial(_same_tensor, value)
         if not isinstance(value, AttributeReference):
@@ -173,8 +173,8 @@ def _condition(call: Call) -> Condition:
         given = {key: m[v.name] if isinstance(v, AttributeReference) else v for key, v in call.attributes.items()}
         return bool(check(g, m, *(m[name] for name in call.inputs), **given))
 
-    asked = ", ".join((*call.inputs, *call.attributes))
-    return Condition(holds, f"the filter {call.op_type}({asked}) says no", call.place.line)
+    operands = ", ".join((*call.inputs, *call.attributes))
+    return Condition(holds, f"the filter {call.op_type}({operands}) does not hold", call.place.line)
 
 
 # -------------------------------------------------------------------- from text to classes
@@ -188,7 +188,7 @@ def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPatt
 
     Args:
         text: functions in ONNX's textual syntax.
-        file: what errors call it; ``rules`` when empty.
+        file: its name in errors; ``rules`` when empty.
         first: priority of the first rule.
 
     Raises:
@@ -228,7 +228,7 @@ def rule_class(
         match: what to look for.
         replace: what to put in its place.
         name: of the pattern; made from the operators when empty.
-        filters: called with the view of the graph and the match; all must agree.
+        filters: called with the view of the graph and the match; all must hold.
         value_name_pairs: for results of ``replace``, results of ``match``: the new node takes name and metadata of the old one.
         settings: settings, which those in ``match`` override, and ``examples``.
 
@@ -259,7 +259,7 @@ def _operators(side: Side) -> str:
 
 
 def _check_signatures(match: Side, replace: Side) -> None:
-    """Operands, results and attributes correspond by their places; names that occur on both sides must agree with that."""
+    """Operands, results and attributes correspond by their places; names that occur on both sides must do so too."""
     for what, ours, theirs in (("inputs", match.inputs, replace.inputs), ("outputs", match.outputs, replace.outputs)):
         moved = [a for a, b in zip(ours, theirs, strict=False) if a != b and (a in theirs or b in ours)]
         if len(ours) != len(theirs) or moved:
@@ -287,7 +287,7 @@ def _check_operands(match: Side, replace: Side) -> None:
             raise match.place.error(f"the output {name!r} of 'match' is not the result of an operator")
     for name, array in match.constants.items():
         if name in read and array.dtype.kind in "OUSc":
-            raise match.place.error(f"the constant {name!r} is no number, and cannot be looked for")
+            raise match.place.error(f"the constant {name!r} is not a number, and cannot be looked for")
     captured = {name for call in match.calls for name in call.references}
     for call in (*match.filters, *replace.calls, *replace.deferred.values()):
         for name in call.references - captured:

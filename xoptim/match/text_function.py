@@ -19,7 +19,7 @@ from xoptim.match.text_source import FunctionSource, Place
 
 Role: TypeAlias = Literal["match", "replace"]
 FILTER, SETTINGS = "filter", "rule"
-"""Domains of what is no operator."""
+"""Domains of calls that are not operators."""
 _UNSUPPORTED = {
     AttributeProto.GRAPH: "subgraphs are not supported in rules",
     AttributeProto.GRAPHS: "subgraphs are not supported in rules",
@@ -70,7 +70,7 @@ class Side:
         constants: arrays by name.
         deferred: calls of Constant in ``replace`` whose value is an attribute of the function.
         filters: conditions, with what they are called.
-        settings: what `rule.settings` says, and where.
+        settings: values in `rule.settings`, with their places.
     """
 
     role: Role
@@ -95,7 +95,7 @@ def read_function(source: FunctionSource, role: Role) -> Side:
     """Check a function and take it apart.
 
     Raises:
-        TextRuleError: when it says what no rule can; the message names the place.
+        TextRuleError: when a rule cannot contain it; the message names the place.
     """
     proto = source.proto
     parameters: dict[str, Any] = dict.fromkeys(proto.attribute)
@@ -148,7 +148,9 @@ def _attributes(node: onnx.NodeProto, place: Place, side: Side) -> dict[str, Any
             raise place.error(f"attribute {attribute.name!r} of {node.op_type}: {_UNSUPPORTED[attribute.type]}")
         value = decode_attribute(attribute)
         if isinstance(value, AttributeReference) and value.name not in side.parameters:
-            raise place.error(f"@{value.name} is no attribute of {side.role!r}; declare it: {side.role} <{value.name}> (...)")
+            raise place.error(
+                f"@{value.name} is not an attribute of {side.role!r}; declare it: {side.role} <{value.name}> (...)"
+            )
         found[attribute.name] = value
     return found
 
@@ -161,7 +163,7 @@ def _add_filter(side: Side, call: Call) -> None:
         raise call.place.error(f"unknown filter {call.op_type!r}; known are {', '.join(sorted(known_filters()))}")
     for name in call.inputs:
         if name in side.constants or not name:
-            raise call.place.error(f"filter.{call.op_type} asks about {name!r}, which the rule itself gives")
+            raise call.place.error(f"filter.{call.op_type} has the operand {name!r}, which the rule itself gives")
     wrong = misused(check, call.inputs, list(call.attributes))
     if wrong:
         raise call.place.error(f"filter.{call.op_type}: {wrong}")
@@ -214,7 +216,7 @@ def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
 
 
 def number(array: np.ndarray) -> float | int | bool:
-    """The number that an array of one element holds: the shortest one that its type rounds to it, as somebody wrote it."""
+    """The number that an array of one element holds: the shortest one that its type rounds to it, as an author writes it."""
     item = array.reshape(())[()]
     if item.dtype in (np.float32, np.float16):
         return float(str(item))

@@ -12,7 +12,7 @@ import onnx
 from xoptim.facts.errors import TextRuleError
 
 _HEADER = '<ir_version: 10, opset_import: ["" : 18]> rules () => () {}\n'
-"""The parser wants a model; functions follow its graph. Lines of the text count from the second one on."""
+"""The parser reads models only; functions follow its graph. Lines of the text count from the second one on."""
 _MESSAGE = re.compile(r"\(line: (\d+) column: (\d+)\)?\]\s*Error context:.*?\n(.*)", re.DOTALL)
 _TOKEN = re.compile(r'#[^\n]*|"(?:\\.|[^"\\])*"|=>|[\w.]+|\S')
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
@@ -52,14 +52,14 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
 
     Args:
         text: functions in ONNX's textual syntax, one after the other.
-        file: what errors call it.
+        file: its name in errors.
 
     Raises:
         TextRuleError: the text is not that; the message names line and column.
     """
     if "\0" in text:  # there the parser would stop, and silently leave out all that follows
         line = text[: text.index("\0")].split("\n")
-        raise Place(file, len(line), len(line[-1]) + 1).error("this is no text: there is a zero byte")
+        raise Place(file, len(line), len(line[-1]) + 1).error("this is not a text: there is a zero byte")
     try:
         functions = list(onnx.parser.parse_model(_HEADER + text).functions)
     except IndexError:  # which is what the parser makes of C++'s "out of range"
@@ -92,7 +92,7 @@ def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
     raw = error.args[0] if error.args else b""
     message = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
     found = _MESSAGE.search(message)
-    if found is None:  # a number that cannot be read, for instance: all that is said is what it looks like
+    if found is None:  # a number that cannot be read, for instance: the message has nothing but its text
         before, _, _ = text.partition(message.rpartition(" ")[2])
         before = "" if before == text else before
         return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(message)
