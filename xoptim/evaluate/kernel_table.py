@@ -50,7 +50,7 @@ are never written to. ``None`` means that the kernel declines: another evaluator
 """
 
 NUMPY_KERNELS: dict[tuple[str, str], Kernel] = {}
-"""Kernels by ``(domain, op_type)``. Import it from `xoptim.inference.evaluate`, which sees to it that it is filled."""
+"""Kernels by ``(domain, op_type)``. Import it from `xoptim.evaluate.regions`, which sees to it that it is filled."""
 
 _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
 

@@ -16,9 +16,9 @@ from tests.meta.sources import ROOT
 from tests.support import parse, types
 from xoptim import EasyPatternOptimization, ModelError, optimize
 from xoptim.catalogue.discovery import patterns_of
+from xoptim.scaffold.from_model import pattern_from_model
+from xoptim.scaffold.new_pattern import main, write_pattern
 from xoptim.testing import check_example, check_near_misses
-from xoptim.testing.from_model import pattern_from_model
-from xoptim.testing.new_pattern import main, write_pattern
 
 BERT = ROOT / "examples" / "models" / "tiny_bert.onnx"
 LAYER = "/m/encoder/layer.0/attention/"

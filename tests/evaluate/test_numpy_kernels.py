@@ -12,9 +12,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from xoptim.evaluate.kernel_table import LARGEST_RESULT
+from xoptim.evaluate.regions import NUMPY_KERNELS, Computed, evaluate_with_onnxruntime
 from xoptim.facts.attributes import AttributeReference
-from xoptim.inference.evaluate import NUMPY_KERNELS, Computed, evaluate_with_onnxruntime
-from xoptim.inference.kernel_table import LARGEST_RESULT
 
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator

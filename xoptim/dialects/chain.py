@@ -33,7 +33,7 @@ class ChainPattern(EasyPatternOptimization):
     constants (where all is constant: stored constants). Nothing but the chain may read the result of an entry other than the
     first; outputs of the graph and subgraphs count as readers. An operator with several results hands on the first one.
 
-    A rule of a `xoptim.match.chain_rules.ChainRegistry`, or `apply_pattern`, makes the replacement of a match. Both receive
+    A rule of a `xoptim.dialects.chain_rules.ChainRegistry`, or `apply_pattern`, makes the replacement of a match. Both receive
 
     - ``entries``: the matched nodes, in the order of `entries`;
     - ``inputs``: the operands of the last entry, as they stand;

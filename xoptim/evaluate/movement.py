@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from xoptim.inference.kernel_table import (
+from xoptim.evaluate.kernel_table import (
     LARGEST_RESULT,
     Array,
     EvaluationNode,

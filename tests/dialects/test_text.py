@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.dialects.rules import PRODUCT, RELU, SQUARE, pair, rule
 from tests.match.matching import find, refusals, rewrite
-from tests.match.rules import PRODUCT, RELU, SQUARE, pair, rule
 from tests.support import parse, run, types
 from xoptim import TextRuleError, optimize
-from xoptim.match import filters
-from xoptim.match.filters import BUILT_IN, register_filter
-from xoptim.match.text import SETTINGS, parse_rules
+from xoptim.dialects import filters
+from xoptim.dialects.filters import BUILT_IN, register_filter
+from xoptim.dialects.text import SETTINGS, parse_rules
 
 # -------------------------------------------------------------------- files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias, TypeVar, overload
 
-from xoptim.match.chain import ChainPattern, Region, Rule
+from xoptim.dialects.chain import ChainPattern, Region, Rule
 
 Kind: TypeAlias = Literal["parameter", "shatter", "fuse"]
 AnyRule = TypeVar("AnyRule", bound=Rule)

@@ -13,7 +13,7 @@ from tests.optimize.rules import NegNegPattern, events, reported
 from tests.support import load, parse, same_results, text_of, types
 from xoptim import Example, Node, PatternOptimization, XoptimError, local_rewriter, optimize
 from xoptim.catalogue.discovery import patterns_of
-from xoptim.match.local import LocalRewriter, LocalView
+from xoptim.dialects.local import LocalRewriter, LocalView
 from xoptim.match.view import GraphBuilderPatternOptimization
 from xoptim.testing import check_example
 

@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 from onnx import AttributeProto
 
+from xoptim.dialects.filters import known_filters, misused
+from xoptim.dialects.text_source import FunctionSource, Place
 from xoptim.facts.attributes import AttributeReference, decode_attribute
-from xoptim.match.filters import known_filters, misused
 from xoptim.match.moved import MOVED
-from xoptim.match.text_source import FunctionSource, Place
 
 Role: TypeAlias = Literal["match", "replace"]
 FILTER, SETTINGS = "filter", "rule"

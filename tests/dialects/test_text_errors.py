@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.dialects.rules import HEADER, pair
 from tests.match.matching import find
-from tests.match.rules import HEADER, pair
 from xoptim import TextRuleError, XoptimError
+from xoptim.dialects.text import TextPattern, parse_rules
 from xoptim.match.refusal import Refusal, listening
-from xoptim.match.text import TextPattern, parse_rules
 
 
 @pytest.mark.parametrize(

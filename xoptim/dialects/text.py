@@ -11,14 +11,14 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import onnx
 
+from xoptim.dialects.filters import known_filters
+from xoptim.dialects.text_function import Call, Side, as_attributes, constant_value, expression, history, number, read_function
+from xoptim.dialects.text_source import FunctionSource, Place, parse_functions
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
-from xoptim.match.filters import known_filters
 from xoptim.match.making import LISTS, fault
 from xoptim.match.pattern import Example
-from xoptim.match.text_function import Call, Side, as_attributes, constant_value, expression, history, number, read_function
-from xoptim.match.text_source import FunctionSource, Place, parse_functions
 from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 

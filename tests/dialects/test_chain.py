@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.match.chains import becomes, chained
+from tests.dialects.chains import becomes, chained
 from tests.match.matching import find, first_match, refusals, rewrite
 from tests.support import load, parse, same_results, types
 from xoptim import BudgetError, ChainPattern, ChainRegistry, XoptimError, optimize
+from xoptim.dialects.chain import matches_feeding
 from xoptim.facts.errors import RewriteError
 from xoptim.match import Match, PatternRewriter
-from xoptim.match.chain import matches_feeding
 from xoptim.match.view import GraphBuilderPatternOptimization
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import pytest
 
 from tests.inference.context import infer, infer_model
 from tests.inference.oracle import I32, I64, F, ints, scalar, tensor, vector
+from xoptim.evaluate.regions import NUMPY_KERNELS
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, evaluate, named
 from xoptim.facts.info import Info
-from xoptim.inference.evaluate import NUMPY_KERNELS
 
 N, M, S = named("n"), named("m"), named("s")
 CASES = {

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from xoptim.inference.evaluate import Computed, evaluate_with_onnxruntime
+from xoptim.evaluate.regions import Computed, evaluate_with_onnxruntime
 
 Array = np.ndarray[Any, Any]
 

@@ -14,11 +14,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.evaluate import movement  # noqa: F401 - fills the table, as the module of arithmetic does
+from xoptim.evaluate.arithmetic import divisor_is_safe
+from xoptim.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
 from xoptim.facts import dtypes
 from xoptim.facts.lazy import lazy_module
-from xoptim.inference import numpy_movement  # noqa: F401 - fills the table, as the module of arithmetic does
-from xoptim.inference.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
-from xoptim.inference.numpy_arithmetic import divisor_is_safe
 
 __all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime"]
 

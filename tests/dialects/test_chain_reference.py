@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.match.chains import chained
+from tests.dialects.chains import chained
 from tests.support import load
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

@@ -7,8 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xoptim.facts.dtypes import numpy_dtype
-from xoptim.inference.kernel_table import (
+from xoptim.evaluate.kernel_table import (
     LARGEST_RESULT,
     Array,
     EvaluationNode,
@@ -21,6 +20,7 @@ from xoptim.inference.kernel_table import (
     required,
     without_nan,
 )
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.inference.ranges import range_length
 
 _EXACT_IN_DOUBLE = 1 << 53

@@ -1,4 +1,4 @@
-"""Start a pattern file: ``python -m xoptim.testing.new_pattern ReluReluPattern --family activations``.
+"""Start a pattern file: ``python -m xoptim.scaffold.new_pattern ReluReluPattern --family activations``.
 
 With ``--from model.onnx --nodes A,B,C`` it describes these nodes of a model.
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from xoptim.facts.errors import XoptimError
-from xoptim.testing.from_model import pattern_from_model
+from xoptim.scaffold.from_model import pattern_from_model
 
 TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
 

@@ -12,8 +12,8 @@ import pytest
 from tests.meta.sources import ROOT
 from xoptim import EasyPatternOptimization
 from xoptim.catalogue.discovery import patterns_of
+from xoptim.scaffold.new_pattern import file_name, main, write_pattern
 from xoptim.testing import check_example, check_near_misses
-from xoptim.testing.new_pattern import file_name, main, write_pattern
 
 
 def test_the_template_passes_the_harness(tmp_path: Path) -> None:

@@ -15,14 +15,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xoptim.builder import GraphBuilder
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
 from xoptim.facts.schema import attribute_default, since_version
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
+from xoptim.graph.sources import Source
 from xoptim.match.functions import DOMAIN
 from xoptim.match.moved import AT_RUN_TIME, moved_inputs, read_moved
 from xoptim.optimize.explain import locate
@@ -102,14 +103,15 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
 
     Args:
         class_name: of the pattern.
-        model: a path, or what else `xoptim.GraphBuilder` takes.
+        model: a path, or the model.
         nodes: each by its name, the name of one of its results, or ``#17`` for its position.
 
     Raises:
         ModelError: a node is not known or not in the main graph, or has subgraphs; the nodes are not connected, or another
             node lies between them.
     """
-    graph = GraphBuilder(model).graph
+    source = Source(model)
+    graph = load_model(source.proto, source.base_dir).graph
     found = {node for word in nodes for node in locate(graph.model, word)}
     stray = next((node for node in found if node.graph is not graph), None)
     if stray is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xoptim import rewrite_rule
-from xoptim.match.text import TextPattern
+from xoptim.dialects.text import TextPattern
 
 HEADER = '<domain: "R", opset_import: ["" : 18]>'
 RELU = "f (x) => (y) { y = Relu (x) }"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xoptim.dialects.chain import ChainPattern
 from xoptim.match import PatternRewriter
-from xoptim.match.chain import ChainPattern
 from xoptim.match.easy import Match
 
 

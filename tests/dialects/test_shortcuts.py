@@ -13,7 +13,7 @@ from tests.match.matching import find, refusals, rewrite
 from tests.support import load, node_of, parse, same_results, types
 from xoptim import ANY, Example, OpRemove, OpSub, PatternSub, optimize
 from xoptim.catalogue.discovery import patterns_of
-from xoptim.match.shortcuts import capture
+from xoptim.dialects.shortcuts import capture
 from xoptim.match.trace import AnyOf
 from xoptim.testing import check_example
 
