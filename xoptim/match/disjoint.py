@@ -44,20 +44,21 @@ def strategy_named(name: str) -> Strategy:
 
 
 class Claims:
-    """The nodes that belong to a match already."""
+    """Makes sure that each node belongs to one match at most.
+
+    Attributes:
+        nodes: those that belong to a match already.
+    """
 
     def __init__(self) -> None:
-        self._nodes: set[Node] = set()
-
-    def __contains__(self, node: Node) -> bool:
-        return node in self._nodes
+        self.nodes: set[Node] = set()
 
     def take(self, match: MatchResult) -> bool:
         """Claim the nodes of a match; returns False, and claims none, when one of them belongs to another match."""
         nodes = [node for node in match.nodes if node is not None]
-        if not self._nodes.isdisjoint(nodes):
+        if not self.nodes.isdisjoint(nodes):
             return False
-        self._nodes.update(nodes)
+        self.nodes.update(nodes)
         return True
 
 

@@ -130,8 +130,9 @@ class Engine:
         self, pattern: PatternOptimization, anchors: Iterable[Node], matched: list[MatchResult], claims: Claims
     ) -> Iterator[MatchResult]:
         """The matches of a pattern; when those that are found first win, without those that come too late."""
+        taken = claims.nodes
         for node in anchors:
-            if node not in claims:
+            if node not in taken:
                 match = self.applier.match(pattern, node, matched)
                 if match is not None and (self._strategy is not first_found or self._claim(match, claims)):
                     yield match
