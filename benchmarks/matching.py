@@ -25,10 +25,10 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
+from xoptim.dialects.chain import ChainPattern
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.match import (
-    ChainPattern,
     EasyPatternOptimization,
     GraphView,
     Match,
@@ -39,11 +39,9 @@ from xoptim.match import (
     Symbol,
 )
 from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import EventStream
 from xoptim.optimize.index import PatternIndex
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.statistics import Statistics
-from xoptim.optimize.worklist import Worklist
+from xoptim.optimize.state import State
 
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)
@@ -98,7 +96,7 @@ class InChainPattern(ChainPattern):
 
 def as_text() -> PatternOptimization:
     """The subgraph as a rule in ONNX's textual syntax."""
-    from xoptim.match.text import parse_rules
+    from xoptim.dialects.text import parse_rules
 
     body = "(x, k) => (y) { a = Add (x, k)  r = Relu (a)  y = Neg (r) }"
     other = "(x, k) => (y) { a = Add (x, k)  n = Neg (a)  zero = Constant <value_float = 0.0> ()  y = Min (n, zero) }"
@@ -107,14 +105,14 @@ def as_text() -> PatternOptimization:
 
 def as_expression() -> PatternOptimization:
     """The subgraph as a nested tuple."""
-    from xoptim.match.shortcuts import PatternSub
+    from xoptim.dialects.shortcuts import PatternSub
 
     return PatternSub(("Neg", ("Relu", ("Add", "x", "k"))), ("Min", ("Neg", ("Add", "x", "k")), 0.0))()
 
 
 def as_substitution() -> PatternOptimization:
     """Only the last node of the subgraph: this form is for single operators."""
-    from xoptim.match.shortcuts import OpSub
+    from xoptim.dialects.shortcuts import OpSub
 
     return OpSub("Neg", "Abs")()
 
@@ -256,7 +254,8 @@ def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]
 def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
     """Offer all nodes to all patterns; loading the model is the part that is subtracted."""
     options = OptimizationOptions(patterns=None)
-    Engine(load_model(model).graph, options, EventStream(0, None), Statistics(), Worklist()).run(patterns)
+    loaded = load_model(model)
+    Engine(loaded.graph, State(loaded, options)).run(patterns)
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,12 @@ def _print_patterns(patterns: list[PatternOptimization]) -> None:
     if is_mixed:
         columns.insert(4, "status")
     table = Table(*columns, box=None, pad_edge=False)
-    for pattern in patterns:
-        row = _describe(pattern)
-        row |= {"pattern": row["name"], "opset": _opsets(pattern), "tags": " ".join(row["tags"])}
-        table.add_row(*(row[column] for column in columns))
+    for family, members in groupby(sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()):
+        table.add_row(family, style="bold")
+        for pattern in members:
+            row = _describe(pattern)
+            row |= {"pattern": f"  {row['name']}", "opset": _opsets(pattern), "tags": " ".join(row["tags"])}
+            table.add_row(*(row[column] for column in columns))
     open_console().print(table)
     click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
 
@@ -69,6 +72,7 @@ def _phase(pattern: PatternOptimization | type[PatternOptimization]) -> str:
 def _describe(cls: PatternOptimization) -> dict[str, Any]:
     return {
         "name": cls.name(),
+        "family": cls.family(),
         "phase": _phase(cls),
         "priority": cls.priority,
         "exactness": cls.exactness,

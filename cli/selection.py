@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from xoptim import PatternOptimization, Query, database, select
+from xoptim import PatternOptimization, Query, select
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,9 +40,5 @@ def chosen_patterns(choices: dict[str, Any]) -> list[PatternOptimization]:
     Raises:
         UnknownPatternError: when nothing knows a word.
     """
-    chosen = select([choices["patterns"], Query(choices["include"])])
-    for words, wanted in ((choices["require"], True), (choices["exclude"], False)):
-        for word in words:
-            having = {pattern.name() for pattern in database().query(Query([word]))}
-            chosen = [pattern for pattern in chosen if (pattern.name() in having) is wanted]
-    return chosen
+    query = Query.of(choices["patterns"]).including(*choices["include"])
+    return select(query.requiring(*choices["require"]).excluding(*choices["exclude"]))

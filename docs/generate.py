@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import onnx
@@ -44,13 +45,19 @@ After:
 _INDEX = _ENVIRONMENT.from_string(
     """# Patterns
 
-Written by `make docs` from the patterns themselves. {{ patterns | length }} patterns.
+Written by `make docs` from the patterns themselves. {{ families.values() | map("length") | sum }} patterns.
+{% for (title, doc), patterns in families.items() %}
+
+## {{ title }}
+
+{{ doc }}
 
 | pattern | rewrite | phase | exactness | opset | tags |
 |---|---|---|---|---|---|
 {% for cls in patterns %}
 | [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | {{ cls.phase }} | \
 {{ cls.exactness }} | {{ opsets(cls) }} | {{ cls.tags | join(", ") }} |
+{% endfor %}
 {% endfor %}
 """
 )
@@ -84,10 +91,17 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
     return onnx.helper.printable_attribute(attribute).replace('"', "'")
 
 
+def _family(cls: type[PatternOptimization]) -> tuple[str, str]:
+    """Title of the family of a pattern, and what its package says about it."""
+    package = sys.modules[cls.__module__.rpartition(".")[0] or cls.__module__]
+    return cls.family().replace("_", " ").capitalize(), inspect.cleandoc(package.__doc__ or "")
+
+
 def pages() -> dict[str, str]:
     """All pages by file name."""
     patterns = list(installed_patterns().values())
-    found = {"README.md": _INDEX.render(patterns=patterns, opsets=opsets)}
+    families = {key: list(members) for key, members in groupby(sorted(patterns, key=_family), key=_family)}
+    found = {"README.md": _INDEX.render(families=families, opsets=opsets)}
     for cls in patterns:
         examples = [(diagram(e.before, e), diagram(e.after, e)) for e in cls.examples()]
         doc = inspect.cleandoc(cls.__doc__ or "")

@@ -1,1 +1,1 @@
-"""The built-in catalogue: one pattern a file, named after its operators in dataflow order."""
+"""The built-in catalogue: a folder a family, in it a file a pattern or a table of patterns that differ in an operator."""

@@ -21,6 +21,15 @@ def axis_of(g: GraphView, node: Node) -> int | None:
     return axis if axis >= 0 or rank is None else axis + rank
 
 
+def permutation(g: GraphView, node: Node) -> list[int] | None:
+    """The permutation of a Transpose, the default included; ``None`` for another node or an unknown rank."""
+    if node.op_type != "Transpose":
+        return None
+    rank = g.info(node.input[0]).rank
+    perm = node.get_attribute("perm")
+    return list(range(rank))[::-1] if perm is None and rank is not None else perm
+
+
 def size_along(g: GraphView, name: str, axis: int) -> Dim | None:
     """The dimension of a result along an axis, ``None`` when unknown."""
     shape = g.try_infer_shape(name)

@@ -82,8 +82,11 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
     """
     if node.op_type != "Reshape" or node.opset < 5 or node.attribute.get("allowzero"):
         return True
-    target, result = known_values(g, node.input[1]), g.infer(node)[0].shape
-    if target is None or result is None or all(isinstance(size, int) for size in target):
+    target = known_values(g, node.input[1])
+    if target is None or all(isinstance(size, int) for size in target):
+        return True
+    result = g.infer(node)[0].shape
+    if result is None:
         return True
     # A size for which the element type may have no room is found in the shape only.
     meant = [found if before_wrapping(size) is found else size for size, found in zip(target, result, strict=True)]

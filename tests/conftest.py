@@ -28,9 +28,15 @@ def _frozen() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+LONG = ("test_drawn_graphs.py", "test_conformance.py")
+"""Files that take minutes: begun first, so that no process works on one of them alone at the end."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Run the tests of a file in one process, for what they share; a test can say otherwise."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    yield
+    items.sort(key=lambda item: item.path.name not in LONG)

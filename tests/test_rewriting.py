@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.match.rules import HEADER, PRODUCT, RELU, SQUARE, pair
+from tests.dialects.rules import HEADER, PRODUCT, RELU, SQUARE, pair
 from tests.support import parse, run, same_results, types
 from xoptim import (
     Example,

@@ -13,11 +13,11 @@ import onnx
 import pytest
 from xoptim.cli.main import run as xopt
 
-from tests.match.rules import RELU, pair
+from tests.dialects.rules import RELU, pair
 from tests.support import parse, run, types
 from xoptim import TextRuleError, database, optimize, parse_rules
-from xoptim.match import filters
-from xoptim.match.text import SETTINGS
+from xoptim.dialects import filters
+from xoptim.dialects.text import SETTINGS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "rules.md").read_text(encoding="utf-8")
 MODEL = """agraph (float[batch,3] x) => (float[batch,3] y) <float two = {2}>

@@ -6,6 +6,10 @@ from xoptim.catalogue.discovery import installed_patterns
 from xoptim.catalogue.query import Query
 from xoptim.catalogue.selection import resolve, select
 from xoptim.culprit import Culprit
+from xoptim.dialects.chain import ChainPattern
+from xoptim.dialects.chain_rules import ChainRegistry
+from xoptim.dialects.local import local_rewriter
+from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
 from xoptim.explaining import apply_at, explain, find_matches
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import BudgetError, ModelError, RewriteError, TextRuleError, UnknownPatternError, XoptimError
@@ -13,14 +17,10 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
 from xoptim.healing import Suspect
-from xoptim.match.chain import ChainPattern
-from xoptim.match.chain_rules import ChainRegistry
 from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.local import local_rewriter
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.refusal import Refusal
 from xoptim.match.result import MatchResult
-from xoptim.match.shortcuts import OpRemove, OpSub, PatternSub
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.match.whole_graph import GlobalRewriter, global_rewriter

@@ -239,7 +239,7 @@ class GraphBuilder(GraphQueries):
     def report(self) -> OptimizationReport:
         """What the last optimization did."""
         optimizer = self._optimizer
-        counts = dict(sorted(optimizer.statistics.counts.items())) if optimizer is not None else {}
+        counts = dict(sorted(optimizer.state.counts.items())) if optimizer is not None else {}
         used = optimizer.grades() if optimizer is not None else []
         if optimizer is not None and self._has_half_precision():
             used.append("rounding")

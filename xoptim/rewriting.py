@@ -10,10 +10,10 @@ from typing import Any, TypeAlias, TypeVar
 import onnx
 
 from xoptim.catalogue.database import database, register
+from xoptim.dialects.filters import register_filter
+from xoptim.dialects.text import Check, Pairs, TextPattern, parse_rules, rule_class
+from xoptim.dialects.text_source import FunctionSource, Place, parse_functions, without_text
 from xoptim.facts.errors import TextRuleError
-from xoptim.match.filters import register_filter
-from xoptim.match.text import Check, Pairs, TextPattern, parse_rules, rule_class
-from xoptim.match.text_source import FunctionSource, Place, parse_functions, without_text
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize
 
@@ -24,7 +24,7 @@ Function: TypeAlias = "str | onnx.FunctionProto"
 
 
 def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
-    """The rules in files, in order; see `xoptim.match.text.parse_rules`.
+    """The rules in files, in order; see `xoptim.dialects.text.parse_rules`.
 
     Args:
         *paths: files of pairs of ONNX functions, called ``*.onnxtxt`` by habit; the rules of one come after those of the one

@@ -231,6 +231,13 @@ def test_presets_are_no_tags(install: Install) -> None:
     assert names(select("approximate")) == ["Boast", "Trusted"]
 
 
+def test_fast_compile_is_portable(install: Install) -> None:
+    foreign = toy("Foreign", produces=("com.acme",))
+    install(toy("Zeta"), foreign, toy("Runtime", tags=("onnxruntime",)), toy("Later", phase="specialize"))
+    assert names(select("fast_compile")) == ["Zeta"]
+    assert names(select("default")) == ["Foreign", "Zeta", "Later"]
+
+
 def test_names_come_before_tags(install: Install) -> None:
     install(toy("Zeta"), toy("Other", tags=("Zeta", "default", "specialize")), toy("specialize", phase="target"))
     assert names(select("Zeta")) == names(select(Query(["Zeta"]))) == ["Zeta"]
@@ -311,3 +318,43 @@ def test_what_is_registered_is_used(install: Install) -> None:
     assert types(optimize(model)) == ["Sinh", "Asinh", "Relu"]
     assert types(optimize(model, patterns=Query(["mine"]))) == ["Relu"]
     assert types(optimize(model, patterns="default+mine")) == ["Relu"]
+
+
+# ---------------------------------------------------------------- what patterns say about themselves
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("exactness", "fine", "'Odd': exactness is one of exact, rounding, finite, approximate, not 'fine'"),
+        ("status", "new", "'Odd': status is one of stable, preview, deprecated, not 'new'"),
+        ("tags", "acme", r"'Odd': tags is a tuple: \('acme',\)"),
+        ("anchors", (1,), r"'Odd': anchors is a list of words, not \(1,\)"),
+        ("min_opset", "18", "'Odd': min_opset is a whole number, not '18'"),
+        ("priority", True, "'Odd': priority is a whole number, not True"),
+    ],
+)
+def test_a_pattern_that_says_what_it_cannot_say(
+    key: str, value: Any, message: str, install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = toy("Odd", **{key: value})
+    with pytest.raises(TypeError, match=message):
+        PatternGroup().register("Odd", odd)
+    install(odd, Zeta)
+    assert names(select("all")) == ["Zeta"]
+    assert [text.partition(" is left out: ")[0] for text in messages(caplog)] == ["pattern Odd of tests.catalogue.toys"]
+
+
+def test_a_name_with_its_suffix_is_the_same_name(principal: PatternSequence) -> None:
+    with pytest.raises(ValueError, match="the name 'Zeta' is taken"):
+        principal.group("canonicalize").register("ZetaPattern", toy("Another"))
+    principal.group("canonicalize").register("another", toy("Another"))
+    principal.group("canonicalize").unregister("AnotherPattern")
+    assert "Another" not in names(select("all"))
+
+
+def test_a_group_has_no_groups() -> None:
+    group = PatternGroup()
+    group.register("Zeta", Zeta)
+    with pytest.raises(UnknownPatternError, match="unknown group 'target'; there are: none"):
+        group.query(Query(["Zeta"], subquery={"target": Query([])}))

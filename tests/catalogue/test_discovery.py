@@ -169,13 +169,13 @@ def test_a_package_with_all_its_modules(add_pack: AddPack, caplog: pytest.LogCap
             "acme/deep/__init__.py": "",
             "acme/deep/second.py": "from acme._help import _Base\n"
             "from xoptim import PatternOptimization\n"
-            "from xoptim.patterns.transpose_transpose import TransposeTransposePattern\n"
+            "from xoptim.patterns.movement.transpose_transpose import TransposeTransposePattern\n"
             "class SecondPattern(_Base): '''A → B'''\n"
             "class Third(PatternOptimization): '''A → B'''\n",
         },
     )
     assert installed_patterns().keys() - builtin().keys() == {"First", "Second", "Third"}
-    assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.transpose_transpose"
+    assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.movement.transpose_transpose"
     assert warnings(caplog) == []
     assert [cls.__name__ for cls in patterns_of(importlib.import_module("acme.deep"))] == ["SecondPattern", "Third"]
 
@@ -208,7 +208,7 @@ def test_a_broken_pack_is_skipped(
 def test_the_built_in_pattern_wins(name: str, add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
     text = SINH.format(name="TransposeTransposePattern") + SINH.format(name="OwnPattern")
     add_pack(name, {f"{name}.py": text})
-    assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.transpose_transpose"
+    assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.movement.transpose_transpose"
     assert installed_patterns()["Own"].__module__ == name
     assert warnings(caplog) == [f"pattern TransposeTranspose of pack '{name}' hides behind another of that name"]
 

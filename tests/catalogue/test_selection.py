@@ -8,7 +8,7 @@ import pytest
 
 from tests.catalogue.toys import Install, messages, toy
 from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, resolve, select
-from xoptim.catalogue.selection import check_names
+from xoptim.catalogue.query import Name
 from xoptim.match.pattern import PHASES
 from xoptim.optimize.environment import DebugSettings
 
@@ -38,7 +38,7 @@ def toys(install: Install) -> dict[str, type[PatternOptimization]]:
     return classes
 
 
-def names(chosen: Any, drop: tuple[str, ...] = ()) -> list[str]:
+def names(chosen: Any, drop: tuple[str | Name, ...] = ()) -> list[str]:
     return [pattern.name() for pattern in select(chosen, drop)]
 
 
@@ -145,12 +145,14 @@ def test_unknown_words(word: str, hint: str, toys: object) -> None:
         resolve(word)
 
 
-def test_check_names(toys: object) -> None:
-    check_names(["Zeta", "BetaPattern", "Mine"], ["Mine"])
+def test_names_say_where_they_come_from(toys: object) -> None:
+    assert names("Zeta", (Name("ZetaPattern", "PATTERN"),)) == []
     with pytest.raises(UnknownPatternError, match=r"^PATTERN: unknown pattern 'Zet'; did you mean 'Zeta'"):
-        check_names(["Zeta", "Zet"], where="PATTERN")
-    with pytest.raises(UnknownPatternError, match="unknown pattern 'default'"):
-        check_names(["default"])
+        names("Zeta", (Name("BetaPattern", "PATTERN"), Name("Zet", "PATTERN")))
+    for word in ("default", "defaul", "movement"):
+        with pytest.raises(UnknownPatternError, match=f"^PATTERN: unknown pattern '{word}'") as error:
+            names("Zeta", (Name(word, "PATTERN"),))
+        assert "did you mean" not in str(error.value), "what is suggested can be used"
 
 
 def test_resolve(toys: dict[str, type[PatternOptimization]]) -> None:

@@ -35,10 +35,11 @@ def test_python_snippets() -> None:
     first, second = blocks("python")
     session: dict[str, Any] = {}
     exec(compile(first, "selection.md", "exec"), session)
-    names = {key: [p.name() for p in session["select"](session[key])] for key in ("safe", "quick", "careful")}
+    names = {key: [p.name() for p in session["select"](session[key])] for key in ("safe", "quick", "careful", "portable")}
     assert {"TransposeTranspose", "EinsumTranspose"} <= set(names["safe"]) - set(names["quick"])
     assert set(names["safe"]) - set(names["careful"]) >= {"FusedMatMul"}
     assert names["careful"][-1] == "QuickGelu"
+    assert {"TransposeTranspose", "EinsumTranspose", "FusedMatMul"}.intersection(names["portable"]) == {"TransposeTranspose"}
     assert {p.name() for p in database().query(Query(["einsum"]))} <= {p.name() for p in session["options"].selected()}
     exec(compile(second, "selection.md", "exec"), session)
     assert types(session["smaller"]) == ["Transpose", "Transpose"], "nothing but that pattern ran"

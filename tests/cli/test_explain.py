@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
-from tests.match.rules import pair
+from tests.dialects.rules import pair
 
 _ROOTS = "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}"
 _GELU = "h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v)"

@@ -18,10 +18,17 @@ def test_list(xopt: Xopt) -> None:
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
     assert lines[0].split() == ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
-    names = [line.split()[0] for line in lines[1:-1]]
-    assert names == list(installed_patterns())
-    assert lines[-1] == f"{len(names)} of {len(names)} patterns"
-    (row,) = [line for line in lines if line.startswith("TransposeTranspose ")]
+    families: dict[str, list[str]] = {}
+    for line in lines[1:-1]:
+        if line.startswith(" "):
+            families[next(reversed(families))].append(line.split()[0])
+        else:
+            families[line.strip()] = []
+    assert list(families) == sorted({cls.family() for cls in installed_patterns().values()})
+    assert families == {key: [n for n, cls in installed_patterns().items() if cls.family() == key] for key in families}
+    assert "TransposeTranspose" in families["movement"]
+    assert lines[-1] == f"{len(installed_patterns())} of {len(installed_patterns())} patterns"
+    (row,) = [line for line in lines if line.startswith("  TransposeTranspose ")]
     assert row.split()[:4] == ["TransposeTranspose", "canonicalize", "exact", "1+"]
     assert "Transpose(Transpose(x)) → Transpose(x)" in row
 
@@ -31,10 +38,11 @@ def test_list_as_json(xopt: Xopt) -> None:
     assert [p["name"] for p in patterns] == list(installed_patterns())
     for pattern in patterns:
         assert pattern.keys() == {
-            "name", "phase", "priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked", "providers",
-            "status", "rewrite",
+            "name", "family", "phase", "priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked",
+            "providers", "status",  "rewrite",
         }  # fmt: skip
         assert pattern["exactness"] in EXACTNESS
+        assert pattern["family"] == installed_patterns()[pattern["name"]].family()
         assert "→" in pattern["rewrite"]
 
 

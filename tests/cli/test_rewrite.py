@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Xopt, files, types_in, write
-from tests.match.rules import pair
+from tests.dialects.rules import pair
 
 POWERS = """agraph (float[n] x) => (float[n] z) <float two = {2}, float three = {3}> { y = Pow(x, two) z = Pow(y, three) }"""
 SIN = "agraph (float[n] x) => (float[n] y) { y = Sinh(x) }"

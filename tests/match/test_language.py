@@ -87,7 +87,7 @@ def test_a_parameter_that_nothing_captures_is_an_error_of_the_pattern() -> None:
     def replace(g: PatternRewriter, x: str, wrong: str) -> str:
         return x
 
-    with pytest.raises(Exception, match="apply_pattern asks for 'wrong', which nothing captures"):
+    with pytest.raises(Exception, match="apply_pattern has a parameter 'wrong', which nothing captures"):
         rewrite(pattern(describe, replace), "agraph (float[N] x) => (float[N] y) { a = Neg(x) y = Neg(a) }")
 
 

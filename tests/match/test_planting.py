@@ -28,10 +28,9 @@ from xoptim.match import EasyPatternOptimization, MatchResult, PatternBuilder, P
 from xoptim.match.easy import compiled
 from xoptim.match.refusal import Refusal, listening
 from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import Event, EventStream
+from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.statistics import Statistics
-from xoptim.optimize.worklist import Worklist
+from xoptim.optimize.state import State
 from xoptim.optimizing import optimize
 
 QUIET: dict[str, Any] = {"constant_folding": False, "merge": False, "tag_nodes": False}
@@ -48,9 +47,8 @@ EFFORT = (
 
 def found_in(pattern: EasyPatternOptimization, model: onnx.ModelProto) -> list[MatchResult]:
     """All matches, as the engine finds them."""
-    options = OptimizationOptions(patterns=None)
-    engine = Engine(load_model(model).graph, options, EventStream(0, None), Statistics(), Worklist())
-    return engine.find(pattern)
+    loaded = load_model(model)
+    return Engine(loaded.graph, State(loaded, OptimizationOptions(patterns=None))).find(pattern)
 
 
 def as_found(match: MatchResult, drawn: EasyPatternOptimization) -> Found:

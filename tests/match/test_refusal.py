@@ -11,6 +11,7 @@ import pytest
 from tests.match.matching import find, refusals
 from tests.support import load, node_of
 from xoptim.match import (
+    Constant,
     EasyPatternOptimization,
     GraphBuilderPatternOptimization,
     Match,
@@ -87,6 +88,44 @@ def test_validations_and_results_in_between() -> None:
     assert refusal.node is not None
     assert refusal.node.op_type == "Mul"
     assert refusal.file == HERE
+
+
+class Shared(EasyPatternOptimization):
+    """The second node is found through a constant that both read."""
+
+    anchors = ("Mul",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol, k: Constant) -> tuple[Symbol, Symbol]:
+        return g.op.Mul(x, k), g.op.Sub(k, z)
+
+
+def test_listening_changes_nothing_that_is_found() -> None:
+    """In the order of operands that does not fit, no constant is bound from which the search could go on."""
+    text = "agraph (float[N,3] x, float[N,3] z) => (y, v) <float k = {2}> { y = Mul(k, x) v = Sub(k, z) }"
+    found = find(Shared(), text)
+    assert found == {"x": "x", "z": "z", "k": "k"}
+    heard: list[Refusal] = []
+    with listening(heard.append):
+        assert find(Shared(), text) == found
+    assert heard == [], "what matches is not refused"
+    (refusal,) = refusals(Shared(), text.replace("Mul(k, x)", "Mul(z, x)"))
+    assert refusal.reason == "'x' is not constant"
+
+
+def test_a_match_asks_nobody_who_listens() -> None:
+    """The attempt that decides refuses in silence; its conditions are asked once more to tell why."""
+    asked: list[bool] = []
+
+    class Asking(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Neg(x)
+
+        def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+            asked.append(listener() is None)
+            return self.none(msg="no")
+
+    assert [refusal.reason for refusal in refusals(Asking(), "{ y = Neg(x) }")] == ["no"]
+    assert asked == [True, False]
 
 
 class ByHand(PatternOptimization):

@@ -16,7 +16,7 @@ from xoptim.cli.main import run
 from tests.meta.sources import ROOT
 from tests.support import parse
 from xoptim.optimize.environment import DebugSettings
-from xoptim.testing.from_model import pattern_from_model
+from xoptim.scaffold.from_model import pattern_from_model
 
 PAGE = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
 MODEL = (

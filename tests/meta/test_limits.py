@@ -103,7 +103,7 @@ def test_the_environment_is_read_in_one_place() -> None:
     assert readers <= {ENVIRONMENT}
 
 
-@pytest.mark.parametrize("main", [Optimizer.run, Optimizer._optimize, Engine.run, Engine._rounds, Engine._round])
+@pytest.mark.parametrize("main", [Optimizer.run, Optimizer._optimize, Engine.run, Engine._loop])
 def test_the_loop_can_be_read_at_a_glance(main: object) -> None:
     assert len(inspect.getsource(main).splitlines()) <= FUNCTION_LINES  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from typing import get_args
 import onnx
 import pytest
 
-from tests.meta.sources import ROOT, sources
+from tests.meta.sources import ROOT, Source, sources
 from xoptim import PatternOptimization, installed_patterns, select
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.schema import schema
@@ -104,12 +104,19 @@ def test_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOpt
     assert made == set(pattern.unchecked)
 
 
+def _root(pattern: type[PatternOptimization]) -> type:
+    """The class of a file that its patterns extend; the pattern itself where it is the only one."""
+    return [cls for cls in pattern.__mro__ if cls.__module__ == pattern.__module__][-1]
+
+
 @each_pattern
 def test_name_and_file(pattern: type[PatternOptimization]) -> None:
+    """Patterns of one file extend one class, after which it is named."""
     assert pattern.__name__.endswith("Pattern")
     path = Path(inspect.getsourcefile(pattern) or "")
-    assert path.is_relative_to(ROOT / "patterns")
-    assert path.stem == snake_case(pattern.name())
+    assert path.parent.parent == ROOT / "patterns"
+    assert path.stem == snake_case(_root(pattern).__name__.removeprefix("_").removesuffix("Pattern"))
+    assert path.parent.name == pattern.family()
 
 
 @each_pattern
@@ -119,18 +126,28 @@ def test_no_state(pattern: type[PatternOptimization]) -> None:
     assert vars(pattern()) == {}
 
 
-def test_one_pattern_a_file() -> None:
-    """And none in the helpers that several patterns share, whose names start with an underscore."""
+def test_every_family_says_what_belongs_to_it() -> None:
+    """In one line, which the index of the pages shows."""
+    packages = [s for s in sources("patterns") if s.path.endswith("/__init__.py") and s.path.count("/") == 2]
+    assert {s.path.split("/")[1] for s in packages} == {cls.family() for cls in BUILT_IN}
+    assert [s.path for s in packages if s.lines != 1 or not ast.get_docstring(s.tree)] == []
+
+
+def _written(source: Source) -> list[str]:
+    """Names of the pattern classes of a file."""
+    return [n.name for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name.endswith("Pattern")]
+
+
+def test_helpers_hold_no_patterns() -> None:
+    """Their names start with an underscore; all other files hold patterns."""
     for source in sources("patterns"):
-        classes = [n.name for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name.endswith("Pattern")]
         is_helper = source.path.rpartition("/")[2].startswith("_")
-        assert len(classes) == (0 if is_helper else 1), source.path
+        assert bool(_written(source)) is not is_helper, source.path
 
 
 def test_all_patterns_are_installed() -> None:
-    """No file is forgotten, and no name stands for two classes (the second would be missing here)."""
-    files = {Path(s.path).stem for s in sources("patterns") if not Path(s.path).stem.startswith("_")}
-    assert files == {snake_case(cls.name()) for cls in BUILT_IN}
+    """No class is forgotten, and no name stands for two of them."""
+    assert sorted(name for s in sources("patterns") for name in _written(s)) == sorted(cls.__name__ for cls in BUILT_IN)
 
 
 def test_each_pattern_belongs_to_a_preset_or_says_why_not() -> None:

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
+from xoptim.evaluate import regions
 from xoptim.graph import edit, export, propagate, save
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.tensors import Tensor
-from xoptim.inference import evaluate
 from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
-from xoptim.optimize import cleanup, engine, fold, merge, run
+from xoptim.optimize import applier, cleanup, fold, merge, run
 
 
 class InjectedError(Exception):
@@ -73,8 +73,8 @@ PATTERNS = "default+onnxruntime"
 GROUPS: dict[str, Callable[[], list[Point]]] = {
     "patterns": _of_patterns,
     "kernels": lambda: [
-        *(Point(evaluate.NUMPY_KERNELS, key) for key in evaluate.NUMPY_KERNELS),
-        *methods(evaluate._Region, "model", "run"),
+        *(Point(regions.NUMPY_KERNELS, key) for key in regions.NUMPY_KERNELS),
+        *methods(regions._Region, "model", "run"),
     ],
     "inference": lambda: [
         *(Point(FORMULAS, key) for key in FORMULAS),
@@ -174,7 +174,7 @@ class Tripwire:
     @contextmanager
     def across(self, points: Iterable[Point]) -> Iterator[Tripwire]:
         """Count the calls of these functions within the block."""
-        watched = [(point, self._noting(point.get())) for point in methods(engine.Engine, "_match", "_replace")]
+        watched = [(point, self._noting(point.get())) for point in methods(applier.Applier, "match", "_replace")]
         yield from self._put([*watched, *((p, self.around(p.get(), str(p.key))) for p in points)])
 
     @contextmanager

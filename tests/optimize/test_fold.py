@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from tests.optimize.rules import NegNegPattern
 from tests.support import parse, run, same_results, types, verify
 from xoptim.builder import GraphBuilder
-from xoptim.inference.evaluate import evaluate_with_onnxruntime
+from xoptim.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.optimize import fold
 from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions

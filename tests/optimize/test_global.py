@@ -291,7 +291,7 @@ def test_one_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     gr.optimize()
     verify(gr.model)
     assert [record.getMessage() for record in caplog.records] == [
-        "rewriter Failing failed: ValueError: what; it is skipped from now on"
+        "pattern Failing failed: ValueError: what; it is skipped from now on"
     ]
     assert [node.op_type for node in gr.nodes] == ["Exp", "Abs"], "what it had done by then was right"
     assert [event.kind for event in heard if event.pattern == "Failing"] == ["failed", "applied"]
@@ -299,7 +299,7 @@ def test_one_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("what"), KeyError("x"), XoptimError("no")])
 def test_when_strict_that_is_an_error(error: Exception) -> None:
-    with pytest.raises(XoptimError, match="rewriter Failing failed: "):
+    with pytest.raises(XoptimError, match="pattern Failing failed: "):
         tuned(chain("Neg", "Abs"), failing(error), strict=True)
 
 

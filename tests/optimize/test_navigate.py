@@ -33,7 +33,7 @@ from xoptim import (
     global_rewriter,
     local_rewriter,
 )
-from xoptim.match.local import LocalView
+from xoptim.dialects.local import LocalView
 
 BOTH = pytest.mark.parametrize("navigator", [TopologicalNavigator, ReverseNavigator])
 

@@ -82,7 +82,7 @@ def test_the_model_is_no_longer_listened_to_afterwards() -> None:
     optimizer = Optimizer(model, OptimizationOptions(patterns=NegNegPattern, debug=DebugSettings()))
     optimizer.run()
     assert model.listeners == []
-    assert optimizer.statistics.counts == {"NegNeg": 1}
+    assert optimizer.state.counts == {"NegNeg": 1}
     verify(model)
     broken = Optimizer(model, OptimizationOptions(patterns=renaming("Abs", "Abs"), debug=DebugSettings()))
     with pytest.raises(Exception, match="keeps rewriting"):

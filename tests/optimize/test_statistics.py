@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pandas
 import pytest
 
 from tests.optimize.rules import NegNegPattern, builder, chain, renaming
+from tests.support import load
 from xoptim.match.refusal import Refusal
+from xoptim.optimize import engine
+from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings
+from xoptim.optimize.events import EventStream
 from xoptim.optimize.statistics import Statistics
 
 COLUMNS = {"pattern", "iteration", "time_in", "instances", "match_index", "added", "removed", "exit_point"}
@@ -54,20 +60,32 @@ def test_where_most_matches_were_refused() -> None:
     assert all("rules.py:" in row["exit_point"] for row in rows)
 
 
-def test_counting_by_hand() -> None:
+def test_listening_to_events() -> None:
     statistics = Statistics()
-    pattern = NegNegPattern()
-    statistics.iteration = 4
-    statistics.step("a step", 0.5, 3)
-    statistics.matching(pattern, 1e-6, 0, 10)
-    statistics.refused(Refusal("NegNeg", None, "why", "a.py", 1))
-    for _ in range(2):
-        statistics.refused(Refusal("NegNeg", None, "why", "b.py", 2))
-    statistics.refused(Refusal("Other", None, "why", "c.py", 3))
-    statistics.matching(pattern, 0.25, 1, 10)
-    statistics.applied(pattern, 0.125, 1, 2)
+    stream = EventStream()
+    stream.subscribe(statistics, measurements=True)
+    graph = load(chain("Neg")).graph
+    application = Application(1, NegNegPattern(), next(iter(graph.nodes)), graph, (), ())
+    stream.iteration = 4
+    stream.send("timed", "a step", seconds=0.5, count=3)
+    stream.send("tried", "NegNeg", seconds=1e-9, tried=10)
+    for name, file in (("NegNeg", "a.py"), ("NegNeg", "b.py"), ("NegNeg", "b.py"), ("Other", "c.py")):
+        stream.send("refused", name, refusal=Refusal(name, None, "why", file, 1))
+    stream.send("tried", "NegNeg", seconds=0.25, count=1, tried=10)
+    stream.send("applied", "NegNeg", seconds=0.125, count=1, added=(), removed=list(graph.nodes), application=application)
     rows = [(r["pattern"], r["iteration"], r["time_in"], r["removed"], r["exit_point"]) for r in statistics.rows]
     assert rows == [
-        ("a step", 4, 0.5, 3, ""), ("match_NegNeg", 4, 0.25, 0, "b.py:2"), ("apply_NegNeg", 4, 0.125, 2, ""),
+        ("a step", 4, 0.5, 3, ""), ("match_NegNeg", 4, 1e-9, 0, ""), ("match_NegNeg", 4, 0.25, 0, "b.py:1"),
+        ("apply_NegNeg", 4, 0.125, 1, ""),
     ]  # fmt: skip
-    assert statistics.counts == {"NegNeg": 1}
+
+
+def test_which_rows_exist_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows() -> list[str]:
+        gr = builder(chain("Neg", "Neg", "Exp", "Neg", "Abs"), [NegNegPattern, renaming("Exp", "Log")])
+        return [row["pattern"] for row in gr.optimize()]
+
+    usual = rows()
+    ticks = count(0.0, 100.0)
+    monkeypatch.setattr(engine, "perf_counter", lambda: next(ticks))
+    assert rows() == usual

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.match.chains import becomes, chained
+from tests.dialects.chains import becomes, chained
 from tests.optimize.rules import AbsNegPattern, NegNegPattern, chain, events, renaming, tuned
 from tests.support import load, node_of, parse, types
 from xoptim import ChainPattern, ChainRegistry, MatchResult, UnknownPatternError, XoptimError

@@ -12,7 +12,7 @@ import pytest
 from tests.properties.hunting import Hunt, hunt
 from tests.properties.regressions import save
 
-GRAPHS, CHUNKS = 2000, 20
+GRAPHS, CHUNKS = 1000, 10
 OPERATORS = 60
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.match.chains import becomes, chained
+from tests.dialects.chains import becomes, chained
 from tests.optimize.rules import chain, events
 from tests.support import load, node_of, parse, same_results, types
 from xoptim import (

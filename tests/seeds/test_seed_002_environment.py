@@ -135,7 +135,7 @@ def test_log_pattern_optimize(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_pattern(value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATTERN", value)
     lines = shown(capsys)
-    assert [re.sub(r":\d+\)", "", line).split("/")[-1] for line in lines] == ["neutral_add.py"] * 2
+    assert [re.sub(r":\d+\)", "", line).split("/")[-1] for line in lines] == ["neutral_element.py"] * 2
     assert all(line.startswith("[xoptim] NeutralAdd refused at 'add_") for line in lines)
 
 

@@ -25,7 +25,7 @@ from xoptim import (
     local_rewriter,
     optimize,
 )
-from xoptim.match.local import LocalView
+from xoptim.dialects.local import LocalView
 
 DOCUMENT = "double[n] x, double[n] y, double[n] z"
 SIMPLE = f"agraph ({DOCUMENT}) => (double[n] a) {{ p = Mul(y, x) q = Div(p, y) r = Div(z, x) s = Mul(q, r) a = Add(z, s) }}"

@@ -14,9 +14,9 @@ import pytest
 
 from tests.support import load, parse, run, same_results, types
 from xoptim import SubgraphRewriter, TextRuleError, optimize, read_rules, rewrite_rule
-from xoptim.match.text import parse_rules
-from xoptim.match.text_function import read_function
-from xoptim.match.text_source import parse_functions
+from xoptim.dialects.text import parse_rules
+from xoptim.dialects.text_function import read_function
+from xoptim.dialects.text_source import parse_functions
 from xoptim.match.view import GraphBuilderPatternOptimization
 
 RULES = Path(__file__).parents[2] / "examples" / "rules"

@@ -1,7 +1,8 @@
 """Fourth floor: which patterns there are, and which of them run.
 
 All patterns are in one `database`: a sequence of groups, one for each phase, and of rewriters of whole models. Selections are
-questions to it, as a text (``"default+onnxruntime-Gelu"``) or as a `Query`. Its words:
+questions to it: a text (``"default+onnxruntime-Gelu"``), a class, an instance, or a list of these is read as a `Query`, what is
+left out is excluded by `Name`, and presets are queries about what a pattern says of itself. The words of a query:
 
 - names, with or without the suffix ``Pattern``, and former names;
 - presets: ``default`` (bit-identical or equal up to rounding, standard operators), ``onnxruntime`` (as safe, operators of that

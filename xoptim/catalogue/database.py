@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import Entry, Index, Order, Pattern, make_entry, shared
-from xoptim.catalogue.query import Query
-from xoptim.catalogue.words import short, unknown
+from xoptim.catalogue.entries import Entry, Index, Order, Pattern, is_global, make_entry, placed, position_of, shared
+from xoptim.catalogue.query import Item, Name, Query, class_of
+from xoptim.catalogue.words import short, unknown, warn_once
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.match.pattern import PHASES, Phase
 from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
@@ -21,38 +19,43 @@ logger = logging.getLogger("xoptim")
 AnyPattern = TypeVar("AnyPattern", bound="Pattern | type[Pattern]")
 
 
-class Database(ABC):
-    """What groups and sequences have in common: they answer queries."""
+@dataclass(frozen=True)
+class _Place:
+    """A group in a sequence; its tags count for all patterns in it."""
+
+    name: str
+    group: PatternGroup
+    position: float
+    tags: frozenset[str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that are taken by it."""
+        return (self.name, *self.group._taken())
+
+    @property
+    def order(self) -> Order:
+        """Key to sort by, among the entries of rewriters."""
+        return self.position, True, 0, self.name
+
+
+class Database:
+    """What groups and sequences have in common: they hold patterns under names, and answer queries."""
 
     def __init__(self) -> None:
-        self._indexed: tuple[tuple[int, ...], Index] = ((), Index(()))
-        self._version = 0
-        self._own_names: set[str] = set()
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[str]: ...
-
-    @abstractmethod
-    def _versions(self) -> tuple[int, ...]:
-        """Changes when something is registered or unregistered."""
-
-    @abstractmethod
-    def _entries(self) -> Iterable[Entry]: ...
-
-    def _names(self) -> Iterator[set[str]]:
-        """All names that are taken."""
-        yield self._own_names
+        self._members: dict[str, Entry | _Place] = {}
+        self._sequences: list[PatternSequence] = []
+        self._index: Index | None = None
 
     def index(self) -> Index:
         """Where words lead to."""
-        versions = self._versions()
-        if self._indexed[0] != versions:
-            self._indexed = versions, Index(sorted(self._entries(), key=lambda entry: entry.order))
-        return self._indexed[1]
+        if self._index is None:
+            self._index = Index(self._entries())
+        return self._index
 
     def entries(self) -> tuple[Entry, ...]:
         """All patterns, those of groups too, in the order in which they run."""
-        return self.index().entries
+        return tuple(self.index().entries)
 
     def find(self, word: str) -> list[Entry]:
         """The patterns that a word stands for: a preset or profile, a name, any other word, a former name, in this order.
@@ -60,11 +63,14 @@ class Database(ABC):
         Raises:
             UnknownPatternError: when it is none of these; the message suggests the nearest one.
         """
-        return self.index().find(word.strip())
+        return self.index().find(word)
 
     def named(self, word: str) -> list[Entry]:
         """The patterns with this name, class or former name, with or without the suffix ``Pattern``; empty if none."""
-        return self.index().named(short(word))
+        try:
+            return self.index().find(Name(word))
+        except UnknownPatternError:
+            return []
 
     def names(self) -> set[str]:
         """All names."""
@@ -74,25 +80,117 @@ class Database(ABC):
         """All words other than names, in alphabetical order, with the number of patterns that have them."""
         return {word: len(entries) for word, entries in sorted(self.index().words.items())}
 
+    def group(self, name: str) -> PatternGroup:
+        """A group by name.
+
+        Raises:
+            UnknownPatternError: when there is none of that name.
+        """
+        groups = {key: member.group for key, member in self._members.items() if isinstance(member, _Place)}
+        if name not in groups:
+            raise UnknownPatternError(f"unknown group {name!r}; there are: {', '.join(sorted(groups)) or 'none'}")
+        return groups[name]
+
     def query(self, query: Query) -> list[Pattern]:
         """The patterns that match a query, in the order in which they run: position, priority, name.
 
         Raises:
             UnknownPatternError: when nothing knows a word of it, or a group that has a subquery.
         """
-        wanted = self.index().matching(query)
-        return [entry.pattern for entry in self.entries() if entry.name in wanted]
+        return [entry.pattern for entry in sorted(self._answer(query).values(), key=lambda entry: entry.order)]
+
+    def unregister(self, name: str) -> None:
+        """Take out a group, a rewriter, or a pattern, of a group too.
+
+        Raises:
+            UnknownPatternError: when nothing is registered under that name.
+        """
+        holder: Database = self
+        names = self.index().names
+        if name not in self._members and short(name) in names:
+            entry = names[short(name)][0]
+            name, holder = entry.name, self.group(entry.group) if entry.group else self
+        if name not in holder._members:
+            raise UnknownPatternError(unknown(name, self._members.keys() | names.keys()))
+        member = holder._members.pop(name)
+        if isinstance(member, _Place):
+            member.group._sequences.remove(self)  # type: ignore[arg-type]
+        holder._changed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._members, key=lambda name: self._members[name].order))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._members)
 
     def __contains__(self, name: object) -> bool:
-        return any(name == each for each in self)
+        return name in self._members
 
-    def _check_free(self, *names: str) -> None:
-        for name in names:
-            if any(name in taken for taken in self._names()):
+    def __getitem__(self, name: str) -> Pattern | PatternGroup:
+        member = self._members[name]
+        return member.pattern if isinstance(member, Entry) else member.group
+
+    def _add(self, member: Entry | _Place) -> None:
+        """Hold something under its name, unless one of its names is taken where it would be found."""
+        held_by: Sequence[Database] = self._sequences or [self]
+        taken = {name for database in held_by for name in database._taken()}
+        for name in member.names:
+            if name in taken:
                 raise ValueError(f"the name {name!r} is taken; choose another, or unregister what has it")
+        self._members[member.name] = member
+        self._changed()
+
+    def _taken(self) -> Iterator[str]:
+        return (name for member in self._members.values() for name in member.names)
+
+    def _changed(self) -> None:
+        for database in (self, *self._sequences):
+            database._index = None
+
+    def _entries(self) -> Iterator[Entry]:
+        for name, member in self._members.items():
+            if isinstance(member, Entry):
+                yield member
+            else:
+                words = member.tags | {name}
+                for entry in member.group._entries():
+                    yield replace(entry, words=entry.words | words, group=name, position=member.position)
+
+    # ---------------------------------------------------------------- the answer to a query
+
+    def _answer(self, query: Query) -> dict[str, Entry]:
+        """The patterns that match a query, by name."""
+        chosen: dict[str, Entry] = {}
+        seen: dict[str, Entry] = {}
+        for sign, atom in query.all_steps():
+            found = self._stand_for(sign, atom, seen)
+            if sign == "+":
+                seen |= found
+                chosen = {**found, **chosen} if isinstance(atom, (str, Name, Query)) else {**chosen, **found}
+            else:
+                chosen = {name: each for name, each in chosen.items() if (name in found) is (sign == "&")}
+        for group, asked in query.subquery.items():
+            self.group(group)
+            chosen = {name: each for name, each in chosen.items() if each.group != group}
+            chosen |= {name: each for name, each in self._answer(asked).items() if each.group == group}
+        return chosen
+
+    def _stand_for(self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]) -> dict[str, Entry]:
+        """The patterns, by name, that a part of a query stands for; what is taken away by name may be one that was added."""
+        if isinstance(atom, Query):
+            return self._answer(atom)
+        if not isinstance(atom, (str, Name)):
+            return {atom.name(): self._entry_of(shared(atom))}
+        found = self.index().find(atom, seen if sign == "-" else {})
+        for entry in found:
+            if sign == "+" and entry.item.status == "deprecated" and entry.is_called(str(atom)):
+                warn_once(f"pattern {entry.name!r} is deprecated: it may go in a later version")
+        return {entry.item.name(): entry for entry in found}
+
+    def _entry_of(self, pattern: Pattern) -> Entry:
+        """Where a pattern is registered, or else what it says about itself."""
+        found = self.index().names.get(pattern.name(), ())
+        return next((e for e in found if e.pattern is pattern), Entry(pattern.name(), pattern, position=position_of(pattern)))
 
 
 class PatternGroup(Database):
@@ -107,8 +205,6 @@ class PatternGroup(Database):
     def __init__(self, phase: Phase | None = None) -> None:
         super().__init__()
         self.phase = phase
-        self._registered: dict[str, Entry] = {}
-        self._sequences: list[PatternSequence] = []
 
     def register(self, name: str, entry: Pattern | type[Pattern], *tags: str) -> None:
         """Add a pattern.
@@ -120,61 +216,19 @@ class PatternGroup(Database):
 
         Raises:
             ValueError: when the name is taken, or the pattern belongs to another phase.
-            TypeError: when it is no pattern that looks around a node.
+            TypeError: when it is no pattern that looks around a node, or says something about itself that it cannot say.
         """
-        cls = entry if isinstance(entry, type) else type(entry)
-        if not issubclass(cls, Pattern):
+        if not issubclass(class_of(entry), Pattern):
             raise TypeError(f"a group holds patterns, not {entry!r}")
-        if issubclass(cls, GlobalRewriter):
+        if is_global(entry):
             raise TypeError(f"{name!r} rewrites whole models: register it in the sequence, at a position")
         if self.phase not in (None, entry.phase):
             raise ValueError(f"{name!r} belongs to the phase {entry.phase!r}, not to {self.phase!r}")
-        for database in (self, *self._sequences):
-            database._check_free(name, entry.name())
-        self._registered[name] = make_entry(name, entry, tags)
-        self._own_names |= {name, entry.name()}
-        self._version += 1
-
-    def unregister(self, name: str) -> None:
-        """Take a pattern out.
-
-        Raises:
-            UnknownPatternError: when none is registered under that name.
-        """
-        if name not in self._registered:
-            raise UnknownPatternError(unknown(name, self._registered))
-        self._own_names -= {name, self._registered.pop(name).item.name()}
-        self._version += 1
-
-    def __getitem__(self, name: str) -> Pattern:
-        return self._registered[name].pattern
-
-    def __iter__(self) -> Iterator[str]:
-        return (entry.name for entry in self.entries())
-
-    def _versions(self) -> tuple[int, ...]:
-        return (self._version,)
-
-    def _entries(self) -> Iterable[Entry]:
-        return self._registered.values()
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A group in a sequence; its tags count for all patterns in it."""
-
-    group: PatternGroup
-    position: float
-    tags: frozenset[str]
+        self._add(make_entry(name, entry, tags))
 
 
 class PatternSequence(Database):
     """Groups and rewriters of whole models, one after the other by position."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._places: dict[str, _Place] = {}
-        self._rewriters: dict[str, Entry] = {}
 
     def register(
         self, name: str, entry: PatternGroup | GlobalRewriter | type[GlobalRewriter], position: float, *tags: str
@@ -194,93 +248,22 @@ class PatternSequence(Database):
         if isinstance(position, str):
             raise TypeError(f"the position of {name!r} is a number, not {position!r}; tags come after it")
         if isinstance(entry, PatternGroup):
-            self._check_free(name, *entry._own_names)
-            self._places[name] = _Place(entry, position, frozenset(tags))
-            self._own_names.add(name)
+            self._add(_Place(name, entry, position, frozenset(tags)))
             entry._sequences.append(self)
+            return
+        if not is_global(entry):
+            raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
+        self._add(make_entry(name, placed(entry, position), tags, position))
+
+    def add(self, pattern: Pattern | type[Pattern], *tags: str, position: float | None = None) -> None:
+        """Add a pattern as `xoptim.register` does to the principal database."""
+        if not issubclass(class_of(pattern), Pattern):
+            raise TypeError(f"a pattern or the class of one is expected, not {pattern!r}")
+        if is_global(pattern) or position is not None:
+            place = position_of(pattern) if position is None else position
+            self.register(pattern.name(), pattern, place, *tags)  # type: ignore[arg-type]
         else:
-            if not issubclass(entry if isinstance(entry, type) else type(entry), GlobalRewriter):
-                raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
-            self._check_free(name, entry.name())
-            if entry.position != position:
-                entry = copy.copy(shared(entry) if isinstance(entry, type) else entry)  # type: ignore[assignment]
-                vars(entry)["position"] = position
-            self._rewriters[name] = replace(make_entry(name, entry, tags), position=position)
-            self._own_names |= {name, entry.name()}
-        self._version += 1
-
-    def unregister(self, name: str) -> None:
-        """Take out a group, a rewriter, or a pattern of one of the groups.
-
-        Raises:
-            UnknownPatternError: when nothing is registered under that name.
-        """
-        entry = self.index().names.get(short(name))
-        if name in self._places:
-            self._places.pop(name).group._sequences.remove(self)
-            self._own_names.remove(name)
-        elif entry is None:
-            raise UnknownPatternError(unknown(name, {*self._places, *self.index().names}))
-        elif entry.group:
-            self._places[entry.group].group.unregister(entry.name)
-        else:
-            del self._rewriters[entry.name]
-            self._own_names -= {entry.name, entry.item.name()}
-        self._version += 1
-
-    def group(self, name: str) -> PatternGroup:
-        """A group by name.
-
-        Raises:
-            UnknownPatternError: when there is none of that name.
-        """
-        if name not in self._places:
-            groups = ", ".join(sorted(self._places)) or "none"
-            raise UnknownPatternError(f"unknown group {name!r}; there are: {groups}")
-        return self._places[name].group
-
-    def order(self, pattern: Pattern) -> Order:
-        """Key that sorts patterns as they run: where they are registered, else where they say."""
-        entry = self.index().names.get(pattern.name())
-        if entry is not None and entry.pattern is pattern:
-            return entry.order
-        position = pattern.position if isinstance(pattern, GlobalRewriter) else PHASE_POSITIONS[pattern.phase]
-        return Entry(pattern.name(), pattern, position=position).order
-
-    def query(self, query: Query) -> list[Pattern]:
-        """The patterns that match a query, in the order in which they run: position, priority, name.
-
-        Raises:
-            UnknownPatternError: when nothing knows a word of it, or a group that has a subquery.
-        """
-        index = self.index()
-        wanted = index.matching(query)
-        for name in query.subquery:
-            self.group(name)
-        instead = {name: index.matching(each) for name, each in query.subquery.items()}
-        return [entry.pattern for entry in index.entries if entry.name in instead.get(entry.group, wanted)]
-
-    def __getitem__(self, name: str) -> PatternGroup | Pattern:
-        return self._places[name].group if name in self._places else self._rewriters[name].pattern
-
-    def __iter__(self) -> Iterator[str]:
-        positions = [(place.position, True, name) for name, place in self._places.items()]
-        positions += [(entry.position, False, name) for name, entry in self._rewriters.items()]
-        return (name for _, _, name in sorted(positions))
-
-    def _names(self) -> Iterator[set[str]]:
-        yield self._own_names
-        yield from (place.group._own_names for place in self._places.values())
-
-    def _versions(self) -> tuple[int, ...]:
-        return (self._version, *(place.group._version for place in self._places.values()))
-
-    def _entries(self) -> Iterable[Entry]:
-        yield from self._rewriters.values()
-        for name, place in self._places.items():
-            words = place.tags | {name}
-            for entry in place.group.entries():
-                yield replace(entry, words=entry.words | words, group=name, position=place.position)
+            self.group(pattern.phase).register(pattern.name(), pattern, *tags)
 
 
 _PRINCIPAL: list[tuple[Mapping[str, Any], PatternSequence]] = []
@@ -303,10 +286,7 @@ def _principal(patterns: Mapping[str, type[Pattern]]) -> PatternSequence:
         made.register(phase, PatternGroup(phase), PHASE_POSITIONS[phase])
     for name, cls in patterns.items():
         try:
-            if issubclass(cls, GlobalRewriter):
-                made.register(name, cls, cls.position)
-            else:
-                made.group(cls.phase).register(name, cls)
+            made.add(cls)
         except (TypeError, ValueError, UnknownPatternError) as error:  # a broken third-party pack must not break the optimizer
             logger.warning("pattern %s of %s is left out: %s", name, cls.__module__, error)
     return made
@@ -330,12 +310,5 @@ def register(pattern: AnyPattern, *tags: str, position: float | None = None) -> 
         ValueError: when the name is taken.
         TypeError: when it is no pattern, or a plain one with a position.
     """
-    cls = pattern if isinstance(pattern, type) else type(pattern)
-    if not issubclass(cls, Pattern):
-        raise TypeError(f"a pattern or the class of one is expected, not {pattern!r}")
-    if issubclass(cls, GlobalRewriter) or position is not None:
-        place: float = getattr(pattern, "position", 0.0) if position is None else position
-        database().register(pattern.name(), pattern, place, *tags)  # type: ignore[arg-type]
-    else:
-        database().group(pattern.phase).register(pattern.name(), pattern, *tags)
+    database().add(pattern, *tags, position=position)
     return pattern

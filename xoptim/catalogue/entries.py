@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import TypeAlias, get_args
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypeGuard
 
-from xoptim.catalogue.query import Query
+from xoptim.catalogue.query import Name, Query, Word, class_of
 from xoptim.catalogue.words import short, unknown, warn_once
-from xoptim.facts.dtypes import Exactness
+from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import UnknownPatternError
-from xoptim.match.pattern import PHASES, PatternOptimization
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.making import METADATA, fault
+from xoptim.match.pattern import PHASES, STATUSES, PatternOptimization
+from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
 
 Pattern: TypeAlias = PatternOptimization
 Order: TypeAlias = tuple[float, bool, int, str]
@@ -26,7 +30,6 @@ class Entry:
     Attributes:
         name: what it is registered as.
         item: the pattern, or its class.
-        tags: its tags, those given on registration among them.
         words: what it can be asked for by, other than names.
         group: the group it is in, if any.
         position: where in the sequence that is.
@@ -34,7 +37,6 @@ class Entry:
 
     name: str
     item: Pattern | type[Pattern]
-    tags: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     group: str = ""
     position: float = 0.0
@@ -42,132 +44,151 @@ class Entry:
     @property
     def cls(self) -> type[Pattern]:
         """The class of the pattern."""
-        return self.item if isinstance(self.item, type) else type(self.item)
+        return class_of(self.item)
 
     @property
     def pattern(self) -> Pattern:
         """The pattern, made when it is asked for first."""
-        return shared(self.item) if isinstance(self.item, type) else self.item
+        return shared(self.item)
 
     @property
     def order(self) -> Order:
         """Key to sort by: position, rewriters of whole models before a phase, priority, name."""
-        return self.position, not issubclass(self.cls, GlobalRewriter), self.item.priority, self.item.name()
+        return self.position, not is_global(self.item), self.item.priority, self.item.name()
 
-    @property
-    def is_offered(self) -> bool:
-        """Whether it may be in a preset other than ``all``."""
-        return "extra" not in self.tags and self.item.status != "deprecated"
+    @cached_property
+    def names(self) -> tuple[str, str]:
+        """The name that it is registered as, and its own; no other entry has one of them."""
+        return short(self.name), self.item.name()
 
     def is_called(self, word: str) -> bool:
-        """Whether a word is its name."""
-        return short(word) in (self.name, self.item.name(), short(self.cls.__name__), *self.item.former_names)
+        """Whether a word is, or was, its name."""
+        return short(word) in (*self.names, short(self.cls.__name__), *map(short, self.item.former_names))
 
 
-def _is_safe(entry: Entry) -> bool:
-    return entry.is_offered and entry.item.exactness in ("exact", "rounding")
+def is_global(item: Pattern | type[Pattern]) -> TypeGuard[GlobalRewriter | type[GlobalRewriter]]:
+    """Whether a pattern, or the patterns of a class, rewrite whole models."""
+    return issubclass(class_of(item), GlobalRewriter)
 
 
-def _is_cheap(entry: Entry) -> bool:
-    item = entry.item
-    is_portable = "onnxruntime" not in entry.tags and not item.produces
-    is_local = item.phase == "canonicalize" and not issubclass(entry.cls, GlobalRewriter)
-    return entry.is_offered and item.exactness == "exact" and is_portable and is_local
+def position_of(item: Pattern | type[Pattern]) -> float:
+    """Where in the sequence a pattern says that it runs."""
+    return item.position if is_global(item) else PHASE_POSITIONS[item.phase]
 
 
-PRESETS: dict[str, Callable[[Entry], bool]] = {
-    "default": lambda entry: _is_safe(entry) and "onnxruntime" not in entry.tags,
-    "onnxruntime": lambda entry: _is_safe(entry) and "onnxruntime" in entry.tags,
-    "finite": lambda entry: entry.is_offered and entry.item.exactness == "finite",
-    "approximate": lambda entry: entry.is_offered and entry.item.exactness == "approximate",
-    "all": lambda entry: True,
+def placed(item: GlobalRewriter | type[GlobalRewriter], position: float) -> GlobalRewriter | type[GlobalRewriter]:
+    """A rewriter of whole models where it is to run: itself, or a copy when it says that it runs elsewhere."""
+    if position_of(item) == position:
+        return item
+    moved = copy.copy(shared(item))
+    vars(moved)["position"] = position
+    return moved  # type: ignore[return-value]
+
+
+_FOREIGN = "operators outside the standard domain"
+_ASKED_FOR = ("extra", "deprecated")
+_SAFE = Query(["exact", "rounding"], exclude=_ASKED_FOR)
+PRESETS: Final[dict[str, Query]] = {
+    "default": _SAFE.excluding("onnxruntime"),
+    "onnxruntime": _SAFE.requiring("onnxruntime"),
+    "finite": Query(["finite"], exclude=_ASKED_FOR),
+    "approximate": Query(["approximate"], exclude=_ASKED_FOR),
+    "all": Query(STATUSES),
 }
-"""Named selections. ``default`` makes standard operators only; ``onnxruntime`` adds what only that runtime has. All but
-``all`` leave out what is deprecated or tagged ``extra``."""
-PROFILES: dict[str, Callable[[Entry], bool]] = {"fast_compile": _is_cheap, "fast_run": _is_safe}
+"""Named selections, asked of what a pattern says about itself. ``default`` makes standard operators only; ``onnxruntime``
+adds what only that runtime has. All but ``all`` leave out what is deprecated or tagged ``extra``."""
+PROFILES: Final[dict[str, Query]] = {
+    "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
+    "fast_run": _SAFE,
+}
 """How much to spend. ``fast_compile``: what costs little, exact and portable patterns of the first phase; ``fast_run``:
 everything safe, the presets ``default`` and ``onnxruntime``."""
-NAMED = {**PRESETS, **PROFILES}
-VOCABULARY = (*NAMED, *PHASES, GLOBAL, *set(get_args(Exactness)).difference(NAMED), "stable", "preview", "deprecated", "extra")
+NAMED: Final = {**PRESETS, **PROFILES}
+VOCABULARY: Final = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
 """Words that are known even when no pattern has them."""
 
 _INSTANCES: dict[type[Pattern], Pattern] = {}
 
 
-def shared(cls: type[Pattern]) -> Pattern:
-    """The one instance of a pattern: it has no state, and what is worked out about it once serves every model."""
-    found = _INSTANCES.get(cls)
+def shared(item: Pattern | type[Pattern]) -> Pattern:
+    """A pattern, or the one instance of its class: it has no state, and what is worked out about it serves every model."""
+    if not isinstance(item, type):
+        return item
+    found = _INSTANCES.get(item)
     if found is None:
-        found = _INSTANCES[cls] = cls()
+        found = _INSTANCES[item] = item()
     return found
 
 
-def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = ()) -> Entry:
+def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = (), position: float = 0.0) -> Entry:
     """An entry with its words.
 
     A tag that a pattern has by itself and that is the word of a preset or profile leaves the decision to their rules; given
     on registration, it decides.
+
+    Raises:
+        TypeError: when a tag is not a word, or the pattern has another attribute that it cannot have.
     """
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
         raise TypeError(f"the tags of {name!r} must be words")
-    entry = Entry(name, item, given.union(item.tags))
-    kind = GLOBAL if issubclass(entry.cls, GlobalRewriter) else item.phase
-    own = frozenset((kind, item.exactness, item.status, *entry.tags)).difference(NAMED)
-    return replace(entry, words=own.union(given, (word for word, rule in NAMED.items() if rule(entry))))
+    for key in METADATA:
+        if wrong := fault(key, getattr(item, key)):
+            raise TypeError(f"{name!r}: {key} {wrong}")
+    own = given.union((GLOBAL if is_global(item) else item.phase, item.exactness, item.status), item.tags)
+    said = own | {_FOREIGN} if item.produces else own
+    member_of = (word for word, query in NAMED.items() if query.holds(said))
+    return Entry(name, item, own.difference(NAMED).union(given, member_of), position=position)
 
 
 class Index:
     """Where words lead to.
 
     Args:
-        entries: the patterns, in running order.
+        entries: the patterns.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self.entries = tuple(entries)
-        self.names: dict[str, Entry] = {}
+        self.entries = sorted(entries, key=lambda entry: entry.order)
+        self.names: dict[str, list[Entry]] = {}
         self.classes: dict[str, list[Entry]] = {}
-        self.former: dict[str, list[Entry]] = {}
         self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}
+        self.former: dict[str, list[Entry]] = {}
         for entry in self.entries:
-            self.names[short(entry.name)] = self.names[entry.item.name()] = entry
-            self.classes.setdefault(short(entry.cls.__name__), []).append(entry)
-            for word in entry.words:
-                self.words.setdefault(word, []).append(entry)
-            for name in entry.item.former_names:
-                self.former.setdefault(short(name), []).append(entry)
+            for table, words in (
+                (self.names, {*entry.names}),
+                (self.classes, {short(entry.cls.__name__)}),
+                (self.words, entry.words),
+                (self.former, {*map(short, entry.item.former_names)}),
+            ):
+                for word in words:
+                    table.setdefault(word, []).append(entry)
 
-    def named(self, name: str) -> list[Entry]:
-        """The patterns of a name, a class or a former name (that costs a warning); empty when there is none."""
-        if name in self.names:
-            return [self.names[name]]
-        if name in self.classes:
-            return self.classes[name]
-        found = self.former.get(name, [])
-        if found:
-            warn_once(f"pattern {name!r} is called {' and '.join(repr(e.name) for e in found)} now; its old name may go")
-        return found
+    def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
+        """The patterns that a word stands for: a preset or profile, a name, that of a class, any other word, a former name.
 
-    def find(self, word: str) -> list[Entry]:
-        """The patterns that a word stands for: a preset or profile, a name, any other word, a former name, in this order."""
-        name = short(word)
-        if word in self.words and (word in NAMED or not (name in self.names or name in self.classes)):
-            return self.words[word]
-        found = self.named(name)
+        Args:
+            asked: the word. A `Name` is one of the names.
+            own: patterns by name, which come before those of the database.
+
+        Returns:
+            The patterns of the first meaning that the word has, in this order.
+
+        Raises:
+            UnknownPatternError: when it has none; the message suggests the nearest word that could stand there.
+        """
+        name = asked if isinstance(asked, Name) else Name(asked.strip())
+        words = {} if asked is name else self.words
+        word, called = name.word, short(name.word)
+        if word in NAMED and word in words:
+            return words[word]
+        if called in own:
+            return [own[called]]
+        for table, key in ((self.names, called), (self.classes, called), (words, word)):
+            if key in table:
+                return table[key]
+        found = self.former.get(called)
         if not found:
-            raise UnknownPatternError(unknown(word, {*self.names, *self.words}))
-        return found
-
-    def matching(self, query: Query) -> set[str]:
-        """Names of the patterns that a query wants."""
-
-        def names(word: str) -> set[str]:
-            return {entry.name for entry in self.find(word)}
-
-        found = set[str]().union(*map(names, sorted(query.include)))
-        for word in sorted(query.require):
-            found &= names(word)
-        for word in sorted(query.exclude):
-            found -= names(word)
+            raise UnknownPatternError(unknown(word, {*own, *self.names, *words}, name.where))
+        warn_once(f"pattern {called!r} is called {' and '.join(repr(e.name) for e in found)} now; its old name may go")
         return found

@@ -1,54 +1,129 @@
-"""What is asked of the database of patterns."""
+"""Questions to the database of patterns: what to add, to require and to take away, from left to right."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+from xoptim.match.pattern import PatternOptimization
+
+Item: TypeAlias = "str | Query | PatternOptimization | type[PatternOptimization]"
+Selection: TypeAlias = "Item | Sequence[Item] | None"
+Word: TypeAlias = "str | Name"
+Sign: TypeAlias = Literal["+", "&", "-"]
+Step: TypeAlias = "tuple[Sign, Item | Name]"
+
+
+@dataclass(frozen=True)
+class Name:
+    """A word that stands for a pattern of that name only: never for a preset, a tag, or any other word.
+
+    Attributes:
+        word: the name, with or without the suffix ``Pattern``, or a former name.
+        where: what it comes from, for the message when there is none of that name.
+    """
+
+    word: str
+    where: str = ""
 
 
 @dataclass(frozen=True, init=False)
 class Query:
     """Patterns by their words: names, tags, presets, profiles, phases, exactness, status.
 
-    ``Query(["fast_run"], exclude=["Gelu"])`` goes wherever a selection goes. Immutable: the methods return new queries.
+    ``Query(["fast_run"], exclude=["Gelu"])`` goes wherever a selection goes, and every selection is one: `of` reads it.
+    Immutable: the methods return new queries.
 
     Attributes:
-        include: a pattern has at least one of these words,
-        require: all of these,
+        include: a pattern has at least one of these words, or comes out of the steps,
+        require: has all of these,
         exclude: and none of these.
         subquery: for some groups, by name, the query that is asked of them instead of this one.
+        steps: words, queries, classes and instances to add (``+``), to require (``&``) and to take away (``-``), from left to
+            right, before the words count.
     """
 
-    include: frozenset[str]
-    require: frozenset[str] = frozenset()
-    exclude: frozenset[str] = frozenset()
+    include: frozenset[Word]
+    require: frozenset[Word] = frozenset()
+    exclude: frozenset[Word] = frozenset()
     subquery: Mapping[str, Query] = field(default_factory=dict, hash=False)
+    steps: tuple[Step, ...] = ()
 
     def __init__(
         self,
-        include: Iterable[str],
-        require: Iterable[str] = (),
-        exclude: Iterable[str] = (),
+        include: Iterable[Word],
+        require: Iterable[Word] = (),
+        exclude: Iterable[Word] = (),
         subquery: Mapping[str, Query] = MappingProxyType({}),
+        steps: Iterable[Step] = (),
     ) -> None:
         for name, words in (("include", include), ("require", require), ("exclude", exclude)):
-            object.__setattr__(self, name, frozenset([words] if isinstance(words, str) else words))
-        object.__setattr__(self, "subquery", MappingProxyType(dict(subquery)))
+            vars(self)[name] = frozenset([words] if isinstance(words, str) else words)
+        vars(self).update(subquery=MappingProxyType(dict(subquery)), steps=tuple(steps))
 
-    def including(self, *words: str) -> Query:
+    @classmethod
+    def of(cls, selection: Selection) -> Query:
+        """The query that a selection is; see `xoptim.select`.
+
+        Raises:
+            TypeError: when something in it is neither text nor query, class or instance of a pattern.
+        """
+        steps: list[Step] = []
+        alone = selection is None or isinstance(selection, (str, Query, type, PatternOptimization))
+        items: Iterable[Any] = (selection,) if alone else selection  # type: ignore[assignment]
+        for item in () if selection is None else items:
+            if isinstance(item, str):
+                steps += _parsed(item)
+            elif isinstance(item, Query) or issubclass(class_of(item), PatternOptimization):
+                steps.append(("+", item))
+            else:
+                raise TypeError(f"a name, a query, a class or an instance of a pattern is expected, not {item!r}")
+        return cls((), steps=steps)
+
+    def all_steps(self) -> Iterator[Step]:
+        """The steps, and then those that the words are; the order of words in a set has no effect, but on messages."""
+        yield from self.steps
+        parts: tuple[tuple[Sign, frozenset[Word]], ...] = (("+", self.include), ("&", self.require), ("-", self.exclude))
+        for sign, words in parts:
+            yield from ((sign, word) for word in sorted(words, key=str))
+
+    def holds(self, words: Container[Any]) -> bool:
+        """Whether something that is called by some words, and by no others, is found."""
+        found = False
+        for sign, word in self.all_steps():
+            found = found or word in words if sign == "+" else found and (word in words) is (sign == "&")
+        return found
+
+    def including(self, *words: Word) -> Query:
         """The same query with more words to include, none of which is excluded any more."""
-        return Query(self.include.union(words), self.require, self.exclude.difference(words), self.subquery)
+        return Query(self.include.union(words), self.require, self.exclude.difference(words), self.subquery, self.steps)
 
-    def requiring(self, *words: str) -> Query:
+    def requiring(self, *words: Word) -> Query:
         """The same query with more words to require."""
-        return Query(self.include, self.require.union(words), self.exclude, self.subquery)
+        return Query(self.include, self.require.union(words), self.exclude, self.subquery, self.steps)
 
-    def excluding(self, *words: str) -> Query:
+    def excluding(self, *words: Word) -> Query:
         """The same query with more words to exclude, none of which is included any more."""
-        return Query(self.include.difference(words), self.require, self.exclude.union(words), self.subquery)
+        return Query(self.include.difference(words), self.require, self.exclude.union(words), self.subquery, self.steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """To copy and to pickle it, which the read-only view of the subqueries does not allow."""
-        return Query, (self.include, self.require, self.exclude, dict(self.subquery))
+        return Query, (self.include, self.require, self.exclude, dict(self.subquery), self.steps)
+
+
+def class_of(item: object) -> type:
+    """The class of something, or the class itself."""
+    return item if isinstance(item, type) else type(item)
+
+
+def _parsed(text: str) -> Iterator[Step]:
+    """The words of a text with their signs."""
+    sign: Sign = "+"
+    for token in map(str.strip, re.split(r"([+,-])", text)):
+        if token in ("+", ",", "-"):
+            sign = "-" if token == "-" else "+"
+        elif token:
+            yield sign, token

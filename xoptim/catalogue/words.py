@@ -16,15 +16,33 @@ def short(word: str) -> str:
     return word.strip().removesuffix("Pattern")
 
 
-def unknown(word: str, known: Iterable[str]) -> str:
-    """The message about a word that nothing knows, with the nearest one if there is one near."""
-    if len(word) > _LONGEST:
-        return f"unknown pattern {word[:_LONGEST]!r}...; `xopt list` shows all names"
-    lower = {name.lower(): name for name in sorted(known, reverse=True)}
-    wanted = short(word).lower()
-    near = min(lower, key=lambda name: _distance(wanted, name), default="")
-    hint = f"did you mean {lower[near]!r}?" if 2 * _distance(wanted, near) <= len(wanted) else "`xopt list` shows all names"
-    return f"unknown pattern {word!r}; {hint}"
+def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
+    """The question whether a word was meant to be a similar one, whatever the case of its letters.
+
+    Args:
+        word: the word.
+        known: what it may have been meant to be.
+        otherwise: what is returned when nothing is similar.
+        most: how many words the question may name.
+    """
+    wanted = word.lower() if len(word) <= _LONGEST else ""
+    names = {name.lower(): name for name in sorted(known, reverse=True)}
+    steps = {name: _distance(wanted, name) for name in names if 2 * abs(len(name) - len(wanted)) <= len(wanted)}
+    near = sorted((name for name in steps if 2 * steps[name] <= len(wanted)), key=lambda name: steps[name])
+    return f"did you mean {' or '.join(repr(names[name]) for name in near[:most])}?" if near else otherwise
+
+
+def unknown(word: str, known: Iterable[str], where: str = "") -> str:
+    """The message about a word of a selection that nothing knows.
+
+    Args:
+        word: the word.
+        known: the words that could stand there.
+        where: what the word comes from.
+    """
+    shown = repr(word) if len(word) <= _LONGEST else f"{word[:_LONGEST]!r}..."
+    hint = suggestion(short(word), known, "`xopt list` shows all names")
+    return f"{f'{where}: ' if where else ''}unknown pattern {shown}; {hint}"
 
 
 @cache

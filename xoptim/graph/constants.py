@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from xoptim.evaluate.kernel_table import LARGEST_RESULT
+from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.info import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.evaluate import NUMPY_KERNELS, evaluate_with_onnxruntime
-from xoptim.inference.kernel_table import LARGEST_RESULT
 
 
 class EvaluationView:

@@ -16,7 +16,7 @@ class FactTable:
     Only `Graph` has one, and only its verbs write to it: whoever learns something calls `Graph.learn`.
     """
 
-    __slots__ = ("_computed", "_evaluated", "_infos", "_overridable", "get")
+    __slots__ = ("_computed", "_evaluated", "_infos", "_overridable", "get", "is_computed", "set")
 
     def __init__(self) -> None:
         self._infos: dict[str, Info] = {}
@@ -25,6 +25,10 @@ class FactTable:
         self._overridable: set[str] = set()
         self.get = self._infos.get
         """The facts about a value, ``None`` for a name that the graph does not define."""
+        self.set = self._infos.__setitem__
+        """Replaces the facts about a value."""
+        self.is_computed = self._computed.__contains__
+        """Whether a value is known to depend on constants only."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
@@ -32,10 +36,6 @@ class FactTable:
     def items(self) -> Collection[tuple[str, Info]]:
         """All values with what is known about them."""
         return self._infos.items()
-
-    def set(self, name: str, info: Info) -> None:
-        """Replace the facts about a value."""
-        self._infos[name] = info
 
     def drop(self, name: str) -> None:
         """Remove everything about a value that is gone."""
@@ -59,10 +59,6 @@ class FactTable:
         before = len(self._computed)
         self._computed.update(name for name in names if name)
         return len(self._computed) > before
-
-    def is_computed(self, name: str) -> bool:
-        """Whether a value is known to depend on constants only."""
-        return name in self._computed
 
     def mark_overridable(self, names: Collection[str]) -> None:
         """Record that values depend on an initializer that a caller may override."""

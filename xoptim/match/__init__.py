@@ -2,8 +2,6 @@
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.chain import ChainPattern
-from xoptim.match.chain_rules import ChainRegistry
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.moved import AT_RUN_TIME
 from xoptim.match.pattern import Example, PatternOptimization
@@ -17,8 +15,6 @@ GraphView = GraphBuilderPatternOptimization
 __all__ = [
     "ANY",
     "AT_RUN_TIME",
-    "ChainPattern",
-    "ChainRegistry",
     "Constant",
     "EasyPatternOptimization",
     "Example",

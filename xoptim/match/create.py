@@ -41,7 +41,7 @@ def make_node(
         domain: of the operator.
         name: of the node; made when empty.
         attributes: those that are ``None`` are left out.
-        adapt: move attributes to inputs where the operator set in force wants that.
+        adapt: move attributes to inputs where the operator set in force has inputs in their place.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):

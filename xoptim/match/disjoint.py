@@ -43,6 +43,25 @@ def strategy_named(name: str) -> Strategy:
     return found
 
 
+class Claims:
+    """Makes sure that each node belongs to one match at most.
+
+    Attributes:
+        nodes: those that belong to a match already.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: set[Node] = set()
+
+    def take(self, match: MatchResult) -> bool:
+        """Claim the nodes of a match; returns False, and claims none, when one of them belongs to another match."""
+        nodes = [node for node in match.nodes if node is not None]
+        if not self.nodes.isdisjoint(nodes):
+            return False
+        self.nodes.update(nodes)
+        return True
+
+
 def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[MatchResult]:
     """The matches that are left when each node belongs to at most one of them.
 
@@ -56,11 +75,5 @@ def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[
     Raises:
         ValueError: when there is no such strategy.
     """
-    claimed: set[Node] = set()
-    kept: list[MatchResult] = []
-    for match in strategy_named(strategy)(list(matches)):
-        nodes = [node for node in match.nodes if node is not None]
-        if claimed.isdisjoint(nodes):
-            claimed.update(nodes)
-            kept.append(match)
-    return kept
+    claims = Claims()
+    return [match for match in strategy_named(strategy)(list(matches)) if claims.take(match)]

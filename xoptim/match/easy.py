@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
+from xoptim.match.near_miss import NearMiss
 from xoptim.match.pattern import Key, PatternOptimization, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
-from xoptim.match.refusal import Refusal, listener, listening
+from xoptim.match.refusal import COMPLETE, Misfit, listener, listening
 from xoptim.match.result import MatchResult
-from xoptim.match.trace import Capture, Trace, Variadic, trace
+from xoptim.match.trace import Capture, Condition, Trace, Variadic, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 
 class Match(Mapping[str, Any]):
-    """What a declarative pattern found: captured results (names), attributes, options, and derived values, by name.
+    """The findings of a declarative pattern: captured results (names), attributes, options, and derived values, by name.
 
     Attributes:
         nodes: the matched nodes in the order of the calls in `match_pattern`.
         outputs: names of the results that the replacement must give.
-        output_names: what `match_pattern` calls them, when it returns a dictionary.
+        output_names: their names in `match_pattern`, when it returns a dictionary.
     """
 
     __slots__ = ("_bindings", "nodes", "output_names", "outputs")
@@ -67,9 +67,9 @@ class EasyPatternOptimization(PatternOptimization):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
-      `xoptim.match.trace.PatternBuilder` for what can be said. Parameters stand for results from outside; annotate them with
-      `Constant`, `Scalar`, `Optional` or `Variadic`.
-    - ``validate_mapping(self, g, m)`` says what the form of the subgraph cannot; it may hand on values with ``m.derive``.
+      `xoptim.match.trace.PatternBuilder` for all that can be expressed. Parameters stand for results from outside; annotate
+      them with `Constant`, `Scalar`, `Optional` or `Variadic`.
+    - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may derive values, ``m.derive``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
       `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no entry) for one that nothing
       reads. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
@@ -78,7 +78,7 @@ class EasyPatternOptimization(PatternOptimization):
     Class attributes:
         anchors: operators among which the engine chooses where the search starts; all of the pattern when empty.
         interior: what to do when a result in between is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
-            ``g.keep(value)`` and ``g.exclusive(value)`` say it of one result.
+            ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one result.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
@@ -92,7 +92,7 @@ class EasyPatternOptimization(PatternOptimization):
         raise NotImplementedError(f"{type(self).__name__} has no apply_pattern")
 
     def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        """Check what the form of the subgraph cannot say. ``return self.none(msg=...)`` refuses."""
+        """Check what the form of the subgraph cannot express. ``return self.none(msg=...)`` refuses."""
         return True
 
     def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
@@ -104,12 +104,12 @@ class EasyPatternOptimization(PatternOptimization):
         return trace(self.match_pattern)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """What takes the place of the results. Other forms of patterns override this."""
+        """The results that take the place of the old ones. Other forms of patterns override this."""
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
         """Validations come when everything else fits."""
-        return _COMPLETE + line
+        return COMPLETE + line
 
     def anchor_keys(self) -> frozenset[Key]:
         """Operators of the anchors of all variants."""
@@ -124,74 +124,58 @@ class EasyPatternOptimization(PatternOptimization):
         return max(program.reach for program in compiled(self))
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Try all variants at a node."""
+        """Try all variants at a node; a listener receives the nearest miss of each that does not match."""
+        listen = listener()
+        examine = partial(self._examine, g, node)
         programs = compiled(self)
-        near = _producers(g, node) if len(programs) > 1 else None
+        if listen is None:
+            # Where there is one variant only, the producers were looked at when the pattern was chosen.
+            for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
+                found = Attempt(program, g, examine).run(node)
+                if found is not None:
+                    return found
+            return None
         for program in programs:
-            if node.op_type == program.anchor.op_type and node.domain == program.anchor.domain:
-                if near is not None and program.near is not None and program.near not in near and listener() is None:
-                    continue
-                attempt = Attempt(program, g, self.name())
-                result = attempt.run(node, partial(self._accept, g, node))
-                if result is not None:
-                    return result
+            with listening(None):
+                found = Attempt(program, g, examine).run(node)
+            if found is not None:
+                return found
+            if program.anchor_key == (node.domain, node.op_type):
+                NearMiss(program, g, examine, self.name(), listen).report(node)
         return None
 
-    def _accept(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | None:
-        nodes = [*(node for node in attempt.nodes if node is not None), *attempt.extra]
+    def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | Misfit:
+        """Check what nodes that fit one by one must satisfy together."""
         found, names = attempt.program.trace, attempt.names
+        nodes = [*attempt.bound, *attempt.extra]
         bindings: dict[str, Any] = {s.name: names[s.index] or "" for s in found.symbols if s.name}
         bindings.update(attempt.attributes)
         bindings.update(found.options)
         outputs = list(_flat(bindings[s.name] if s.kind is Variadic else names[s.index] or "" for s in found.outputs))
         operands = set(filter(None, _operands(found, attempt)))
         if not operands.isdisjoint(outputs):
-            self._refuse(attempt, anchor, "an operand is one of the results")
-            return None
+            return Misfit(anchor, "an operand is one of the results")
         kept = needed_outside(g, nodes, set(outputs), operands)
-        refused = _read_elsewhere(g, attempt, kept, operands, self.interior) if kept else None
-        if refused is not None:
-            self._refuse(attempt, refused, "a result in between is read elsewhere", *refused.output)
-            return None
-        double = next((node for node in kept if not set(outputs).isdisjoint(node.output)), None)
-        if double is not None:
-            self._refuse(attempt, double, "a node that has to stay gives one of the results", *double.output)
-            return None
         match = Match(bindings, nodes, outputs, found.output_names)
-        if not self._validate(g, attempt, match, anchor):
-            return None
+        misfit = _cannot_stay(g, attempt, kept, match, operands, self.interior) if kept else None
+        misfit = misfit or self._unsatisfied(g, found.conditions, match, anchor)
+        if misfit is not None:
+            return misfit
         result = MatchResult(self, nodes, partial(self._rewrite, match, kept), bindings=bindings)
         result.anchor = anchor
         return result
 
-    def _validate(self, g: GraphBuilderPatternOptimization, attempt: Attempt, match: Match, anchor: Node) -> bool:
-        for condition in attempt.program.trace.conditions:
+    def _unsatisfied(
+        self, g: GraphBuilderPatternOptimization, conditions: Sequence[Condition], match: Match, anchor: Node
+    ) -> Misfit | None:
+        """The first condition, or validation, that refuses a match."""
+        for condition in conditions:
             if not condition.check(g, match):
-                self._refuse(attempt, anchor, condition.reason or "a condition does not hold", line=condition.line)
-                return False
-        listen = listener()
-        if listen is None:
-            return bool(self.validate_attribute_mapping(g, match)) and bool(self.validate_mapping(g, match))
-        heard: list[Refusal] = []
+                return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
         for check in (self.validate_attribute_mapping, self.validate_mapping):
-            with listening(heard.append):
-                fits = check(g, match)
-            if not fits:
-                for refusal in heard:
-                    listen(replace(refusal, matched=tuple(match.nodes), total=len(match.nodes)))
-                if not heard:
-                    self._refuse(attempt, anchor, f"{check.__name__} says no", line=check.__code__.co_firstlineno)
-                return False
-        return True
-
-    def _refuse(self, attempt: Attempt, node: Node, reason: str, *values: str, line: int = 0) -> None:
-        listen = listener()
-        if listen is not None:
-            found = attempt.program.trace
-            matched = tuple(n for n in attempt.nodes if n is not None)
-            where = line or attempt.program.anchor.line
-            given = tuple(filter(None, values))
-            listen(Refusal(self.name(), node, reason, found.file, where, _COMPLETE, matched, len(found.nodes), given))
+            if not check(g, match):
+                return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
+        return None
 
     def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:
         results = self.replacement(g, match)
@@ -204,10 +188,6 @@ class EasyPatternOptimization(PatternOptimization):
         if len(given) != len(match.outputs):
             raise RewriteError(f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} expected")
         return [*kept, *connect(g, given, match.outputs)]
-
-
-_COMPLETE = 1_000_000
-"""Progress of a match in which nothing but a condition on the whole is missing."""
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -229,10 +209,11 @@ def _operands(found: Trace, attempt: Attempt) -> Iterator[str]:
                 yield attempt.names[symbol.index] or ""
 
 
-def _producers(g: GraphBuilderPatternOptimization, node: Node) -> set[Key]:
-    """Operators that produce the inputs of a node; `CONSTANT` stands for whatever else may be constant."""
+def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
+    """The programs that begin with the operator of a node and that no producer of an input rules out."""
     producers = [g.graph.producer(name) for name in node.input]
-    return {CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
+    near = {None, CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
+    return [p for p in programs if p.anchor.op_type == node.op_type and p.anchor.domain == node.domain and p.near in near]
 
 
 def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
@@ -269,7 +250,7 @@ def needed_outside(
     inside = set(nodes)
     kept: set[Node] = set()
     pending = [
-        node for node in nodes if any(_is_read(g, name, inside, operands) for name in node.output if name not in outputs)
+        node for node in nodes if any(name not in outputs and _is_read(g, name, inside, operands) for name in node.output)
     ]
     while pending:
         node = pending.pop()
@@ -277,31 +258,37 @@ def needed_outside(
             kept.add(node)
             producers = (graph.producer(name) for name in node.input if name)
             pending.extend(p for p in producers if p in inside and p not in kept)
-    return [node for node in nodes if node in kept]
+    return [node for node in nodes if node in kept] if kept else []
 
 
 def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]) -> bool:
     graph = g.graph
-    return bool(name) and (
-        name in operands
-        or graph.is_output(name)
-        or graph.is_captured(name)
-        or any(reader not in inside for reader in graph.consumers(name))
-    )
+    if not name:
+        return False
+    if name in operands or graph.is_output(name) or graph.is_captured(name):
+        return True
+    return not inside.issuperset(graph.consumers(name))
 
 
-def _read_elsewhere(
-    g: GraphBuilderPatternOptimization, attempt: Attempt, kept: Sequence[Node], operands: set[str], default: str
-) -> Node | None:
-    """A node whose result in between is read elsewhere against the will of the pattern."""
+def _cannot_stay(
+    g: GraphBuilderPatternOptimization,
+    attempt: Attempt,
+    kept: Sequence[Node],
+    match: Match,
+    operands: set[str],
+    interior: str,
+) -> Misfit | None:
+    """Why nodes that something else needs cannot stay beside the replacement."""
     trace = attempt.program.trace
     said = {attempt.names[s.index]: s.interior for s in trace.symbols if s.interior}
-    outputs = {attempt.names[s.index] for s in trace.outputs if s.kind is not Variadic}
-    inside = {*(node for node in attempt.nodes if node is not None), *attempt.extra}
+    outputs, inside = set(match.outputs), set(match.nodes)
     for node in kept:
         for name in node.output:
-            if said.get(name, default) == "refuse" and name not in outputs and _is_read(g, name, inside, operands):
-                return node
+            if said.get(name, interior) == "refuse" and name not in outputs and _is_read(g, name, inside, operands):
+                return Misfit(node, "a result in between is read elsewhere", node.output)
+    for node in kept:
+        if not outputs.isdisjoint(node.output):
+            return Misfit(node, "a node that has to stay gives one of the results", node.output)
     return None
 
 
@@ -336,14 +323,16 @@ def _check_parameters(variants: Sequence[Trace]) -> None:
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
-    """What `apply_pattern` is called with."""
+    """The arguments of `apply_pattern`."""
     given: dict[str, Any] = {}
     for parameter in _parameters(pattern):
         if parameter.name in match:
             given[parameter.name] = match[parameter.name]
         elif parameter.default is inspect.Parameter.empty:
             if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):
-                raise RewriteError(f"{pattern.name()}: apply_pattern asks for {parameter.name!r}, which nothing captures")
+                raise RewriteError(
+                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which nothing captures"
+                )
             given[parameter.name] = None
     return given
 

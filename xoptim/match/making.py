@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast
 
-from xoptim.facts.dtypes import Exactness
+from xoptim.facts.dtypes import GRADES
 from xoptim.graph.node import Node
-from xoptim.match.pattern import PHASES, PatternOptimization
+from xoptim.match.pattern import PHASES, STATUSES, PatternOptimization
 
 Made = TypeVar("Made", bound=PatternOptimization)
-_WORDS: dict[str, tuple[str, ...]] = {
+METADATA: Final = frozenset(PatternOptimization.__annotations__)
+"""The class attributes by which a pattern says what it is."""
+LISTS: Final = frozenset(name for name in METADATA if isinstance(getattr(PatternOptimization, name), tuple))
+"""Those that are tuples of words."""
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "phase": PHASES,
-    "exactness": get_args(Exactness),
-    "status": ("stable", "preview", "deprecated"),
+    "exactness": GRADES,
+    "status": STATUSES,
+    "interior": ("refuse", "keep"),
 }
+"""Those that are one of some words; what is declared node by node has an ``interior`` too."""
 
 
 def pattern_class(
@@ -29,8 +35,8 @@ def pattern_class(
         module: where it is to be found.
         doc: docstring.
         metadata: class attributes of `PatternOptimization`, and ``examples``, a sequence of `Example`. The exactness is
-            ``rounding`` unless given: nobody has promised equal bits.
-        members: what else the class has; it counts when ``metadata`` says something else.
+            ``rounding`` unless given: equal bits are not promised.
+        members: further attributes of the class; they override ``metadata``.
 
     Raises:
         TypeError: when a class attribute is unknown, or has a value that it cannot have.
@@ -49,19 +55,30 @@ def checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: when one is unknown, or has a value that it cannot have.
     """
-    known = {*PatternOptimization.__annotations__, "examples"}
+    known = METADATA | {"examples"}
     given: dict[str, Any] = {}
     for key, value in metadata.items():
         if key not in known:
             raise TypeError(f"a pattern has no {key!r}; it has {', '.join(sorted(known))}")
-        if key in _WORDS and value not in _WORDS[key]:
-            raise TypeError(f"{key} is one of {', '.join(_WORDS[key])}, not {value!r}")
-        if isinstance(getattr(PatternOptimization, key, None), tuple):
-            if isinstance(value, str):
-                raise TypeError(f"{key} is a tuple: ({value!r},)")
-            value = tuple(value)
-        given[key] = value
+        wrong = fault(key, value)
+        if wrong:
+            raise TypeError(f"{key} {wrong}")
+        given[key] = tuple(value) if key in LISTS else value
     return given
+
+
+def fault(key: str, value: Any) -> str:
+    """What is wrong with the value of a class attribute, for a message that begins with its name; empty when it can be that."""
+    if key in CHOICES:
+        return "" if value in CHOICES[key] else f"is one of {', '.join(CHOICES[key])}, not {value!r}"
+    if key in LISTS:
+        if isinstance(value, str):
+            return f"is a tuple: ({value!r},)"
+        is_list = isinstance(value, (tuple, list)) and all(isinstance(word, str) for word in value)
+        return "" if is_list else f"is a list of words, not {value!r}"
+    if key not in METADATA or (key == "max_opset" and value is None):
+        return ""
+    return "" if isinstance(value, int) and not isinstance(value, bool) else f"is a whole number, not {value!r}"
 
 
 def camel_case(name: str) -> str:

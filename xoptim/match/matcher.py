@@ -1,9 +1,11 @@
-"""Run a program against a graph: bidirectional from the anchor, with backtracking over operand orders and consumers."""
+"""Run a program against a graph: bidirectional from the anchor, with backtracking over operand orders and consumers.
+
+An attempt gives a match or ``None``; `xoptim.match.near_miss` makes the same steps again to find out why it failed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice, permutations
 from typing import Any, TypeAlias
 
@@ -15,7 +17,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.tensors import UNIFORM_LIMIT
 from xoptim.match.moved import MOVED_DEFAULTS, moved_inputs, read_moved
 from xoptim.match.program import Program, Step
-from xoptim.match.refusal import Refusal, listener
+from xoptim.match.refusal import Misfit
 from xoptim.match.result import MatchResult
 from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternNode, Scalar, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, equals_literal
@@ -29,11 +31,17 @@ _BROADCASTING = frozenset(
 
 _MOST_ORDERS = 720
 """Orders of many operands that are tried, the given one first: all of those of six."""
-Accept: TypeAlias = "Callable[[Attempt], MatchResult | None]"
+Examine: TypeAlias = "Callable[[Attempt], MatchResult | Misfit]"
 
 
 class Attempt:
     """One attempt to find a program at one node.
+
+    Args:
+        program: what to look for.
+        g: answers questions about the graph.
+        examine: called with this attempt when all nodes fit one by one and the registers are filled; a `Misfit` makes the
+            search go on.
 
     Attributes:
         names: result name in each register, ``None`` while unknown.
@@ -42,114 +50,81 @@ class Attempt:
         attributes: captured attributes, and captured lists of results.
     """
 
-    __slots__ = (
-        "_accept",
-        "_furthest",
-        "_heard",
-        "_listen",
-        "_waived",
-        "attributes",
-        "extra",
-        "g",
-        "names",
-        "nodes",
-        "pattern",
-        "program",
-    )
+    __slots__ = ("attributes", "examine", "extra", "g", "names", "nodes", "program")
 
-    def __init__(self, program: Program, g: GraphBuilderPatternOptimization, pattern: str) -> None:
+    def __init__(self, program: Program, g: GraphBuilderPatternOptimization, examine: Examine) -> None:
         self.program = program
         self.g = g
-        self.pattern = pattern
+        self.examine = examine
         self.names: list[str | None] = [None] * program.size
-        self.nodes: list[Node | None] = [None] * len(program.trace.nodes)
+        self.nodes: list[Node | None] = [None] * program.count
         self.extra: list[Node] = []
         self.attributes: dict[str, Any] = {}
-        self._listen = listener()
-        self._heard = self._listen is not None
-        """Reasons are put into words only then."""
-        self._furthest: Refusal | None = None
-        self._waived: Refusal | None = None
-        """The first condition that failed on this way; one is let pass, to see how much else would fit."""
 
-    def run(self, anchor: Node, accept: Accept) -> MatchResult | None:
-        """Search for an assignment that ``accept`` takes.
+    def run(self, anchor: Node) -> MatchResult | None:
+        """Search for an assignment that ``examine`` accepts, starting at a node."""
+        return self._steps(0) if self._bind(self.program.anchor, anchor) else None
 
-        Args:
-            anchor: where to start.
-            accept: called with this attempt when everything fits and the registers are filled; what it refuses makes the
-                search go on.
-        """
-        self._accept = accept
-        found = self._steps(0) if self._bind(self.program.anchor, anchor) else None
-        if found is None and self._listen is not None and self._furthest is not None:
-            self._listen(self._furthest)
-        return found
+    @property
+    def bound(self) -> list[Node]:
+        """The graph nodes found so far, in the order of the pattern nodes, without those of trees."""
+        return [node for node in self.nodes if node is not None]
 
     # ---------------------------------------------------------------- search
 
     def _steps(self, position: int) -> MatchResult | None:
+        """Run the rest of the program."""
         steps = self.program.steps
         while position < len(steps):
             step = steps[position]
             position += 1
+            wanted = step.node
             if step.kind == "inputs":
-                if len(step.orders) == 1:
-                    if not self._operands(step.node, step.orders[0]):
-                        return None
-                    continue
-                return self._first(step, position, step.orders or self._orders(step.node), self._operands)
-            if step.kind == "terms":
-                return self._first(step, position, self._trees(step.node), self._terms)
-            assert step.symbol is not None
-            name = self._name(step.symbol)
-            if step.kind == "down":
-                readers = self._readers(name, step.node)
-                if self._heard and not readers:
-                    self._refuse(None, f"nothing reads {name!r}", step.node, name)
-                return self._first(step, position, readers, self._bind)
-            node = self.g.graph.producer(name)
-            if node is None:
-                if self._heard:
-                    self._refuse(None, f"{name!r} is not produced by {step.node.op_type}", step.node, name)
-                return None
-            if not self._bind(step.node, node):
-                return None
-        if self._waived is not None:
-            self._refuse(None, "", self.program.anchor)
-            return None
-        self._listen = None  # no other way leads further than to a validation, which says itself what it refuses
-        return self._accept(self)
+                if len(step.orders) != 1:
+                    return self._first(step, position, step.orders or self._orders(wanted), self._operands)
+                if not self._operands(wanted, step.orders[0]):
+                    return None
+            elif step.kind == "up":
+                node = self._producer(self._name(step), wanted)
+                if node is None or not self._bind(wanted, node):
+                    return None
+            elif step.kind == "down":
+                return self._first(step, position, self._readers(self._name(step), wanted), self._bind)
+            else:
+                return self._first(step, position, self._trees(wanted), self._terms)
+        return self._complete()
 
     def _first(
         self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> MatchResult | None:
         """The first of several choices with which the rest of the program succeeds."""
-        names, nodes, extra, attributes, waived = self.names, self.nodes, self.extra, self.attributes, self._waived
+        names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
         for choice in choices:
-            self.names, self.nodes, self.extra, self.attributes = names[:], nodes[:], extra[:], dict(attributes)
-            self._waived = waived
+            self.names, self.nodes, self.extra, self.attributes = names[:], nodes[:], extra[:], attributes.copy()
             if fits(step.node, choice):
                 found = self._steps(position)
                 if found is not None:
                     return found
-        self.names, self.nodes, self.extra, self.attributes, self._waived = names, nodes, extra, attributes, waived
+        self.names, self.nodes, self.extra, self.attributes = names, nodes, extra, attributes
         return None
 
-    def _name(self, symbol: Symbol) -> str:
-        """The result, or the first of the results, that a symbol stands for."""
+    def _complete(self) -> MatchResult | None:
+        """Everything fits one by one: examine the whole."""
+        found = self.examine(self)
+        return found if isinstance(found, MatchResult) else None
+
+    def _name(self, step: Step) -> str:
+        """The result, or the first of the results, from which a step goes on; empty for none."""
+        symbol = step.symbol
+        assert symbol is not None
         if symbol.kind is Variadic:
             listed: tuple[str, ...] = self.attributes[symbol.name]
             return listed[0] if listed else ""
-        name = self.names[symbol.index]
-        assert name is not None
-        return name
+        return self.names[symbol.index] or ""
 
     def _orders(self, wanted: PatternNode) -> Iterable[tuple[int, ...]]:
         """Orders of operands that depend on how many there are: which of them the pattern names, and those left at the end."""
-        node = self.nodes[wanted.index]
-        assert node is not None
-        places = range(len(node.input))
+        places = range(len(self._found(wanted).input))
         orders: Iterable[tuple[int, ...]]
         if wanted.variadic < 0:
             orders = permutations(places) if len(places) == len(wanted.inputs) else (tuple(range(len(wanted.inputs))),)
@@ -157,6 +132,10 @@ class Attempt:
             firsts = permutations(places, len(wanted.inputs) - 1)
             orders = ((*first, *(p for p in places if p not in first)) for first in firsts)
         return islice(orders, _MOST_ORDERS)
+
+    def _producer(self, name: str, wanted: PatternNode) -> Node | None:
+        """The node that computes a result, as the pattern node should."""
+        return self.g.graph.producer(name)
 
     def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
         """Nodes that read a result, directly or, for an associative operator, within a tree of such nodes."""
@@ -173,10 +152,8 @@ class Attempt:
 
     def _trees(self, wanted: PatternNode) -> Iterator[tuple[tuple[str, ...], tuple[Node, ...]]]:
         """The operands, in all orders, of all trees of the operator with as many operands as the pattern has."""
-        root = self.nodes[wanted.index]
-        assert root is not None
         count = len(wanted.inputs)
-        pending: list[tuple[tuple[str, ...], tuple[Node, ...], int]] = [(root.input, (), 0)]
+        pending: list[tuple[tuple[str, ...], tuple[Node, ...], int]] = [(self._found(wanted).input, (), 0)]
         while pending:
             leaves, inner, start = pending.pop()
             if len(leaves) == count:
@@ -191,81 +168,102 @@ class Attempt:
                     and len(leaves) - 1 + len(node.input) <= count
                 ):
                     pending.append(((*leaves[:place], *node.input, *leaves[place + 1 :]), (*inner, node), place))
-        if self._heard and len(root.input) <= count:
-            self._refuse(root, f"no tree of {wanted.op_type} with {count} operands", wanted)
 
-    # ---------------------------------------------------------------- conditions
+    # ---------------------------------------------------------------- nodes
+
+    def _found(self, wanted: PatternNode) -> Node:
+        """The graph node of a pattern node that has one."""
+        node = self.nodes[wanted.index]
+        assert node is not None
+        return node
+
+    def _is_taken(self, node: Node) -> bool:
+        """Whether a graph node stands for a pattern node already."""
+        return node in self.nodes or node in self.extra
 
     def _bind(self, wanted: PatternNode, node: Node) -> bool:
         """Pair a pattern node with a graph node: operator, attributes, results."""
-        if node.op_type != wanted.op_type or node.domain != wanted.domain:
-            reason = f"{wanted.op_type} expected, {node.op_type} found" if self._heard else ""
-            if not self._heard or not self._refuse(node, reason, wanted, waive=node not in self.nodes):
+        return (
+            node.op_type == wanted.op_type
+            and node.domain == wanted.domain
+            and not self._is_taken(node)
+            and self._attributes(wanted, node)
+            and self._results(wanted, node)
+        )
+
+    def _results(self, wanted: PatternNode, node: Node) -> bool:
+        """Pair the results of a pattern node with those of a graph node."""
+        symbols = wanted.outputs
+        if symbols and symbols[-1].kind is Variadic:
+            symbols = symbols[:-1]
+            if not self._unify_list(wanted.outputs[-1], node.output[len(symbols) :], wanted, node):
                 return False
-        elif node in self.nodes or node in self.extra:
-            return self._heard and self._refuse(node, "the same node cannot play two parts", wanted)
-        elif not self._attributes(wanted, node):
+        if len(node.output) < len(symbols):
             return False
-        last = wanted.outputs[-1] if wanted.outputs else None
-        fixed = wanted.outputs
-        if last is not None and last.kind is Variadic:
-            fixed = wanted.outputs[:-1]
-            if not self._unify_list(last, node.output[len(fixed) :], wanted, node):
-                return False
-        if len(node.output) < len(fixed):
-            return self._heard and self._refuse(node, f"{len(fixed)} results expected", wanted)
-        self.nodes[wanted.index] = node
-        for symbol, name in zip(fixed, node.output, strict=False):
-            known = self.names[symbol.index]
+        names = self.names
+        for symbol, name in zip(symbols, node.output, strict=False):
+            known = names[symbol.index]
             if known is None:
-                self.names[symbol.index] = name
+                names[symbol.index] = name
             elif known != name:
-                self.nodes[wanted.index] = None
-                return self._heard and self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
+                return False
+        self.nodes[wanted.index] = node
         return True
+
+    # ---------------------------------------------------------------- operands
 
     def _operands(self, wanted: PatternNode, order: tuple[int, ...]) -> bool:
+        """Compare the operands of a node in one order."""
         node = self.nodes[wanted.index]
         assert node is not None
+        if wanted.variadic >= 0:
+            return self._operands_and_list(wanted, node, order)
         inputs = node.input
-        count = len(wanted.inputs)
-        variadic = wanted.variadic
-        if variadic >= 0:
-            return self._operands_and_list(wanted, node, order, variadic)
-        if len(inputs) > count:
-            moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
-            for place in range(count, len(inputs)):
-                if inputs[place] and not self._may_be_unnamed(wanted, node, moved.get(place, ""), inputs[place]):
-                    reason = f"{count} operands expected, {len(inputs)} found" if self._heard else ""
-                    if not self._heard or not self._refuse(node, reason, wanted, waive=True):
-                        return False
+        if len(inputs) > len(wanted.inputs) and not self._has_defaults_behind(wanted, node):
+            return False
         for place, symbol in zip(order, wanted.inputs, strict=True):
-            name = inputs[place] if place < len(inputs) else ""
             if symbol is None:
-                if name and not (
-                    self._heard and self._refuse(node, f"operand {place} must be absent", wanted, name, waive=True)
-                ):
+                if not self._is_absent(place, wanted, node):
                     return False
-            elif not self._unify(symbol, name, wanted, node):
+            elif not self._unify(symbol, inputs[place] if place < len(inputs) else "", wanted, node):
                 return False
         return True
 
-    def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...], variadic: int) -> bool:
+    def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
+        """Whether an operand is left out, as the pattern requires."""
+        return place >= len(node.input) or not node.input[place]
+
+    def _has_defaults_behind(self, wanted: PatternNode, node: Node) -> bool:
+        """Whether all operands behind those that the pattern lists may be there."""
+        moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
+        for place in range(len(wanted.inputs), len(node.input)):
+            name = node.input[place]
+            if name and not self._may_be_unnamed(wanted, node, moved.get(place, ""), name):
+                return False
+        return True
+
+    def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
+        """Whether an operand that the pattern does not list is an attribute that it mentions, or that has its default."""
+        if not attribute or wanted.others is ANY or attribute in wanted.attributes:
+            return bool(attribute)
+        default = MOVED_DEFAULTS.get((node.op_type, attribute))
+        return default is not None and self.g.close(name, default)
+
+    def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
         """Compare operands, one symbol taking all that the others leave."""
-        named = len(wanted.inputs) - 1
+        variadic, named = wanted.variadic, len(wanted.inputs) - 1
         if len(node.input) < named:
-            return self._heard and self._refuse(node, f"at least {named} operands expected, {len(node.input)} found", wanted)
-        if not _has_all_orders(wanted):
+            return False
+        if not wanted.any_order and not is_commutative(wanted.op_type, wanted.domain):
             behind = len(node.input) - (named - variadic)
             places = range(len(node.input))
             order = (*places[:variadic], *places[behind:], *places[variadic:behind])
-        symbols = [symbol for symbol in wanted.inputs if symbol is None or symbol.kind is not Variadic]
+        symbols = (*wanted.inputs[:variadic], *wanted.inputs[variadic + 1 :])
         for place, symbol in zip(order, symbols, strict=False):
-            name = node.input[place]
             if symbol is None:
-                if name:
-                    return self._heard and self._refuse(node, f"operand {place} must be absent", wanted, name)
-            elif not self._unify(symbol, name, wanted, node):
+                if not self._is_absent(place, wanted, node):
+                    return False
+            elif not self._unify(symbol, node.input[place], wanted, node):
                 return False
         rest = wanted.inputs[variadic]
         assert rest is not None
@@ -274,9 +272,8 @@ class Attempt:
     def _terms(self, wanted: PatternNode, tree: tuple[tuple[str, ...], tuple[Node, ...]]) -> bool:
         """Compare the operands of a tree of an associative operator."""
         leaves, inner = tree
-        node = self.nodes[wanted.index]
-        assert node is not None
-        if any(n in self.nodes or n in self.extra or not self._attributes(wanted, n) for n in inner):
+        node = self._found(wanted)
+        if any(self._is_taken(n) or not self._attributes(wanted, n) for n in inner):
             return False
         for place, (symbol, name) in enumerate(zip(wanted.inputs, leaves, strict=True)):
             assert symbol is not None
@@ -285,79 +282,57 @@ class Attempt:
         self.extra += inner
         return True
 
-    def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
-        """Whether an operand that the pattern does not list is an attribute that it speaks of, or that has its default."""
-        if not attribute or wanted.others is ANY or attribute in wanted.attributes:
-            return bool(attribute)
-        default = MOVED_DEFAULTS.get((node.op_type, attribute))
-        return default is not None and self.g.close(name, default)
-
     def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
-        """Pair a result of the pattern with one of the graph; a result stands for one name only.
+        """Pair an operand of the pattern with one of the graph; a result stands for one name only.
 
         Args:
             symbol: of the pattern.
-            name: in the graph.
+            name: in the graph, empty for an absent operand.
             wanted: the pattern node that reads it.
             node: the node that reads it.
             beside: the other operands; those of the node when not given.
         """
         known = self.names[symbol.index]
         if known is not None:
-            return known == name or (
-                self._heard and self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True)
-            )
+            return known == name
         if symbol.kind is None and symbol.literal is None:
             if not name and symbol.producer is None:
-                return self._heard and self._refuse(node, "an operand is missing", wanted)
-            self.names[symbol.index] = name
-            return True
-        if symbol.kind is Variadic:
-            return self._heard and self._refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
-        reason = self._unsuitable(symbol, name)
-        if reason:
-            return self._heard and self._refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
-        if name and (symbol.literal is not None or symbol.kind is Scalar):
-            others = [other for other in node.input if other and other != name] if beside is None else beside
-            if not self._keeps_shape(node, name, others):
-                reason = f"{name!r} may change the shape of the result" if self._heard else ""
-                return self._heard and self._refuse(node, reason, wanted, name, waive=True)
+                return False
+        elif not self._suits(symbol, name) or not self._keeps_shape(symbol, name, node, beside):
+            return False
         self.names[symbol.index] = name
         return True
-
-    def _unsuitable(self, symbol: Symbol, name: str) -> str:
-        """Why a result is not what a literal or the annotation of a symbol asks for, empty when it is."""
-        g = self.g
-        if symbol.literal is not None:
-            fits = bool(name) and self._is_literal(name, symbol.literal)
-            return "" if fits else f"{name!r} is not the constant {symbol.literal!r}" if self._heard else "another value"
-        if not name:
-            return "" if symbol.kind is Optional else "an operand is missing"
-        if symbol.kind is Scalar and g.get_constant_scalar(name) is None:
-            return f"{name!r} is not a constant with one element"
-        if symbol.kind is Constant and not g.is_constant(name):
-            return f"{name!r} is not constant"
-        if symbol.predicate is not None:
-            value = g.get_constant_scalar(name) if symbol.kind is Scalar else g.get_computed_constant(name)
-            if value is None or not symbol.predicate(value):
-                return f"the value of {name!r} does not satisfy the condition on {symbol.name!r}"
-        return ""
 
     def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
         """Pair a symbol that stands for several results with those that are left."""
         known = self.attributes.get(symbol.name)
         if known is not None:
-            return known == names or (self._heard and self._refuse(node, f"{known} expected, {names} found", wanted, *names))
+            return bool(known == names)
         if len(names) < symbol.least:
-            return self._heard and self._refuse(
-                node, f"at least {symbol.least} results expected for {symbol.name!r}, {len(names)} found", wanted
-            )
-        if symbol.elements is Constant:
-            variable = next((name for name in names if name and not self.g.is_constant(name)), None)
-            if variable is not None:
-                return self._heard and self._refuse(node, f"{variable!r} is not constant", wanted, variable)
+            return False
+        if symbol.elements is Constant and not all(self.g.is_constant(name) for name in names if name):
+            return False
         self.attributes[symbol.name] = names
         return True
+
+    # ---------------------------------------------------------------- constants
+
+    def _suits(self, symbol: Symbol, name: str) -> bool:
+        """Whether a result satisfies the literal or the annotation of a symbol."""
+        if symbol.literal is not None:
+            return bool(name) and self._is_literal(name, symbol.literal)
+        kind = symbol.kind
+        if kind is Variadic or not name:
+            return kind is Optional
+        if kind is Scalar:
+            number = self.g.get_constant_scalar(name)
+            return number is not None and (symbol.predicate is None or bool(symbol.predicate(number)))
+        if kind is Constant and not self.g.is_constant(name):
+            return False
+        if symbol.predicate is None:
+            return True
+        value = self.g.get_computed_constant(name)
+        return value is not None and bool(symbol.predicate(value))
 
     def _is_literal(self, name: str, literal: Any) -> bool:
         tensor = self.g.graph.tensor(name)
@@ -373,99 +348,71 @@ class Attempt:
             return False
         return all(equals_literal(a, b.item()) for a, b in zip(array.ravel(), literal.ravel(), strict=True))
 
-    def _keeps_shape(self, node: Node, name: str, beside: Sequence[str]) -> bool:
+    def _keeps_shape(self, symbol: Symbol, name: str, node: Node, beside: Sequence[str] | None) -> bool:
         """Whether another operand alone decides the shape of the result, so that a constant may be taken for a number."""
-        shape = self.g.info(name).shape
-        if shape == () or node.op_type not in _BROADCASTING:
+        if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in _BROADCASTING:
             return True
-        others = [self.g.info(other).shape for other in beside]
+        shape = self.g.info(name).shape
+        if shape == ():
+            return True
         if shape is None:
             return False
+        if beside is None:
+            beside = [other for other in node.input if other and other != name]
+        others = [self.g.info(other).shape for other in beside]
         if all(d == 1 for d in shape):
             return any(other is not None and len(other) >= len(shape) for other in others)
         result = self.g.info(node.output[0]).shape
         return result is not None and result in others
 
-    def _attributes(self, wanted: PatternNode, node: Node) -> bool:
-        for name, expected in wanted.attributes.items():
-            if expected is not ANY and not self._attribute(name, expected, node):
-                found = read_moved(self.g.graph, node, name) if self._heard else None
-                reason = f"attribute {name}={_shown(found)} does not fit"
-                if not self._heard or not self._refuse(node, reason, wanted, near=True, waive=True):
-                    return False
-        others = wanted.others
-        if others is None:
-            for name, value in node.attribute.items():
-                if name not in wanted.attributes and not self._is_default(node, name, value):
-                    reason = f"attribute {name}={value!r} is not its default" if self._heard else ""
-                    if not self._heard or not self._refuse(node, reason, wanted, near=True, waive=True):
-                        return False
-        elif isinstance(others, Capture):
-            if any(isinstance(v, AttributeReference) for v in node.attribute.values()) or node.bodies:
-                return self._heard and self._refuse(node, "attributes cannot be captured", wanted, near=True)
-            self.attributes[others.name] = {k: v for k, v in node.attribute.items() if k not in wanted.attributes}
-        return True
+    # ---------------------------------------------------------------- attributes
 
-    def _attribute(self, name: str, expected: Any, node: Node) -> bool:
+    def _attributes(self, wanted: PatternNode, node: Node) -> bool:
+        """Compare the attributes, those that were an attribute once included."""
+        for name, expected in wanted.attributes.items():
+            if expected is not ANY and not self._attribute(name, expected, wanted, node):
+                return False
+        if wanted.others is None:
+            for name in node.attribute:
+                if name not in wanted.attributes and not self._is_default(name, wanted, node):
+                    return False
+            return True
+        return not isinstance(wanted.others, Capture) or self._capture_others(wanted.others, wanted, node)
+
+    def _attribute(self, name: str, expected: Any, wanted: PatternNode, node: Node) -> bool:
+        """Compare one attribute that the pattern mentions."""
         value = read_moved(self.g.graph, node, name)
         if isinstance(value, AttributeReference):
             return False
         if isinstance(expected, Capture):
-            if value is None and not expected.optional:
-                return False
-            if expected.predicate is not None and not expected.predicate(value):
-                return False
-            if expected.name in self.attributes:
-                return same_attribute(self.attributes[expected.name], value)
-            self.attributes[expected.name] = value
-            return True
+            return self._capture(expected, value)
         if isinstance(expected, AnyOf):
             return any(same_attribute(value, choice) for choice in expected.values)
         if callable(expected):
             return value is not None and bool(expected(value))
         return value is None if expected is None else same_attribute(value, expected)
 
-    def _is_default(self, node: Node, name: str, value: Any) -> bool:
-        rank = self.g.info(node.input[0]).rank if node.input and node.input[0] else None
-        default = attribute_default(node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape"))
-        return default is not None and same_attribute(value, default)
-
-    def _refuse(
-        self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False, waive: bool = False
-    ) -> bool:
-        """Remember the first condition that failed on this way, if no other way led further.
-
-        Args:
-            node: the node that does not fit.
-            reason: why.
-            wanted: the pattern node.
-            *values: results that the condition is about.
-            near: whether only a value is wrong, which is nearer than another operator.
-            waive: whether the search may go on as if the condition held.
-
-        Returns:
-            Whether the search goes on: no condition has failed before. It then leads to no match.
-        """
-        if self._listen is None:
+    def _capture(self, expected: Capture, value: Any) -> bool:
+        """Capture the value of an attribute; a name stands for one value only."""
+        if value is None and not expected.optional:
             return False
-        trace = self.program.trace
-        found = self._waived
-        if found is None:
-            found = Refusal(self.pattern, node, reason, trace.file, wanted.line, near, (), len(trace.nodes), values)
-            if waive:
-                self._waived = found
-                return True
-        bound = [n for n in self.nodes if n is not None]
-        progress = 1000 * len(bound) + 2 * sum(name is not None for name in self.names) + found.progress
-        if self._furthest is None or self._furthest.progress < progress:
-            self._furthest = replace(found, progress=progress, matched=tuple(n for n in bound if n is not found.node))
-        return False
+        if expected.predicate is not None and not expected.predicate(value):
+            return False
+        if expected.name in self.attributes:
+            return same_attribute(self.attributes[expected.name], value)
+        self.attributes[expected.name] = value
+        return True
 
+    def _capture_others(self, others: Capture, wanted: PatternNode, node: Node) -> bool:
+        """Capture all attributes that the pattern does not mention."""
+        if node.bodies or any(isinstance(value, AttributeReference) for value in node.attribute.values()):
+            return False
+        self.attributes[others.name] = {k: v for k, v in node.attribute.items() if k not in wanted.attributes}
+        return True
 
-def _has_all_orders(wanted: PatternNode) -> bool:
-    """Whether the operands of a pattern node may stand in any order."""
-    return wanted.any_order or is_commutative(wanted.op_type, wanted.domain)
-
-
-def _shown(value: Any) -> str:
-    return "(absent)" if value is None else "(not constant)" if isinstance(value, AttributeReference) else repr(value)
+    def _is_default(self, name: str, wanted: PatternNode, node: Node) -> bool:
+        """Whether an attribute that the pattern does not mention has the schema's default."""
+        rank = self.g.info(node.input[0]).rank if node.input and node.input[0] else None
+        kernel = node.attribute.get("kernel_shape")
+        default = attribute_default(node.op_type, node.domain, node.opset, name, rank, kernel)
+        return default is not None and same_attribute(node.attribute[name], default)

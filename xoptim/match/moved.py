@@ -1,4 +1,4 @@
-"""Attributes that became inputs in later operator sets, hidden behind one way to say both."""
+"""Attributes that became inputs in later operator sets, hidden behind one way to write both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOVED: dict[tuple[str, str], tuple[int, int, bool]] = {
 type of the first input. Sources: the operators' changelogs."""
 
 MOVED_DEFAULTS: dict[tuple[str, str], float] = {("Pad", "value"): 0.0, ("Dropout", "ratio"): 0.5}
-"""What some of them mean when they are left out; the others mean something that no number says."""
+"""Values of some of them when they are left out; no number expresses the meaning of the others."""
 
 
 AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
@@ -69,7 +69,7 @@ def read_moved(graph: Graph, node: Node, name: str) -> Any:
 
 
 def adapted(graph: Graph, op_type: str, inputs: list[str], attributes: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Inputs and attributes of a new node in the form that the operator set in force wants."""
+    """Inputs and attributes of a new node in the form of the operator set in force."""
     opset = graph.opsets.get("", 0)
     written: dict[str, Any] = {}
     inputs = list(inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 Refused = TypeVar("Refused")
-"""Whatever type the refusing function returns on success."""
+"""The type that the refusing function returns on success."""
 Key = tuple[str, str]
 """Domain and operator."""
 Phase = Literal["canonicalize", "specialize", "target"]
-PHASES: tuple[Phase, ...] = ("canonicalize", "specialize", "target")
+PHASES: tuple[Phase, ...] = get_args(Phase)
+Status = Literal["stable", "preview", "deprecated"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Example:
 class PatternOptimization:
     """A rewrite: where it applies (`match`) and what it does there (`apply`).
 
-    Patterns hold no state: what `match` finds out travels in the `MatchResult`.
+    Patterns hold no state: the findings of `match` are in the `MatchResult`.
 
     Class attributes:
         anchors: operators at which `match` is worth calling (``"domain::Op"`` outside the standard domain); every node is
@@ -63,7 +65,7 @@ class PatternOptimization:
         tags: words to select it by. A pattern with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
             no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
-        former_names: what it was called before; it is still found by them, with a warning.
+        former_names: earlier names; it is still found by them, with a warning.
         radius: how many nodes away from the anchor a change may make it match.
     """
 
@@ -78,7 +80,7 @@ class PatternOptimization:
     unchecked: ClassVar[tuple[str, ...]] = ()
     providers: ClassVar[tuple[str, ...]] = ()
     tags: ClassVar[tuple[str, ...]] = ()
-    status: ClassVar[Literal["stable", "preview", "deprecated"]] = "stable"
+    status: ClassVar[Status] = "stable"
     former_names: ClassVar[tuple[str, ...]] = ()
     radius: ClassVar[int] = 3
 
@@ -88,8 +90,13 @@ class PatternOptimization:
         return cls.__name__.removesuffix("Pattern")
 
     @classmethod
+    def family(cls) -> str:
+        """The package that holds its module, by which patterns are grouped; outside of packages, the module itself."""
+        return cls.__module__.rpartition(".")[0].rpartition(".")[2] or cls.__module__
+
+    @classmethod
     def arrow(cls) -> str:
-        """First line of the docstring: what becomes what."""
+        """First line of the docstring: the subgraph, an arrow, and the replacement."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0]
 
     @classmethod
@@ -97,9 +104,20 @@ class PatternOptimization:
         """Tiny models before and after."""
         return ()
 
-    def is_for(self, opset: int) -> bool:
-        """Whether it may be used with a version of the standard operator set."""
-        return self.min_opset <= opset and (self.max_opset is None or opset <= self.max_opset)
+    def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
+        """Why it may not be used, and the class attribute that says so; ``None`` when it may.
+
+        Args:
+            opset: version of the standard operator set, ``None`` for any.
+            provider: execution provider to optimize for, empty for any.
+        """
+        if opset is not None and opset < self.min_opset:
+            return f"min_opset {self.min_opset}, the model has {opset}", "min_opset"
+        if opset is not None and self.max_opset is not None and opset > self.max_opset:
+            return f"max_opset {self.max_opset}, the model has {opset}", "max_opset"
+        if provider and self.providers and provider not in self.providers:
+            return f"it is for provider {' or '.join(self.providers)}, not for {provider}", "providers"
+        return None
 
     def anchor_keys(self) -> frozenset[tuple[str, str]]:
         """The `anchors` as ``(domain, op_type)``; empty when every node is to be offered."""
@@ -134,7 +152,7 @@ class PatternOptimization:
         raise NotImplementedError(f"{type(self).__name__} has no match")
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Call `match` and make sure that it returned what it should; arguments as there.
+        """Call `match` and check the type of its result; arguments as there.
 
         Raises:
             TypeError: when it returned something else.
@@ -164,7 +182,7 @@ class PatternOptimization:
     def none(
         self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
     ) -> Refused | None:
-        """Refuse a match: ``return self.none(node, msg="...")``. Costs nothing when nobody listens.
+        """Refuse a match: ``return self.none(node, msg="...")``. Costs nothing without a listener.
 
         Args:
             node: the node that does not fit.

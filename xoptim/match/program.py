@@ -33,13 +33,13 @@ class Program:
     """One variant of a pattern, ready to run.
 
     Attributes:
-        trace: what `match_pattern` described.
+        trace: the pattern that `match_pattern` described.
         anchor: where the search starts.
-        steps: what to do then.
-        path: what must produce an input of the anchor, what an input of that, and so on: operators, last of all perhaps
-            `CONSTANT`. Empty when nothing is known.
-        outputs: registers of the results that the replacement gives.
+        steps: the instructions.
+        path: operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the
+            last one may be `CONSTANT`. Empty when nothing is known.
         size: number of registers.
+        count: number of nodes.
         reach: number of nodes between the anchor and the farthest other node, plus one.
     """
 
@@ -47,8 +47,8 @@ class Program:
     anchor: PatternNode
     steps: tuple[Step, ...]
     path: tuple[Key, ...]
-    outputs: frozenset[int]
     size: int
+    count: int
     reach: int
 
     @property
@@ -74,12 +74,7 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     Raises:
         TypeError: when the pattern is empty, not connected, returns what it does not compute, or has no such anchor.
     """
-    if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
-        raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
-    allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
-    if not allowed:
-        raise TypeError(f"match_pattern in {trace.file} has no node of the operators that are to be its anchor")
-    anchor = min(allowed, key=lambda node: (_frequency(node), -node.index))
+    anchor = _anchor(trace, anchors)
     steps: list[Step] = []
     depth = {anchor.index: 0}
     queue = [anchor]
@@ -99,8 +94,17 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     if len(depth) < len(trace.nodes):
         missing = next(node for node in trace.nodes if node.index not in depth)
         raise TypeError(f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest")
-    outputs = frozenset(symbol.index for symbol in trace.outputs)
-    return Program(trace, anchor, tuple(steps), _path(anchor), outputs, len(trace.symbols), max(depth.values()) + 1)
+    return Program(trace, anchor, tuple(steps), _path(anchor), len(trace.symbols), len(trace.nodes), max(depth.values()) + 1)
+
+
+def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
+    """The node of the rarest operator, among equals the last one."""
+    if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
+        raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
+    allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
+    if not allowed:
+        raise TypeError(f"match_pattern in {trace.file} has no node of the operators that are to be its anchor")
+    return min(allowed, key=lambda node: (_frequency(node), -node.index))
 
 
 CONSTANT: Key = ("", "<constant>")

@@ -1,4 +1,4 @@
-"""Why a match was refused: a value, made only when somebody listens."""
+"""Why a match was refused: a value, made only for a listener."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from xoptim.graph.node import Node
@@ -18,13 +18,13 @@ class Refusal:
 
     Attributes:
         pattern: name of the pattern.
-        node: the node at which it failed, if one is to blame.
-        reason: what was expected; empty when the pattern gave none.
+        node: the node at which it failed, ``None`` when no single node failed.
+        reason: the expectation; empty when the pattern gave none.
         file: source file of the condition.
         line: its line.
         progress: how far the match had come; comparable between refusals of one pattern only.
         matched: nodes that did fit.
-        total: number of nodes of the pattern, 0 when it does not say.
+        total: number of nodes of the pattern, 0 when it is not declared.
         values: names of the results that the condition is about.
     """
 
@@ -49,12 +49,33 @@ class Refusal:
         return f"{self.pattern} refused{at}{why} ({self.exit_point})"
 
 
+class Misfit(NamedTuple):
+    """Why nodes that fit one by one are not a match.
+
+    Attributes:
+        node: the node that does not fit.
+        reason: why.
+        values: names of the results that the condition is about.
+        line: of the condition; that of the anchor in the pattern when 0.
+        is_general: whether a refusal by the code of the condition itself makes this one superfluous.
+    """
+
+    node: Node
+    reason: str
+    values: tuple[str, ...] = ()
+    line: int = 0
+    is_general: bool = False
+
+
+COMPLETE = 1_000_000
+"""Progress of a match in which nothing but a condition on the whole is missing."""
+
 Listener = Callable[[Refusal], None]
 _listener: ContextVar[Listener | None] = ContextVar("refusal_listener", default=None)
 
 
 def listener() -> Listener | None:
-    """Whoever wants to know about refusals, ``None`` for nobody."""
+    """The function that receives refusals, ``None`` when there is none."""
     return _listener.get()
 
 

@@ -15,7 +15,7 @@ Apply = Callable[..., "list[Node]"]
 
 
 class MatchResult:
-    """What `PatternOptimization.match` returns.
+    """The result of `PatternOptimization.match`.
 
     Attributes:
         pattern: the pattern that matched.

@@ -69,10 +69,10 @@ class Symbol:
         producer: pattern node that makes it.
         literal: value that it must have.
         kind: annotation of the parameter.
-        predicate: what the value of a constant must satisfy, as an array, or as a number for a `Scalar`.
-        elements: for a `Variadic`: what each of its results must be.
+        predicate: condition on the value of a constant, as an array, or as a number for a `Scalar`.
+        elements: for a `Variadic`: annotation of each of its results.
         least: for a `Variadic`: fewest results.
-        interior: whether something outside the pattern may read it; as the pattern says when empty.
+        interior: whether something outside the pattern may read it; decided by the pattern when empty.
     """
 
     index: int
@@ -96,9 +96,9 @@ class PatternNode:
         domain: of the operator.
         inputs: operands, ``None`` for those that must be absent.
         outputs: results.
-        attributes: what each attribute must be.
-        others: what the attributes that are not mentioned must be.
-        line: where the pattern says so.
+        attributes: condition on each attribute.
+        others: condition on the attributes that are not mentioned.
+        line: of the call in the pattern.
         associative: whether a tree of such nodes may stand in its place.
         any_order: whether the operands may stand in any order although the operator is not commutative.
         variadic: place of the operand that takes all that are left, -1 without such an operand.
@@ -138,8 +138,8 @@ class Trace:
         symbols: all results.
         outputs: results that the replacement must give.
         output_names: their names, when the pattern names them.
-        options: answers to the questions that the pattern asked.
-        conditions: what must hold besides.
+        options: answers to the choices of the pattern.
+        conditions: further conditions.
         file: where the pattern is written.
     """
 
@@ -226,7 +226,7 @@ class PatternBuilder:
 
         Args:
             name: to capture it under.
-            predicate: what its value must satisfy: an array, or a number when ``scalar``.
+            predicate: condition on its value: an array, or a number when ``scalar``.
             scalar: whether it must have exactly one element.
         """
         found = self._named(name, Scalar if scalar else Constant)
@@ -260,7 +260,7 @@ class PatternBuilder:
 
         Args:
             check: called with the view of the graph and the match, before `validate_attribute_mapping`.
-            reason: what is wrong when it does not hold.
+            reason: given when it does not hold.
         """
         self.trace.conditions.append(Condition(check, reason, sys._getframe(1).f_lineno))
 
@@ -336,10 +336,10 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
 
     Args:
         function: the bound method `match_pattern`.
-        names: what the parameters stand for; read from the signature when not given.
+        names: of the parameters; read from the signature when not given.
 
     Raises:
-        TypeError: the pattern says what no pattern can; the message tells what.
+        TypeError: the pattern is not one that can be matched; the message names the mistake.
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
     formal = [(p.name, _kind(p.annotation)) for p in parameters] if names is None else [(name, None) for name in names]
@@ -359,7 +359,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         if len(variants) > _VARIANTS:
             raise TypeError(f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns")
         taken = builder.taken
-        # The other answers to each question that this run was the first to ask.
+        # The other answers to each question that came up in this run first.
         for position in reversed(range(len(choices), len(taken))):
             pending += [[*taken[:position], answer] for answer in range(builder.counts[position] - 1, 0, -1)]
     return variants

@@ -82,12 +82,12 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return [found[place] for place in sorted(found)]
 
     def leading_symbols(self) -> frozenset[str]:
-        """Symbols in the first two axes of inputs: what a caller has to tell, such as the batch and a length."""
+        """Symbols in the first two axes of inputs: sizes that the caller decides, such as the batch and a length."""
         self._given_index()
         return self._leading
 
     def _given_index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
-        """The inputs by axis and position, made once: a graph may have as many inputs as nodes that ask for them."""
+        """The inputs by axis and position, made once: a graph may have as many inputs as nodes at which they are looked up."""
         if self._given is None:
             self._given = {}
             scope: Graph | None = self.graph
@@ -204,7 +204,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return not self.is_exclusive(name)
 
     def is_exclusive(self, name: str) -> bool:
-        """Whether a result is read at most once, is no output, and is not captured by a subgraph."""
+        """Whether a result is read at most once, is not an output, and is not captured by a subgraph."""
         graph = self.graph
         return graph.use_count(name) <= 1 and not graph.is_output(name) and not graph.is_captured(name)
 
@@ -270,7 +270,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
 
 class PatternRewriter(GraphBuilderPatternOptimization):
-    """What `apply` works with: all the questions, and a way to make nodes, initializers and functions besides.
+    """The view in `apply`: all the questions, and a way to make nodes, initializers and functions besides.
 
     Attributes:
         op: makes nodes as ``g.op.Add(x, y)`` and returns result names; they are collected in `created`.
@@ -285,7 +285,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
     @property
     def edit(self) -> Edit:
-        """What is made belongs to this edit of the graph; the graph itself is changed when it is committed."""
+        """The edit of the graph to which new nodes and constants belong; committing it changes the graph."""
         return self._draft()
 
     @property
@@ -307,7 +307,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
         Args:
             body: the subgraph, of a node of this graph.
-            inputs: what stands for each input of the subgraph.
+            inputs: the result that stands for each input of the subgraph.
             outputs: a name for each output of the subgraph.
         """
         return splice(body, self.edit, inputs, outputs)

@@ -21,7 +21,7 @@ assert tuple(PHASE_POSITIONS) == PHASES
 
 
 class GlobalRewriter(PatternOptimization):
-    """A rewrite that needs to know all of a model. It is selected, listed, timed and dropped like a pattern.
+    """A rewrite that works on a whole model. It is selected, listed, timed and dropped like a pattern.
 
     Class attributes:
         position: when it runs: before the first phase whose number in `PHASE_POSITIONS` is not smaller.
@@ -73,7 +73,7 @@ class Changes:
             self.removed_nodes.append(node)
 
     def touched(self, node: Node) -> None:
-        """What a node reads, or who reads its results, changed."""
+        """The inputs of a node, or the readers of its results, changed."""
         self._count(node)
 
     def _count(self, node: Node) -> None:

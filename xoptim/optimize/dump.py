@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto
 
 from xoptim.facts.errors import XoptimError
-from xoptim.graph.graph import Graph
-from xoptim.graph.node import Node
 from xoptim.graph.side_by_side import side_by_side
-from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.application import Application
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
-def dump_application(
-    folder: Path, graph: Graph, pattern: PatternOptimization, matched: Sequence[Node], given: Sequence[Node]
-) -> None:
+def dump_application(folder: Path, application: Application) -> None:
     """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is made when missing.
 
     The models are those of `xoptim.graph.side_by_side`. Their metadata names the pattern and its exactness.
 
     Args:
         folder: where.
-        graph: the graph after the rewrite.
-        pattern: the pattern.
-        matched: all nodes of the match, those that stay included, in order.
-        given: what the pattern gave for them, nodes that stay included.
+        application: the rewrite.
 
     Raises:
         XoptimError: when the folder cannot be written.
     """
+    pattern, matched, given = application.pattern, application.matched, application.given
+    if not matched:  # a rewrite of a whole model
+        return
     name = pattern.name()
-    models = side_by_side(graph, matched, given)
+    models = side_by_side(application.graph, matched, given)
     exactness = pattern.exactness
     if exactness == "exact" and any(map(_has_halves, models)):
         exactness = "rounding"  # runtimes cast where they like when they have no kernel for 16 bits

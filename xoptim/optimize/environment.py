@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xoptim.catalogue.discovery import installed_patterns
+from xoptim.catalogue.words import short
 from xoptim.facts.errors import XoptimError
 
 
@@ -49,7 +50,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),
         levels={
-            _short(variable): _number(variable, text)
+            short(variable): _number(variable, text)
             for variable, text in env.items()
             # One that is called like a pattern and holds no number has nothing to do with us.
             if text and (variable in classes or (variable.endswith("Pattern") and text.isdecimal()))
@@ -62,11 +63,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(_short(word.strip()) for word in text.split(",") if word.strip())
-
-
-def _short(name: str) -> str:
-    return name.removesuffix("Pattern")
+    return tuple(short(word) for word in text.split(",") if word.strip())
 
 
 def _number(variable: str, text: str) -> int:

@@ -8,10 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.match.refusal import Refusal
+from xoptim.optimize.application import Application
 
 logger = logging.getLogger("xoptim")
-EventKind = Literal["round", "matched", "refused", "applied", "dropped", "cleaned", "folded", "failed"]
+EventKind = Literal["round", "tried", "matched", "refused", "applied", "dropped", "cleaned", "folded", "timed", "failed"]
+_MEASUREMENTS = ("tried", "timed")
+"""Kinds that are not logged, and sent to those only who ask for them: how long something took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,12 @@ class Event:
         removed: nodes that went.
         text: reason or remark.
         nodes: size of the graph then.
+        seconds: how long it took.
+        count: how many matches or rewrites it stands for, or how many nodes a step removed.
+        tried: number of nodes at which a pattern was tried.
+        source: the graph itself.
+        application: the rewrite that was made.
+        refusal: the condition that failed.
     """
 
     kind: EventKind
@@ -39,8 +50,16 @@ class Event:
     removed: Sequence[Node] = ()
     text: str = ""
     nodes: int = 0
+    seconds: float = 0.0
+    count: int = 0
+    tried: int = 0
+    source: Graph | None = None
+    application: Application | None = None
+    refusal: Refusal | None = None
 
     def __str__(self) -> str:
+        if self.refusal is not None:
+            return f"[xoptim] {self.refusal}"
         if self.kind == "round":
             return f"[xoptim] {self.graph} round {self.iteration}: {self.text}, {self.nodes} nodes"
         at = f" at {self.node.name or self.node.op_type!r}" if self.node is not None else ""
@@ -49,27 +68,50 @@ class Event:
 
 
 class EventStream:
-    """Sends events to whoever subscribed, and to the log as far as the verbosity goes."""
+    """Sends events to whoever subscribed, and to the log as far as the verbosity goes.
 
-    def __init__(self, verbose: int, on_event: Callable[[Event], None] | None) -> None:
+    Attributes:
+        iteration: number of the round, which every event carries.
+    """
+
+    def __init__(self, verbose: int = 0, on_event: Callable[[Event], None] | None = None) -> None:
         self.verbose = verbose
-        self._subscribers: list[Callable[[Event], None]] = [] if on_event is None else [on_event]
+        self.iteration = 0
+        self._subscribers: list[Callable[[Event], None]] = []
+        self._measuring: list[Callable[[Event], None]] = []
+        if on_event is not None:
+            self.subscribe(on_event)
         if verbose > 0:
             show_log()
 
-    def subscribe(self, subscriber: Callable[[Event], None]) -> None:
-        """Send events to one more listener."""
+    def subscribe(self, subscriber: Callable[[Event], None], *, measurements: bool = False) -> None:
+        """Send events to one more listener, measurements too if it asks for them."""
         self._subscribers.append(subscriber)
+        if measurements:
+            self._measuring.append(subscriber)
 
     def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
-        """Send an event; it is logged when the verbosity is at least ``level``."""
-        if self.verbose < level and not self._subscribers:
+        """Send an event; it is logged when the verbosity is at least ``level``, but for measurements."""
+        is_measurement = kind in _MEASUREMENTS
+        is_logged = self.verbose >= level and not is_measurement
+        subscribers = self._measuring if is_measurement else self._subscribers
+        if not is_logged and not subscribers:
             return
-        event = Event(kind, pattern, **details)
-        if self.verbose >= level:
+        event = Event(kind, pattern, iteration=self.iteration, **details)
+        if is_logged:
             logger.info("%s", event)
-        for subscriber in self._subscribers:
+        for subscriber in subscribers:
             subscriber(event)
+
+
+def for_applications(listener: Callable[[Application], None]) -> Callable[[Event], None]:
+    """A listener to events that passes each rewrite on to a listener to rewrites."""
+
+    def listen(event: Event) -> None:
+        if event.application is not None:
+            listener(event.application)
+
+    return listen
 
 
 class _StandardOutput(logging.StreamHandler[Any]):

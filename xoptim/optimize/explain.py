@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import re
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from xoptim.catalogue.selection import Item, select
+from xoptim.catalogue.words import suggestion
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, UnknownPatternError, XoptimError
 from xoptim.facts.info import Info
@@ -224,20 +224,20 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
         ModelError: no node is called ``at``.
         XoptimError: the pattern failed, and the options are strict.
     """
-    model, options, chosen = optimizer.model, optimizer.options, one_pattern(pattern)
-    explainer = _Explainer(model, chosen, options.provider)
+    model, chosen = optimizer.model, one_pattern(pattern)
+    explainer = _Explainer(model, chosen, optimizer.options.provider)
     wanted = locate(model, at)
-    model.listeners.append(optimizer.worklist)
+    model.listeners.append(optimizer.state.worklist)
     try:
         for node in explainer.anchors_for(wanted):
             graph = node.graph
             assert graph is not None
-            engine = Engine(graph, options, optimizer.events, optimizer.statistics, optimizer.worklist)
+            engine = Engine(graph, optimizer.state)
             if not explainer.exclusion(graph)[0] and engine.apply_at(chosen, node):
                 return
     finally:
-        model.listeners.remove(optimizer.worklist)
-    raise NoMatchError(explain_model(model, chosen, at, provider=options.provider))
+        model.listeners.remove(optimizer.state.worklist)
+    raise NoMatchError(explain_model(model, chosen, at, provider=optimizer.options.provider))
 
 
 def one_pattern(pattern: Item) -> PatternOptimization:
@@ -266,8 +266,7 @@ def locate(model: Model, at: str) -> list[Node]:
     found = [node for node in nodes if node.name == at] or [node for node in nodes if at and at in node.output]
     if not found:
         known = {name for node in nodes for name in (node.name, *node.output) if name}
-        near = difflib.get_close_matches(at, sorted(known), 3, 0.5)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"positions are #0 to #{len(nodes) - 1}"
+        hint = suggestion(at, known, f"positions are #0 to #{len(nodes) - 1}", most=3)
         raise ModelError(f"no node or result is called {at!r}; {hint}")
     return found
 
@@ -354,14 +353,7 @@ class _Explainer:
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
         """Why the pattern is not used in a graph at all, and the attribute that says so; empty when it is."""
-        pattern, opset = self.pattern, graph.opsets.get("", 0)
-        if opset < pattern.min_opset:
-            return f"min_opset {pattern.min_opset}, the model has {opset}", "min_opset"
-        if pattern.max_opset is not None and opset > pattern.max_opset:
-            return f"max_opset {pattern.max_opset}, the model has {opset}", "max_opset"
-        if pattern.providers and self._provider not in pattern.providers:
-            return f"it is for provider {' or '.join(pattern.providers)}, not for {self._provider}", "providers"
-        return "", ""
+        return self.pattern.unfit_for(graph.opsets.get("", 0), self._provider) or ("", "")
 
     def out_of_reach(self, place: Place) -> Explanation:
         """The answer for a node that no search came to."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
@@ -17,7 +18,6 @@ from xoptim.graph.graph import Graph, can_fold
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.evaluate import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.optimize.events import EventStream
 
 _KEPT = frozenset((("", "DequantizeLinear"), ("com.microsoft", "DequantizeLinear")))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,15 +13,10 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.making import checked
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.refusal import Refusal, listening
 from xoptim.match.whole_graph import GlobalRewriter, watching
 from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import EventStream
 from xoptim.optimize.index import PatternIndex, index_of
-from xoptim.optimize.statistics import Statistics
-from xoptim.optimize.worklist import Worklist
-
-logger = logging.getLogger("xoptim")
+from xoptim.optimize.state import State
 
 
 class Navigator(GlobalRewriter):
@@ -61,29 +55,26 @@ class Navigator(GlobalRewriter):
 
     def rewrite(self, builder: Any) -> int:
         """Walk through a model once, on its own: nothing else is done to it; returns the number of rewrites."""
-        options = builder.optimization_options
-        worklist = Worklist()
-        events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
-        statistics = Statistics()
-        builder.model.listeners.append(worklist)
+        state = State(builder.model, builder.optimization_options)
+        builder.model.listeners.append(state.worklist)
         try:
-            return self.walk(builder.model, lambda graph: Engine(graph, options, events, statistics, worklist))
+            return self.walk(builder.model, state)
         finally:
-            builder.model.listeners.remove(worklist)
+            builder.model.listeners.remove(state.worklist)
 
-    def walk(self, model: Model, engine_of: Callable[[Graph], Engine]) -> int:
+    def walk(self, model: Model, state: State) -> int:
         """Walk through all graphs of a model once.
 
         Args:
             model: the model.
-            engine_of: gives what applies patterns in a graph.
+            state: what steers the optimization.
 
         Returns:
             Number of rewrites.
         """
         roots = (model.graph, *(function.body for function in model.functions))
         graphs = [graph for root in roots for graph in reversed(list(root.all_graphs()))]
-        return sum(self._walk_graph(engine_of(graph)) for graph in graphs)
+        return sum(self._walk_graph(Engine(graph, state)) for graph in graphs)
 
     def _walk_graph(self, engine: Engine) -> int:
         graph = engine.graph
@@ -151,17 +142,11 @@ def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
 
 def _rewrite_at(engine: Engine, index: PatternIndex, node: Node) -> bool:
     """Apply the first pattern that matches at a node, if any does."""
-
-    def refused(refusal: Refusal) -> None:
-        logger.info("[xoptim] %s", refusal)
-        engine.statistics.refused(refusal)
-
     for number in index.candidates(engine.graph, {node: 0}):
         pattern = index.patterns[number]
-        if pattern.name() not in engine.statistics.failed:
-            with listening(refused if engine.options.verbosity(pattern) >= 10 else None):
-                if engine.apply_at(pattern, node):
-                    return True
-            if node.graph is not engine.graph:
-                break
+        with engine.state.refusals(pattern):
+            if engine.apply_at(pattern, node):
+                return True
+        if node.graph is not engine.graph:
+            break
     return False

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypedDict
 
-from xoptim.catalogue.selection import Selection, check_names, present_names, select
+from xoptim.catalogue.database import database
+from xoptim.catalogue.query import Name, Selection
+from xoptim.catalogue.selection import select
 from xoptim.match.pattern import PatternOptimization
 from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings, read_environment
@@ -63,11 +65,9 @@ class OptimizationOptions:
             UnknownPatternError: when a name is not known.
         """
         debug = self.debug
-        chosen = {p.name(): p for p in select(self.patterns, self.drop)}
-        dropped = check_names(debug.drop, chosen, "DROPPATTERN")
-        check_names(debug.patterns, chosen, "PATTERN")
-        wanted = [p for name, p in chosen.items() if name not in dropped]
-        return [p for p in wanted if not p.providers or self.provider in p.providers]
+        chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
+        select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))  # an error where there is none of that name
+        return [p for p in chosen if not p.unfit_for(None, self.provider)]
 
     def verbosity(self, pattern: PatternOptimization) -> int:
         """How much to log about a pattern."""
@@ -78,7 +78,7 @@ class OptimizationOptions:
     def _explained(self) -> frozenset[str]:
         """Present names of the patterns of which everything is logged."""
         names = self.debug.patterns
-        return frozenset(names).union(*map(present_names, names))
+        return frozenset(names).union(entry.item.name() for name in names for entry in database().named(name))
 
 
 class OptimizationChanges(TypedDict, total=False):

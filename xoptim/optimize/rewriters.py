@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
-from xoptim.facts.errors import BudgetError, XoptimError
-from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.match.whole_graph import Changes, GlobalRewriter, watching
 from xoptim.optimize.application import Application
+from xoptim.optimize.applier import PASSED_ON
 from xoptim.optimize.cleanup import remove_identities
-from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import EventStream
 from xoptim.optimize.navigate import Navigator
-from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.provenance import TAG
-from xoptim.optimize.statistics import Statistics
-from xoptim.optimize.worklist import Worklist
-
-logger = logging.getLogger("xoptim")
-EngineOf: TypeAlias = Callable[[Graph], Engine]
+from xoptim.optimize.state import State
 
 
 class Rewriting:
@@ -30,32 +21,18 @@ class Rewriting:
 
     Args:
         rewriters: the rewriters.
-        options: what to do.
-        events: told of everything.
-        statistics: counts and times.
-        worklist: what changed.
+        state: what steers the optimization.
     """
 
-    def __init__(
-        self,
-        rewriters: Sequence[GlobalRewriter],
-        options: OptimizationOptions,
-        events: EventStream,
-        statistics: Statistics,
-        worklist: Worklist,
-    ) -> None:
+    def __init__(self, rewriters: Sequence[GlobalRewriter], state: State) -> None:
         self.rewriters = sorted(rewriters, key=lambda rewriter: rewriter.position)
-        self.options = options
-        self.events = events
-        self.statistics = statistics
-        self.worklist = worklist
+        self.state = state
 
-    def run(self, builder: Any, engine_of: EngineOf, after: float, upto: float) -> int:
+    def run(self, builder: Any, after: float, upto: float) -> int:
         """Run the rewriters whose position is larger than ``after`` and no larger than ``upto``, in order.
 
         Args:
             builder: the `xoptim.GraphBuilder` that holds the model.
-            engine_of: gives what applies patterns in a graph.
             after: positions.
             upto: positions.
 
@@ -64,69 +41,51 @@ class Rewriting:
         """
         opset = builder.model.opsets.get("", 0)
         return sum(
-            self._run(rewriter, builder, engine_of)
+            self._run(rewriter, builder)
             for rewriter in self.rewriters
-            if after < rewriter.position <= upto
-            and rewriter.is_for(opset)
-            and rewriter.name() not in self.statistics.failed
-            and not 0 <= self.options.max_rewrites <= self.statistics.rewrites
+            if after < rewriter.position <= upto and self.state.is_usable(rewriter, opset) and not self.state.is_exhausted
         )
 
-    def _run(self, rewriter: GlobalRewriter, builder: Any, engine_of: EngineOf) -> bool:
+    def _run(self, rewriter: GlobalRewriter, builder: Any) -> bool:
         model: Model = builder.model
-        kept = self.options.debug.keep
-        had = bool(kept) and any(graph.defines(kept) for graph in model.graphs())
         start = perf_counter()
         count = 0
         with watching(model) as changes:
             try:
                 if isinstance(rewriter, Navigator):
-                    rewriter.walk(model, engine_of)
+                    rewriter.walk(model, self.state)
                 else:
                     count = rewriter.rewrite(builder)
-            except (BudgetError, BrokenPipeError, MemoryError):
+            except PASSED_ON:
                 raise
-            except Exception as error:
-                self._fail(rewriter, error)
+            except Exception as error:  # whatever the code of a rewriter may raise
+                self.state.fail(rewriter, None, error)
             if changes.count:
                 self._clean(model)
-        self._record(rewriter, changes, max(count, 1), perf_counter() - start, model.graph)
-        if had and not any(graph.defines(kept) for graph in model.graphs()):
-            raise BudgetError(f"PATTERNNOREMOVE: pattern {rewriter.name()} removes result {kept!r}")
+        self._report(rewriter, model, changes, max(count, 1), perf_counter() - start)
         return changes.count > 0
 
     def _clean(self, model: Model) -> None:
         """Remove what has become superfluous, in all graphs."""
-        identities, self.worklist.identities = self.worklist.identities, []
+        options, worklist = self.state.options, self.state.worklist
+        identities, worklist.identities = worklist.identities, []
         for graph in list(model.graphs()):
-            if self.options.remove_identity:
+            if options.remove_identity:
                 remove_identities(graph, identities)
-            if self.options.remove_unused:
+            if options.remove_unused:
                 graph.sweep()
 
-    def _record(self, rewriter: GlobalRewriter, changes: Changes, count: int, seconds: float, graph: Graph) -> None:
-        name = rewriter.name()
-        if isinstance(rewriter, Navigator):  # what its patterns did has been recorded
-            self.statistics.step(name, seconds)
-            return
-        if changes.first is None:
-            self.statistics.matching(rewriter, seconds, 0, 1)
-            return
-        added, removed = changes.added_nodes, changes.removed_nodes
-        if self.options.tag_nodes:
-            for node in added:
-                node.metadata = {TAG: name, **(node.metadata or {})}
-        self.statistics.rewrote(rewriter, seconds, count, len(added), len(removed))
-        level = 0 if self.options.verbosity(rewriter) >= 10 else 10
-        self.events.send("applied", name, graph=graph.name, text=f"{count} rewrites", added=added, removed=removed, level=level)
-        if self.options.on_application is not None:
+    def _report(self, rewriter: GlobalRewriter, model: Model, changes: Changes, count: int, seconds: float) -> None:
+        name, added = rewriter.name(), changes.added_nodes
+        if isinstance(rewriter, Navigator):  # the rewrites of its patterns were reported one by one
+            self.state.events.send("timed", name, seconds=seconds)
+        elif changes.first is None:
+            self.state.events.send("tried", name, seconds=seconds, tried=1)
+        else:
+            if self.state.options.tag_nodes:
+                for node in added:
+                    node.metadata = {TAG: name, **(node.metadata or {})}
             # All is one rewrite, of no region that could be run by itself.
-            self.options.on_application(Application(self.statistics.rewrites, rewriter, changes.first, graph, (), ()))
-
-    def _fail(self, rewriter: GlobalRewriter, error: Exception) -> None:
-        text = f"rewriter {rewriter.name()} failed: {type(error).__name__}: {error}"
-        self.statistics.failed.add(rewriter.name())
-        if self.options.strict:
-            raise XoptimError(text) from error
-        logger.warning("%s; it is skipped from now on", text)
-        self.events.send("failed", rewriter.name(), text=str(error))
+            number = self.state.rewrites + 1
+            application = Application(number, rewriter, changes.first, model.graph, (), ())
+            self.state.applied(application, added, changes.removed_nodes, seconds, count)

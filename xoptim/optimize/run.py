@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.errors import BudgetError
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Model
@@ -16,15 +15,15 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
 from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
 from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import EventStream, show_log
+from xoptim.optimize.events import show_log
 from xoptim.optimize.fold import Folder
 from xoptim.optimize.merge import merge_initializers, merge_nodes
 from xoptim.optimize.navigate import weakest_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.products import rounds_elsewhere, stored_operands
 from xoptim.optimize.rewriters import Rewriting
+from xoptim.optimize.state import State
 from xoptim.optimize.statistics import Statistics
-from xoptim.optimize.worklist import Worklist
 
 PASSES = 8
 """Most alternations of rewriting with folding and merging; a handful is enough for anything seen."""
@@ -44,17 +43,17 @@ class Optimizer:
         self.model = model
         self.options = options
         self.patterns = options.selected()
-        verbose = max(options.verbose, options.debug.verbose)
-        self.events = EventStream(verbose, options.on_event)
+        self.state = State(model, options)
+        self.statistics = Statistics()
+        self.state.events.subscribe(self.statistics, measurements=True)
         if any(options.verbosity(pattern) > 0 for pattern in self.patterns):
             show_log()
-        self.statistics = Statistics()
-        self.worklist = Worklist()
         self._products = stored_operands(model)
         self._builder: Any = None
         self._local = [p for p in self.patterns if not isinstance(p, GlobalRewriter)]
         rewriters = [p for p in self.patterns if isinstance(p, GlobalRewriter)]
-        self._rewriting = Rewriting(rewriters, options, self.events, self.statistics, self.worklist)
+        self._rewriting = Rewriting(rewriters, self.state)
+        self._rounding_folds = False
 
     def run(self, builder: Any = None) -> list[dict[str, Any]]:
         """Optimize; returns the statistics rows.
@@ -69,20 +68,20 @@ class Optimizer:
         if builder is None and self._rewriting.rewriters:
             raise TypeError(f"{self._rewriting.rewriters[0].name()} rewrites whole models and needs a builder")
         self._builder = builder
-        self.model.listeners.append(self.worklist)
+        self.model.listeners.append(self.state.worklist)
         try:
             with collection_paused():
                 for root in (self.model.graph, *(function.body for function in self.model.functions)):
                     self._optimize_tree(root)
         finally:
-            self.model.listeners.remove(self.worklist)
+            self.model.listeners.remove(self.state.worklist)
             self._builder = None
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
         """Exactness of each pattern that was applied; ``rounding`` too when the runtime adds up in another order now."""
-        found = weakest_of(self.patterns, self.statistics.counts)
-        if self.statistics.rounding_folds or rounds_elsewhere(self._products, stored_operands(self.model)):
+        found = weakest_of(self.patterns, self.state.counts)
+        if self._rounding_folds or rounds_elsewhere(self._products, stored_operands(self.model)):
             found.append("rounding")
         return found
 
@@ -99,7 +98,7 @@ class Optimizer:
     def _optimize(self, graph: Graph) -> int:
         """Optimize one graph; rewriters of whole models take part when it is the main graph, again as long as they help."""
         total = self._clean(graph) + self._fold_and_merge(graph)
-        engine = self._engine(graph)
+        engine = Engine(graph, self.state)
         is_main = bool(self._rewriting.rewriters) and graph is self.model.graph
         stages = self._stages(is_main)
         for _ in range(PASSES):
@@ -113,11 +112,8 @@ class Optimizer:
                 break
         if self.options.remove_unused:
             self._step("remove_initializers", lambda: remove_unused_initializers(graph))
-        self.worklist.clear()
+        self.state.worklist.clear()
         return total
-
-    def _engine(self, graph: Graph) -> Engine:
-        return Engine(graph, self.options, self.events, self.statistics, self.worklist)
 
     def _stages(self, is_main: bool) -> list[Stage]:
         """The patterns that are active at a time; phases are told apart where something comes between them."""
@@ -148,7 +144,7 @@ class Optimizer:
 
     def _rewrite(self, graph: Graph, after: float, upto: float) -> int:
         """Run the rewriters of whole models at their place."""
-        changed = self._rewriting.run(self._builder, self._engine, after, upto)
+        changed = self._rewriting.run(self._builder, after, upto)
         if changed:
             self._fold_and_merge(graph)
         return changed
@@ -164,22 +160,19 @@ class Optimizer:
     def _fold_and_merge(self, graph: Graph) -> int:
         count = 0
         if self.options.constant_folding:
-            folder = Folder(graph, self.options.fold_limit, self.events)
+            folder = Folder(graph, self.options.fold_limit, self.state.events)
             count += self._step("constant_folding", folder.run)
-            self.statistics.rounding_folds |= folder.rounds
+            self._rounding_folds |= folder.rounds
         if self.options.merge:
             count += self._step("merge_initializers", lambda: merge_initializers(graph))
             count += self._step("merge_nodes", lambda: merge_nodes(graph) + graph.sweep())
         return count
 
     def _step(self, name: str, action: Callable[[], int]) -> int:
-        kept = self.options.debug.keep
-        graphs = [g for g in self.model.graphs() if g.defines(kept)] if kept else []
-        start = perf_counter()
+        events, start = self.state.events, perf_counter()
         count = action()
-        self.statistics.step(name, perf_counter() - start, count)
+        seconds = perf_counter() - start
         if count:
-            self.events.send("cleaned", name, text=f"{count} removed", level=10)
-        if graphs and not any(g.defines(kept) for g in graphs):
-            raise BudgetError(f"PATTERNNOREMOVE: step {name} removes result {kept!r}")
+            events.send("cleaned", name, text=f"{count} removed", level=10)
+        events.send("timed", name, seconds=seconds, count=count)
         return count

@@ -38,7 +38,7 @@ def match_patterns(
         UnknownPatternError: when a pattern name is not known.
     """
     strategy_named(strategy)
-    chosen = [p for p in select(patterns) if not (provider and p.providers) or provider in p.providers]
+    chosen = select(patterns)
     whole = load_model(model) if isinstance(model, onnx.ModelProto) else model
     graphs = [whole] if isinstance(whole, Graph) else list(whole.graphs())
     found = [match for graph in graphs for match in disjoint(_all_matches(graph, chosen, provider), strategy)]
@@ -48,7 +48,7 @@ def match_patterns(
 def _all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
     """All matches in a graph, which may overlap, in the order of the patterns and then of the nodes."""
     view = GraphBuilderPatternOptimization(graph, provider)
-    index = index_of(tuple(p for p in patterns if p.is_for(view.main_opset)), ())
+    index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())
     found: list[MatchResult] = []
     for number, nodes in index.candidates(graph, index.anchors_in(graph)).items():
         for node in nodes:

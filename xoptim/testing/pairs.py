@@ -92,7 +92,7 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
 
 def _first_valid(first: PatternClass, second: PatternClass, one: Example, other: Example, kind: Kind) -> Splice | None:
     for version in dict.fromkeys((max(one.opset, other.opset), one.opset, other.opset)):
-        if first().is_for(version) and second().is_for(version):
+        if not (first().unfit_for(version) or second().unfit_for(version)):
             a, b = _part(one, version, "a_"), _part(other, version, "b_")
             splice = None if a is None or b is None else _spliced(a, b, _ranges(one, "a_"), _ranges(other, "b_"), kind)
             if splice is not None and not contradiction(splice.model):

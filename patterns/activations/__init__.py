@@ -1,0 +1,1 @@
+"""Relu, Clip, Gelu, HardSigmoid, Softmax and other activations."""

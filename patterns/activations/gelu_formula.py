@@ -1,0 +1,209 @@
+"""The Gaussian error linear unit, spelled out: exactly, and by its tangent approximation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._kernels import runs
+
+
+def _by_erf(g: PatternBuilder, x: Symbol) -> Symbol:
+    """The argument of Erf by division or multiplication, the half in any of three places (1)."""
+    argument = g.op.Div(x, math.sqrt(2)) if g.option("division") else g.op.Mul(x, math.sqrt(0.5))
+    shifted = g.op.Add(g.op.Erf(argument), 1.0)
+    if g.option("half_last"):
+        return g.op.Mul(g.op.Mul(x, shifted), 0.5)
+    if g.option("half_first"):
+        return g.op.Mul(g.op.Mul(x, 0.5), shifted)
+    return g.op.Mul(x, g.op.Mul(shifted, 0.5))
+
+
+def _argument(g: PatternBuilder, x: Symbol) -> Symbol:
+    """The argument of Tanh: the cube as power or product, with or without x factored out."""
+    if g.option("factored"):
+        square = g.op.Pow(x, 2.0) if g.option("power") else g.op.Mul(x, x)
+        return g.op.Mul(g.op.Mul(x, math.sqrt(2 / math.pi)), g.op.Add(g.op.Mul(square, 0.044715), 1.0))
+    cube = g.op.Pow(x, 3.0) if g.option("power") else g.op.Mul(g.op.Mul(x, x), x)
+    return g.op.Mul(g.op.Add(x, g.op.Mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+
+
+def _by_tangent(g: PatternBuilder, x: Symbol) -> Symbol:
+    """The three factors, whichever two are multiplied first (1)."""
+    return g.op.Mul(x, 0.5, g.op.Add(g.op.Tanh(_argument(g, x)), 1.0), associative=True)
+
+
+class _GeluFormula(EasyPatternOptimization):
+    """A formula for which a provider may have an `operator` of a `domain`."""
+
+    exactness = "rounding"
+    operator: ClassVar[str] = "Gelu"
+    domain: ClassVar[str] = ""
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Ask for a kernel (2)."""
+        has_kernel = runs(g, self.operator, m.x, self.domain)
+        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The operator with its defaults."""
+        return str(getattr(g.op, self.operator)(x, domain=self.domain))
+
+
+class _MicrosoftGelu(_GeluFormula):
+    """An operator of onnxruntime, where the standard one does not exist yet."""
+
+    phase = "target"
+    min_opset = 7
+    max_opset = 19
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+    domain = "com.microsoft"
+
+
+class GeluErfPattern(_GeluFormula):
+    """x · 0.5 · (1 + Erf(x / √2)) → Gelu(x)
+
+    What: one operator instead of five, in whatever order the factors are multiplied.
+    Why: measured 1.8 to 2.6 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. a constant is not 0.5, 1 or √2 (or its inverse) as the type of the tensor rounds it.
+    2. the provider has no kernel of Gelu for the type.
+    """
+
+    phase = "specialize"
+    min_opset = 20
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The exact formula."""
+        return _by_erf(g, x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """As torch exports it, and with the half first."""
+        constants = "<float s = {1.4142135}, float one = {1}, float half = {0.5}>"
+        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Gelu(x) }"
+        return (
+            Example(
+                f"agraph (float[a,b] x) => (float[a,b] y) {constants} "
+                "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+                after,
+                opset=20,
+            ),
+            Example(
+                f"agraph (float[a,b] x) => (float[a,b] y) {constants} "
+                "{ h = Mul(half, x) d = Div(x, s) e = Erf(d) p = Add(one, e) y = Mul(p, h) }",
+                after,
+                opset=20,
+            ),
+        )
+
+
+class GeluOrtPattern(_MicrosoftGelu):
+    """x · 0.5 · (1 + Erf(x / √2)) → com.microsoft.Gelu(x)
+
+    What: one operator instead of five, in whatever order the factors are multiplied.
+    Why: measured 1.7 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. a constant is not 0.5, 1 or √2 (or its inverse) as the type of the tensor rounds it.
+    2. the provider has no kernel of Gelu for the type.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The exact formula."""
+        return _by_erf(g, x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """As torch exports it."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
+                "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.Gelu(x) }",
+                domains=(("com.microsoft", 1),),
+            ),
+        )
+
+
+class GeluPattern(_GeluFormula):
+    """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → Gelu(x, approximate=tanh)
+
+    What: one operator instead of eight, in whatever order the factors are multiplied.
+    Why: measured 2.7 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
+    2. the provider has no kernel of Gelu for the type.
+    """
+
+    phase = "specialize"
+    min_opset = 20
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The approximation by Tanh."""
+        return _by_tangent(g, x)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The operator by the same approximation."""
+        return g.op.Gelu(x, approximate="tanh")
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """As transformers write it, and with products only."""
+        constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
+        after = 'agraph (float[a,b] x) => (float[a,b] y) { y = Gelu <approximate = "tanh"> (x) }'
+        return (
+            Example(
+                f"agraph (float[a,b] x) => (float[a,b] y) {constants} {{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) "
+                "s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }",
+                after,
+                opset=20,
+            ),
+            Example(
+                f"agraph (float[a,b] x) => (float[a,b] y) {constants} {{ p = Mul(x, x) q = Mul(c, p) s = Add(one, q) "
+                "r = Mul(x, k) t = Mul(r, s) u = Tanh(t) v = Add(u, one) w = Mul(x, v) y = Mul(half, w) }",
+                after,
+                opset=20,
+            ),
+        )
+
+
+class FastGeluPattern(_MicrosoftGelu):
+    """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → com.microsoft.FastGelu(x)
+
+    What: one operator instead of eight; never made of the exact form, which differs from it by up to 4e-4.
+    Why: measured 2.7 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
+    2. the provider has no kernel of FastGelu for the type.
+    3. the tensor may have no axis: that kernel refuses scalars.
+    """
+
+    operator = "FastGelu"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The approximation by Tanh."""
+        return _by_tangent(g, x)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Ask for an axis (3) too."""
+        if not g.try_infer_shape(m.x):  # unknown, or of rank 0
+            return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
+        return super().validate_mapping(g, m)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """As transformers write it."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) "
+                "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
+                "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
+                "v = Add(u, one) y = Mul(h, v) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.FastGelu(x) }",
+                domains=(("com.microsoft", 1),),
+            ),
+        )

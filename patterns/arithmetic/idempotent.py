@@ -1,0 +1,42 @@
+"""An operator whose second application changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class IdempotentPattern(EasyPatternOptimization):
+    """f(f(x)) → f(x), f one of Abs, Ceil, Floor, Relu, Round, Sign
+
+    What: applies it once.
+    Why: one pass over the tensor less.
+    Refuses when:
+    1. the two operators differ.
+    """
+
+    interior = "keep"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Twice the same (1)."""
+        operator = g.choice("operator", "Abs", "Ceil", "Floor", "Relu", "Round", "Sign")
+        return getattr(g.op, operator)(getattr(g.op, operator)(x))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, operator: str) -> str:
+        """Once."""
+        return str(getattr(g.op, operator)(x))
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two activations, and a number rounded twice."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) { t = Relu(x) y = Relu(t) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+            ),
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) { t = Round(x) y = Round(t) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = Round(x) }",
+            ),
+        )

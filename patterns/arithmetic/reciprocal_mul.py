@@ -1,0 +1,59 @@
+"""A product with a reciprocal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dtypes import is_float
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._proofs import keeps_shape
+
+
+class ReciprocalMulPattern(EasyPatternOptimization):
+    """x · Reciprocal(z) or x · (1 / z) → x / z
+
+    What: divides.
+    Why: measured 1.5 times faster on onnxruntime's CPU provider where z is as large as the result, 1.4 times slower where it
+    is broadcast: divisions are dearer than products.
+    Refuses when:
+    1. z is smaller than the result, or that is unknown.
+    2. something else reads the reciprocal.
+    3. z is an integer: 1 / z is 0 or 1 then.
+    """
+
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
+        """Either form of the reciprocal (2)."""
+        return g.op.Mul(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Compare the shapes (1)."""
+        product = m.nodes[-1]
+        if not is_float(g.try_infer_type(m.z)):  # (3)
+            return self.none(product, msg="no floating-point numbers")
+        return keeps_shape(g, product, m.z) or self.none(product, msg="the divisor may be broadcast")
+
+    def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
+        """One division."""
+        return g.op.Div(x, z)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """An operator, and a division."""
+        after = "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { y = Div(x, z) }"
+        ranges = (("z", 0.5, 2.0),)
+        return (
+            Example(
+                "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { t = Reciprocal(z) y = Mul(t, x) }",
+                after,
+                ranges=ranges,
+            ),
+            Example(
+                "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}> { t = Div(one, z) y = Mul(x, t) }",
+                after,
+                ranges=ranges,
+            ),
+        )

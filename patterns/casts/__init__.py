@@ -1,0 +1,1 @@
+"""Changes of the element type: Cast and CastLike."""

@@ -1,0 +1,1 @@
+"""Control flow, recurrence and sequences: If, Loop, LSTM, SequenceAt, ..."""

@@ -1,0 +1,58 @@
+"""A recurrent layer that starts from zeros, spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._shapes import uniform_value
+
+
+class RecurrentZeroStatePattern(PatternOptimization):
+    """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...), and so for GRU and RNN
+
+    What: leaves out initial states that are full of zeros, which is what the operator starts from without them.
+    Why: exporters compute the shape of these zeros from the input, five nodes and more.
+    Refuses when:
+    1. no initial state is known to hold zeros only.
+    2. its batch axis is not known to be that of the input.
+    """
+
+    anchors = ("LSTM", "GRU", "RNN")
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Operands 5 and, for LSTM, 6."""
+        layers = g.try_infer_shape(node.input[0])
+        batch = 0 if node.get_attribute("layout") else 1
+        zeros = []
+        for place, name in enumerate(node.input[5:7], start=5):
+            constant = g.get_computed_constant(name)
+            value = uniform_value(g, name) if name and constant is None else constant
+            state = g.try_infer_shape(name) if name else None
+            fits = (
+                state is not None and layers is not None and len(state) == len(layers) and state[batch] == layers[batch]
+            )  # (2)
+            if fits and value is not None and not value.any():
+                zeros.append(place)
+        if not zeros:  # (1)
+            return self.none(node, msg="no initial state is known to be zero")
+        return MatchResult(self, [node], partial(self._without, zeros))
+
+    def _without(self, zeros: list[int], g: PatternRewriter, node: Node) -> list[Node]:
+        inputs = ["" if place in zeros else name for place, name in enumerate(node.input)]
+        return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The hidden state of a GRU."""
+        start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
+        return (
+            Example(
+                f"{start} <int64[1] one = {{1}}, int64[1] two = {{2}}> "
+                "{ n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (one, n, two) h = ConstantOfShape(t) "
+                "y = GRU <hidden_size = 2> (x, w, r, , , h) }",
+                f"{start} {{ y = GRU <hidden_size = 2> (x, w, r) }}",
+            ),
+        )

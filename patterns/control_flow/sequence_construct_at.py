@@ -1,0 +1,46 @@
+"""A tensor put into a sequence and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._nodes import is_op, read_instead
+
+
+class SequenceConstructAtPattern(PatternOptimization):
+    """SequenceAt(SequenceConstruct(a, b, ...), 1) → b
+
+    What: takes the tensor itself.
+    Why: the sequence copies every tensor; it goes when all its readers do.
+    Refuses when:
+    1. the position is not constant, or outside of the sequence.
+    """
+
+    anchors = ("SequenceAt",)
+    near = ("SequenceConstruct",)
+    min_opset = 11
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """A negative position counts from the end."""
+        construct = g.node_before(node.input[0])
+        place = g.get_ints(node.input[1])
+        if not is_op(construct, "SequenceConstruct"):
+            return self.none(node, msg="the sequence is not constructed here")
+        if not place or not -len(construct.input) <= place[0] < len(construct.input):  # (1)
+            return self.none(node, msg="the position is unknown or outside")
+        return MatchResult(self, [node], read_instead(construct.input[place[0]]))
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One counted from the front, one from the end."""
+        after = "agraph (float[a] x, float[b] z) => (float[b] y) { y = Neg(z) }"
+        return tuple(
+            Example(
+                f"agraph (float[a] x, float[b] z) => (float[b] y) <int64 i = {{{place}}}> "
+                "{ s = SequenceConstruct(x, z) p = SequenceAt(s, i) y = Neg(p) }",
+                after,
+            )
+            for place in (1, -1)
+        )

@@ -1,0 +1,1 @@
+"""Windows that slide over a tensor: Conv, ConvTranspose and pooling, with what stands before and after."""

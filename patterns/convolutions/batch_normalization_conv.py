@@ -1,0 +1,84 @@
+"""A normalization with constant statistics followed by a convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.match import (
+    ANY,
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._channels import normalization, weigh_inputs
+from .._folding import Array, constant, doubles, rounded
+
+
+class BatchNormalizationConvPattern(EasyPatternOptimization):
+    """Conv(BatchNormalization(x), w, b) → Conv(x, w', b')
+
+    What: multiplies the weights by the factor of each input channel and moves the rest into the bias.
+    Why: saves one pass over the input.
+    Refuses when:
+    1. the weights or the bias of the convolution are not constant, or the weights not finite.
+    2. a parameter of the normalization is not constant or not finite, a variance is negative, or a mean is very large
+       beside the deviation.
+    3. the convolution may pad (with zeros, which the normalization would not leave zero), unless nothing is shifted.
+    4. a new constant leaves the range of its type, or is a sum that cancels.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
+    ) -> Symbol:
+        """The normalization must not be in training mode."""
+        y = g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+        return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """All parameters must be constant; hands on scale and shift."""
+        if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
+            return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
+        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
+        if found is None:  # (2)
+            return self.none(m.nodes[0], msg="parameters unknown, not finite, or a mean too large")
+        padded = any(m.attributes.get("pads", ())) or m.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        if padded and found[1].any():  # (3)
+            return self.none(m.nodes[1], msg="the convolution pads")
+        scaled, shifted = (weigh_inputs(g, m.w, factor, m.attributes.get("group", 1)) for factor in found)
+        given, dtype = doubles(g, m.b), constant(g, m.w).dtype
+        shift = shifted.reshape(len(shifted), -1).sum(axis=1)
+        weight = rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim)))
+        bias = rounded(given + shift, dtype, terms=(given, shift))
+        if weight is None or bias is None:  # (4)
+            return self.none(m.nodes[1], msg="a new constant leaves the range of its type, or cancels")
+        return m.derive(weight=weight, bias=bias)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
+        """Weights and bias come from the match."""
+        return g.op.Conv(x, weight, bias, **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two input channels."""
+        return (
+            Example(
+                "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {1, 2}, float[2] s = {2, 4}, "
+                "float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+                "{ t = BatchNormalization <epsilon = 0.25> (x, s, o, m, v) y = Conv(t, k) }",
+                "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
+            ),
+        )

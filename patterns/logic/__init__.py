@@ -1,0 +1,1 @@
+"""Truth values and selection: Not, comparisons, Where."""

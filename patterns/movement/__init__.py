@@ -1,0 +1,1 @@
+"""Elements in another arrangement: Transpose, Reshape, Flatten, Squeeze and Unsqueeze."""

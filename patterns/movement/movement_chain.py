@@ -1,0 +1,117 @@
+"""Several nodes that only move data about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.facts.info import Shape
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import permutation
+from .._shapes import BROADCASTING, ELEMENTWISE, inserted_ones, reshape_target
+from ._movement import MOVEMENTS, Link, Plan, chain_above, follow, may_be_one, may_come_first, plans
+
+_Steps = list[tuple[str, list[int]]]
+_LONGEST = 12
+
+
+class MovementChainPattern(PatternOptimization):
+    """Reshape, Transpose, Squeeze, Unsqueeze, Flatten in a row → as few of them as it takes
+
+    What: follows the factors of all axes through the chain and writes the same rearrangement anew: nothing, a Reshape, a
+    Transpose, or both. Operators in between that work on each element alone come first then.
+    Why: each Transpose copies the tensor; exporters merge and split the batch axes around each product of an attention.
+    Refuses when:
+    1. a shape is unknown, or sizes have no factors in common that can be told.
+    2. a result in between is read elsewhere (the chain begins there).
+    3. it takes as many nodes as before, or a Reshape whose shape is no constant.
+    4. a computed size may be 0 by surprise: a Reshape would copy another size in its place.
+    5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time stays proportional.
+    6. a number in between is stored with more axes than the tensor has where it would come.
+    """
+
+    anchors = MOVEMENTS
+    near = (*MOVEMENTS, *sorted(ELEMENTWISE), *BROADCASTING)
+    priority = 1
+    min_opset = 5
+    radius = 6
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """The longest chain that ends here and can be shortened."""
+        chain = chain_above(g, node, _LONGEST)  # (1) (2) (4) (5)
+        starts = [position for position, link in enumerate(chain) if link.moves]
+        for start in starts[:-1]:
+            links = chain[start:]
+            steps = self._shorter(g, links)
+            if steps is not None:
+                return MatchResult(self, [link.node for link in links], partial(self._write, steps, links))
+        return self.none(node, msg="no chain that ends here can be shortened")
+
+    def _shorter(self, g: GraphView, chain: list[Link]) -> _Steps | None:
+        source, result = g.get_shape(chain[0].source), g.get_shape(chain[-1].node.output[0])
+        moves = [link.node for link in chain if link.moves]
+        if not may_come_first(g, chain, len(source)):  # (6)
+            return None
+        if len(moves) == 2 and not may_be_one(g, moves, source, result):
+            return None
+        moved = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
+        for plan in plans(moved, source, result, len(moves) - 1) if moved is not None else ():  # (1) (3)
+            steps = self._steps(g, plan, source, result)
+            if steps is not None:
+                return steps
+        return None
+
+    def _steps(self, g: GraphView, plan: Plan, source: Shape, result: Shape) -> _Steps | None:
+        middle = source if plan.before is None else plan.before
+        moved = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
+        before = [] if plan.before is None else [self._reshape(g, source, middle)]
+        after = [self._reshape(g, moved, result)] if plan.after else []
+        steps = [*before, *([] if plan.perm is None else [("Transpose", plan.perm)]), *after]
+        known = [step for step in steps if step is not None]
+        return known if len(known) == len(steps) else None  # (3)
+
+    def _reshape(self, g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
+        for op_type, axes in (("Unsqueeze", inserted_ones(source, result)), ("Squeeze", inserted_ones(result, source))):
+            if axes is not None:
+                return op_type, axes
+        target = reshape_target(g, source, result)
+        return None if target is None else ("Reshape", target)
+
+    def _write(self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        name = chain[0].source
+        for link in chain:
+            if not link.moves:
+                inputs = [*link.node.input]
+                inputs[link.place] = name
+                name = getattr(g.op, link.node.op_type)(*inputs, **link.node.attribute)
+        for op_type, numbers in steps:
+            if op_type == "Reshape":
+                name = g.op.Reshape(name, np.array(numbers, dtype=np.int64))
+            else:
+                name = getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": numbers})
+        return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Batch axes merged around a Transpose, one that moves an axis of size 1 only, and two around an activation."""
+        return (
+            Example(
+                "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) <int64[3] t = {-1, 6, 64}, int64[3] d = {3, 64, 6}> "
+                "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
+                "i = Shape <start = 0, end = 1> (x) u = Concat <axis = 0> (i, d) y = Reshape(p, u) }",
+                "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) { y = Transpose <perm = [0, 1, 3, 2]> (x) }",
+            ),
+            Example(
+                "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> "
+                "{ p = Transpose <perm = [1, 0, 2]> (x) q = Transpose <perm = [1, 0, 2]> (p) y = Reshape(q, t) }",
+                "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> { y = Reshape(x, t) }",
+            ),
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> "
+                "{ p = Transpose(x) r = Sigmoid(p) m = Mul(two, r) y = Transpose(m) }",
+                "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> { r = Sigmoid(x) y = Mul(two, r) }",
+            ),
+        )

@@ -1,0 +1,60 @@
+"""A reduction, and its axes put back or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+from .._shapes import same_dims
+from ._reductions import REDUCTIONS, reduced_axes
+
+
+class ReduceReshapePattern(PatternOptimization):
+    """Squeeze(Reduce(x, keepdims=1)) → Reduce(x, keepdims=0); Unsqueeze(Reduce(x, keepdims=0)) → Reduce(x, keepdims=1)
+
+    What: asks the reduction for the shape that Squeeze, Unsqueeze or Reshape gives it afterwards.
+    Why: one node less.
+    Refuses when:
+    1. a shape or the axes are unknown, or the result would have another shape.
+    2. something else reads the reduction.
+    """
+
+    anchors = ("Squeeze", "Unsqueeze", "Reshape")
+    near = REDUCTIONS
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Only the shapes matter."""
+        reduction = g.node_before(node.input[0])
+        if not is_op(reduction, *REDUCTIONS) or not g.is_exclusive(node.input[0]):  # (2)
+            return self.none(node, msg="no reduction, or it is read elsewhere")
+        source, axes = g.try_infer_shape(reduction.input[0]), reduced_axes(g, reduction)
+        if source is None or axes is None:  # (1)
+            return self.none(reduction, msg="the shape or the axes are unknown")
+        kept = reduction.get_attribute("keepdims")
+        shape = [1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes]
+        if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (1)
+            return self.none(node, msg="the result has another shape")
+        return MatchResult(self, [reduction, node], self.apply)
+
+    def apply(self, g: PatternRewriter, reduction: Node, node: Node) -> list[Node]:
+        """All other attributes stay."""
+        attributes = {**reduction.attribute, "keepdims": 1 - reduction.get_attribute("keepdims")}
+        return [g.make_node(reduction.op_type, reduction.input, node.output, **attributes)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Both directions."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> "
+                "{ m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
+                "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
+            ),
+            Example(
+                "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
+                "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
+                "agraph (float[a,b] x) => (int64[a,1] y) { y = ArgMax <axis = 1, keepdims = 1> (x) }",
+            ),
+        )

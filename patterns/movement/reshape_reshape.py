@@ -1,0 +1,133 @@
+"""Reshape after an operator that does not change the order of the elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._proofs import keeps_shape, known_values, merged_target, survives_zeros
+
+
+class ReshapeReshapePattern(EasyPatternOptimization):
+    """Reshape(Reshape(x, ...), shape) → Reshape(x, shape), or x when it gets its shape back
+
+    What: forgets the shape in between.
+    Why: one node less, and often the chain that computes the first target.
+    Refuses when:
+    1. the second target is not known, or contains a 0, or a symbol that may be 0: that copies a size of the shape in between.
+       (It stays where x has this size in the same place, and is written out where it is a number.)
+    2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies what is in between, too.
+    """
+
+    interior = "keep"
+    min_opset = 5
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
+        """The first one has any target."""
+        return self.last(g, g.op.Reshape(x, attributes=ANY), shape)
+
+    def last(self, g: PatternBuilder, middle: Symbol, shape: Symbol) -> Any:
+        """The Reshape that stays."""
+        return g.op.Reshape(middle, shape, allowzero=g.capture("allowzero", optional=True))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Find the target (1)."""
+        last, target = m.nodes[1], known_values(g, m.shape)
+        source, middle = g.try_infer_shape(m.x), g.try_infer_shape(last.input[0])
+        if keeps_shape(g, last, m.x) and (m.allowzero == 1 or survives_zeros(middle, target)):  # (2)
+            return m.derive(target=None)
+        if m.allowzero == 1:
+            return m.derive(target=m.shape)
+        merged = merged_target(source, middle, target or ())
+        if target is None or merged is None:
+            return self.none(last, msg="a 0 in the target may copy another size")
+        if merged == list(target):
+            return m.derive(target=m.shape)
+        if any(not isinstance(size, int) for size in merged):
+            return self.none(last, msg="the target would have to be computed anew")
+        return m.derive(target=np.array(merged, dtype=np.int64))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, target: Any, allowzero: int | None) -> str:
+        """One Reshape, or none."""
+        return x if target is None else g.op.Reshape(x, target, allowzero=allowzero)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A target of its own, a copied size that must be written out, and the way back."""
+        return (
+            Example(
+                "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] s = {-1, 6}, int64[2] u = {-1, 12}> "
+                "{ t = Reshape(x, s) y = Reshape(t, u) }",
+                "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
+            ),
+            Example(
+                "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] s = {24, -1}, int64[2] u = {0, -1}> "
+                "{ t = Reshape(x, s) y = Reshape(t, u) }",
+                "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] u = {24, -1}> { y = Reshape(x, u) }",
+            ),
+            Example(
+                "agraph (float[2,a,6] x) => (float[2,a,6] y) <int64[2] s = {-1, 6}> "
+                "{ t = Reshape(x, s) u = Shape(x) v = Reshape(t, u) y = Relu(v) }",
+                "agraph (float[2,a,6] x) => (float[2,a,6] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class FlattenReshapePattern(ReshapeReshapePattern):
+    """Reshape(Flatten(x), shape) → Reshape(x, shape), or x when it gets its shape back
+
+    What: forgets the matrix in between.
+    Why: one node less.
+    Refuses when:
+    1. as ReshapeReshape: the target may copy a size of the matrix.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
+        """At any axis (1)."""
+        return self.last(g, g.op.Flatten(x, attributes=ANY), shape)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Into three axes."""
+        return (
+            Example(
+                "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
+                "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }",
+            ),
+        )
+
+
+class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
+    """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x when it gets its shape back
+
+    What: forgets the axes of size 1 in between.
+    Why: one node less.
+    Refuses when:
+    1. as ReshapeReshape: the target may copy a size that is in another place now.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
+        """Whatever the axes (1)."""
+        if g.option("squeeze"):
+            return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
+        return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A copied size that stays in its place, and one that is written out."""
+        return (
+            Example(
+                "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "
+                "{ t = Unsqueeze(x, axes) y = Reshape(t, s) }",
+                "agraph (float[a,6] x) => (float[a,2,3] y) <int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+            ),
+            Example(
+                "agraph (float[1,6,a] x) => (float[6,b] y) <int64[1] axes = {0}, int64[2] s = {0, -1}> "
+                "{ t = Squeeze(x, axes) y = Reshape(t, s) }",
+                "agraph (float[1,6,a] x) => (float[6,b] y) <int64[2] s = {6, -1}> { y = Reshape(x, s) }",
+            ),
+        )

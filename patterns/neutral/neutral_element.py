@@ -1,0 +1,145 @@
+"""Operators with their neutral element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import is_float
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+
+class _NeutralElement(EasyPatternOptimization):
+    """An operator whose constant operand leaves the other one as it is.
+
+    Class attributes:
+        operator: its name.
+        element: the constant, a boolean for logical operators.
+    """
+
+    operator: ClassVar[str]
+    element: ClassVar[float]
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The literal stands for a constant of any form that does not change the shape (1)."""
+        return getattr(g.op, self.operator)(x, self.element)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The other operand is the result."""
+        return x
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A scalar constant."""
+        kind, reader = ("bool", "Not") if isinstance(cls.element, bool) else ("float", "Neg")
+        tensors = f"agraph ({kind}[a,b] x) => ({kind}[a,b] y)"
+        return (
+            Example(
+                f"{tensors} <{kind}[1] c = {{{cls.element:d}}}> {{ t = {cls.operator}(x, c) y = {reader}(t) }}",
+                f"{tensors} {{ y = {reader}(x) }}",
+            ),
+        )
+
+
+class NeutralAddPattern(_NeutralElement):
+    """x + 0 → x
+
+    What: drops an operation whose constant operand changes nothing; at most the sign of a zero is lost, since -0 + 0 is 0.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    exactness = "rounding"
+    operator, element = "Add", 0
+
+
+class NeutralSubPattern(_NeutralElement):
+    """x - 0 → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    2. the constant is -0: x - (-0) is x + 0, which makes 0 of -0.
+    """
+
+    operator, element = "Sub", 0
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Look at the sign, which a comparison with 0 does not."""
+        zero = g.get_computed_constant(m.nodes[0].input[1])
+        if zero is None or np.signbit(zero.astype(np.float64)).any():  # (2)
+            return self.none(m.nodes[0], msg="the constant is -0")
+        return True
+
+
+class NeutralMulPattern(_NeutralElement):
+    """x · 1 → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    operator, element = "Mul", 1
+
+
+class NeutralDivPattern(_NeutralElement):
+    """x / 1 → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    operator, element = "Div", 1
+
+
+class NeutralPowPattern(_NeutralElement):
+    """x ** 1 → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    2. x has integers of 64 bits, or an unknown type: onnxruntime computes the power of integers with 53 bits.
+    """
+
+    operator, element = "Pow", 1
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Look at the type."""
+        dtype = g.try_infer_type(m.x)
+        if not is_float(dtype) and dtype != TensorProto.INT32:  # (2)
+            return self.none(m.nodes[0], msg="integers that double precision does not hold, or an unknown type")
+        return True
+
+
+class NeutralAndPattern(_NeutralElement):
+    """x and true → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    operator, element = "And", True
+
+
+class NeutralOrPattern(_NeutralElement):
+    """x or false → x
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    """
+
+    operator, element = "Or", False

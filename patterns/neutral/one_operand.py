@@ -1,0 +1,65 @@
+"""Operators that take any number of operands, and have one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+
+
+class _OneOperand(EasyPatternOptimization):
+    """One of some `operators`, with a single operand."""
+
+    operators: ClassVar[tuple[str, ...]]
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """One operand (1), whatever the attributes."""
+        return getattr(g.op, g.choice("operator", *self.operators))(x, attributes=ANY)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The operand is the result."""
+        return x
+
+
+class ConcatOnePattern(_OneOperand):
+    """Concat(x) → x
+
+    What: drops a Concat with a single operand.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. there is another operand.
+    """
+
+    operators = ("Concat",)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Along the last axis."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class VariadicOnePattern(_OneOperand):
+    """Sum(x), Mean(x), Max(x) or Min(x) → x
+
+    What: drops an operator that takes any number of operands and has one.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. there is another operand.
+    """
+
+    operators = ("Sum", "Max", "Min", "Mean")
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A sum and a minimum."""
+        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"
+        return (
+            Example("agraph (float[a,b] x) => (float[a,b] y) { t = Sum(x) y = Relu(t) }", after),
+            Example("agraph (float[a,b] x) => (float[a,b] y) { t = Min(x) y = Relu(t) }", after),
+        )

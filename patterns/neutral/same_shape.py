@@ -1,0 +1,168 @@
+"""Operators that may give a tensor another shape, and give it the one that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx import TensorProto
+
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._proofs import keeps_shape
+
+_WIDE = (TensorProto.INT64, TensorProto.UINT64)
+_CHOOSING = ("ReduceMax", "ReduceMin")
+
+
+class _SameShape(EasyPatternOptimization):
+    """An operator that does nothing when it keeps the shape."""
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Compare the shapes (1)."""
+        return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """Nothing is left."""
+        return x
+
+
+class ReshapePattern(_SameShape):
+    """Reshape(x, shape of x) → x
+
+    What: drops a Reshape that changes nothing; the dimensions may be symbols.
+    Why: one node less, and what computes the target is often left without a reader.
+    Refuses when:
+    1. the shape is unknown, or the target does not provably give it back.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Any Reshape, whatever its target; zeros and ``allowzero`` are the business of shape inference."""
+        return g.op.Reshape(x, attributes=ANY)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A constant target, and one put together from the sizes of x itself."""
+        return (
+            Example(
+                "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { t = Reshape(x, s) y = Relu(t) }",
+                "agraph (float[a,b,6] x) => (float[a,b,6] y) { y = Relu(x) }",
+            ),
+            Example(
+                "agraph (float[a,6] x) => (float[a,6] y) <int64[1] six = {6}> "
+                "{ n = Shape <end = 1> (x) s = Concat <axis = 0> (n, six) t = Reshape(x, s) y = Relu(t) }",
+                "agraph (float[a,6] x) => (float[a,6] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class ExpandPattern(_SameShape):
+    """Expand(x, shape of x) → x
+
+    What: drops an Expand to a shape that x has already, ones included; the dimensions may be symbols.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the shape is unknown, or an axis may be stretched.
+    """
+
+    min_opset = 8
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
+        """Any Expand."""
+        return g.op.Expand(x, shape)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Ones leave the axes as they are."""
+        return (
+            Example(
+                "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }",
+                "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class IdentityFlattenPattern(_SameShape):
+    """Flatten(x), x a matrix → x
+
+    What: drops a Flatten that keeps the shape.
+    Why: one node less.
+    Refuses when:
+    1. the shape is unknown or changes: a matrix flattened at axis 0 or 2 is another matrix.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """At any axis."""
+        return g.op.Flatten(x, attributes=ANY)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A batch of vectors."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class IdentitySqueezePattern(_SameShape):
+    """Squeeze(x) or Unsqueeze(x) of no axis → x
+
+    What: drops a Squeeze that finds nothing to remove, and an Unsqueeze that adds nothing.
+    Why: one node less.
+    Refuses when:
+    1. the shape is unknown, or an axis may have size 1: a Squeeze without axes removes all of these.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Whatever the axes."""
+        return g.op.Squeeze(x, attributes=ANY) if g.option("squeeze") else g.op.Unsqueeze(x, attributes=ANY)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """No axis of size 1, and no axis to add."""
+        return (
+            Example(
+                "agraph (float[2,3] x) => (float[2,3] y) { t = Squeeze(x) y = Relu(t) }",
+                "agraph (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
+            ),
+            Example(
+                "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) y = Relu(t) }",
+                "agraph (float[a,1] x) => (float[a,1] y) { y = Relu(x) }",
+            ),
+        )
+
+
+class IdentityReducePattern(_SameShape):
+    """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
+
+    What: drops a reduction of one element at a time that keeps the axes, and one over no axis.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.
+    2. it is another reduction: a norm is not the element itself.
+    3. it sums or multiplies integers of 64 bits, which onnxruntime does in double precision.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """Five kinds (2), whatever the axes."""
+        return getattr(g.op, g.choice("operator", *_CHOOSING, "ReduceSum", "ReduceMean", "ReduceProd"))(x, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Compare the shapes (1) and look at the type (3)."""
+        if g.try_infer_type(m.x) in _WIDE and m.operator not in _CHOOSING:
+            return self.none(m.nodes[0], msg="large integers are rounded")
+        return super().validate_mapping(g, m)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The mean of one column, and the sum over no axis."""
+        after = "agraph (float[a,1] x) => (float[a,1] y) { y = Relu(x) }"
+        return (
+            Example(
+                "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) y = Relu(t) }", after
+            ),
+            Example(
+                "agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) y = Relu(t) }", after
+            ),
+        )

@@ -1,0 +1,1 @@
+"""BatchNormalization, LayerNormalization and RMSNormalization."""

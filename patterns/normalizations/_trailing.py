@@ -1,0 +1,93 @@
+"""Axes and constants of normalizations over the last axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.match import GraphView
+
+from .._folding import Array, constant, doubles, rounded
+
+
+def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...] | None:
+    """Lengths of the last axes when a reduction is over just these and they are positive numbers, else ``None``.
+
+    Args:
+        g: the graph.
+        x: what is reduced.
+        axes: of the reduction, in any order, negative or not.
+    """
+    shape = g.try_infer_shape(x)
+    if shape is None or not axes:
+        return None
+    first = len(shape) - len(axes)
+    if sorted(axis % len(shape) for axis in axes) != list(range(first, len(shape))):
+        return None
+    lengths = tuple(d for d in shape[first:] if isinstance(d, int) and d > 0)
+    return lengths if len(lengths) == len(axes) else None
+
+
+def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
+    """Whether a parameter of a normalization has the shape of another one, or is a constant that broadcasts to it.
+
+    Args:
+        g: the graph.
+        parameter: in question.
+        like: the other one.
+        x: what is normalized.
+    """
+    given, wanted, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
+    if given is None or wanted is None or rank is None or len(wanted) > rank:
+        return False
+    if given == wanted:
+        return True
+    if not g.is_constant(parameter) or len(given) > rank:
+        return False
+    aligned = given[max(0, len(given) - len(wanted)) :]
+    leading = given[: len(given) - len(aligned)]
+    return all(d == 1 for d in leading) and all(d in (1, w) for d, w in zip(aligned[::-1], wanted[::-1], strict=False))
+
+
+@np.errstate(all="ignore")
+def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str | None:
+    """A parameter of a normalization times a factor that `same_trailing` accepts.
+
+    Returns:
+        A constant; or the factor when it is computed and the parameter is all ones; ``None`` when
+        neither will do, or the constant leaves the range of its type.
+    """
+    if not g.is_constant(parameter):
+        return None
+    given = constant(g, parameter)
+    if not g.is_constant(factor):
+        return factor if bool((given == 1).all()) else None
+    product = np.asarray(doubles(g, parameter) * doubles(g, factor))
+    return rounded(product.reshape(given.shape), given.dtype)
+
+
+@np.errstate(all="ignore")
+def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str | None:
+    """A bias of a normalization (or none) plus a shift that `same_trailing` accepts.
+
+    Args:
+        g: the graph.
+        bias: name of the bias, or empty.
+        shift: what is added.
+        like: the scale, of the shape that the bias must have.
+
+    Returns:
+        A constant; or the shift when it is computed and there is no bias; ``None`` when
+        neither will do, or the constant leaves the range of its type.
+    """
+    if not g.is_constant(shift):
+        return None if bias else shift
+    shape = g.static_shape(like)
+    if shape is None or (bias and not g.is_constant(bias)):
+        return None
+    given, more = doubles(g, bias), doubles(g, shift)
+    total = np.asarray(given + more)
+    scale = doubles(g, like) if g.is_constant(like) else 0.0
+    found = rounded(total, constant(g, shift).dtype, terms=(given, more), beside=scale)
+    return None if found is None else np.broadcast_to(found.reshape(total.shape[-len(shape) :]), shape)

@@ -1,0 +1,56 @@
+"""A normalization followed by the sum with a constant for each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._channels import per_channel
+from .._folding import Array, constant, doubles, rounded
+
+
+class BatchNormalizationAddPattern(EasyPatternOptimization):
+    """BatchNormalization(x, scale, bias, ...) + c → BatchNormalization(x, scale, bias + c, ...)
+
+    What: moves a constant for each channel into the bias.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. the constant differs along another axis than the channels, would change the shape, or is not finite.
+    2. the sums cancel, or leave the range of their type.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 9
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol, c: Constant) -> Symbol:
+        """Only the bias must be constant."""
+        return g.op.Add(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Hands on the constant as a vector."""
+        shift = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.o).size)
+        if shift is None:  # (1)
+            return self.none(m.nodes[1], msg="not one for each channel")
+        given = doubles(g, m.o)
+        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=doubles(g, m.s))
+        return m.derive(bias=bias) if bias is not None else self.none(m.nodes[1], msg="the sum cancels or overflows")  # (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, s: str, bias: Array, m: str, v: str, attributes: dict[str, Any]) -> str:
+        """Keep everything else."""
+        return g.op.BatchNormalization(x, s, bias, m, v, **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two channels."""
+        return (
+            Example(
+                "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
+                "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Add(c, t) }",
+                "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
+                "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
+                ranges=(("v", 0.5, 2.0),),
+            ),
+        )

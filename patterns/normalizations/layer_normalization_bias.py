@@ -1,0 +1,59 @@
+"""Layer normalization followed by a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+
+from .._folding import Array
+from ._trailing import same_trailing, shifted
+
+
+class LayerNormalizationBiasPattern(EasyPatternOptimization):
+    """LayerNormalization(x, scale, bias) + shift → LayerNormalization(x, scale, bias + shift)
+
+    What: adds while the tensor is normalized.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. the shift does not have the shape of the scale, and is no constant that broadcasts to it.
+    2. there is a bias, and it or the shift is not constant, or their sums cancel or leave the range of the type.
+    """
+
+    phase = "specialize"
+    priority = 1
+    exactness = "rounding"
+    min_opset = 17
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional, shift: Symbol) -> Symbol:
+        """With or without a bias."""
+        return g.op.Add(g.op.LayerNormalization(x, scale, bias, attributes=g.capture("attributes")), shift)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Hands on the new bias."""
+        if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
+            return self.none(m.nodes[1], msg="the shift has another shape than the scale")
+        total = shifted(g, m.bias, m.shift, m.scale)
+        return m.derive(total=total) if total is not None else self.none(m.nodes[0], msg="not constant, or out of range")  # (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, scale: str, total: Array | str, attributes: dict[str, Any]) -> str:
+        """The same axes."""
+        return g.op.LayerNormalization(x, scale, total, **attributes)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two constants; a shift that is computed."""
+        return (
+            Example(
+                "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {2, 3}, float[1,2] c = {4, 5}> "
+                "{ t = LayerNormalization <epsilon = 0.001> (x, s, b) y = Add(c, t) }",
+                "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {6, 8}> "
+                "{ y = LayerNormalization <epsilon = 0.001> (x, s, b) }",
+            ),
+            Example(
+                "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) "
+                "{ t = LayerNormalization(x, s) y = Add(t, c) }",
+                "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { y = LayerNormalization(x, s, c) }",
+            ),
+        )

@@ -1,0 +1,101 @@
+"""Normalizations whose result is multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._folding import Array
+from ._trailing import multiplied, same_trailing
+
+
+class _NormalizationScale(EasyPatternOptimization):
+    """A normalization by an `operator` that has a scale, times a factor."""
+
+    phase = "specialize"
+    exactness = "rounding"
+    operator: ClassVar[str]
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, factor: Symbol) -> Symbol:
+        """The operator has no third operand (3)."""
+        return g.op.Mul(getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Hands on the new scale."""
+        if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
+            return self.none(m.nodes[1], msg="the factor has another shape than the scale")
+        product = multiplied(g, m.scale, m.factor)
+        return m.derive(product=product) if product is not None else self.none(m.nodes[0], msg="not constant")  # (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]) -> str:
+        """The same axes."""
+        return str(getattr(g.op, self.operator)(x, product, **attributes))
+
+
+class LayerNormalizationScalePattern(_NormalizationScale):
+    """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor)
+
+    What: multiplies while the tensor is normalized.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. the factor does not have the shape of the scale, and is no constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
+       product leaves the range of the type.
+    3. there is a bias.
+    """
+
+    operator = "LayerNormalization"
+    min_opset = 17
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two constants; a factor that is computed."""
+        return (
+            Example(
+                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
+                "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
+                "{ y = LayerNormalization <epsilon = 0.001> (x, s) }",
+            ),
+            Example(
+                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+                "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
+                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = LayerNormalization(x, f) }",
+            ),
+        )
+
+
+class RMSNormalizationMulPattern(_NormalizationScale):
+    """RMSNormalization(x, scale) · factor → RMSNormalization(x, scale · factor)
+
+    What: multiplies while the tensor is normalized.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. the factor does not have the shape of the scale, and is no constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
+       product leaves the range of the type.
+    """
+
+    operator = "RMSNormalization"
+    min_opset = 23
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two constants; a factor that is computed."""
+        return (
+            Example(
+                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
+                "{ t = RMSNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
+                "{ y = RMSNormalization <epsilon = 0.001> (x, s) }",
+                opset=23,
+            ),
+            Example(
+                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+                "{ t = RMSNormalization(x, s) y = Mul(t, f) }",
+                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = RMSNormalization(x, f) }",
+                opset=23,
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Products of matrices: MatMul, Gemm, FusedMatMul, Einsum and Attention."""

@@ -1,0 +1,33 @@
+"""Products of matrices, and what onnxruntime does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xoptim.facts.dims import is_nonzero
+from xoptim.match import GraphView
+
+from .._kernels import runs
+
+
+def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether a product of matrices is known to add up at least one term for each element.
+
+    onnxruntime treats a product over an axis of length 0 as an afterthought: FusedMatMul with a transposed operand gives
+    memory as it finds it, and Gemm adds its bias without ``beta``.
+
+    Args:
+        g: the graph.
+        a: the left operand.
+        b: the right operand.
+        attributes: ``transA`` and ``transB`` of the product, if it has them.
+    """
+    places = ((a, -2 if attributes.get("transA") else -1), (b, -1 if attributes.get("transB") else -2))
+    shapes = ((g.try_infer_shape(name), place) for name, place in places)
+    return any(shape is not None and len(shape) >= -place and is_nonzero(shape[place]) for shape, place in shapes)
+
+
+def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether the provider computes a ``com.microsoft.FusedMatMul`` with these attributes, and computes it right."""
+    return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")

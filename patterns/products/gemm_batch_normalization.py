@@ -1,0 +1,92 @@
+"""A product of matrices followed by a normalization with constant statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import (
+    ANY,
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._channels import normalization
+from .._folding import Array, constant, doubles, rounded
+from ._products import contracts
+
+
+class GemmBatchNormalizationPattern(EasyPatternOptimization):
+    """BatchNormalization(Gemm(a, w, c)) → Gemm(a, w', c')
+
+    What: multiplies the columns of the second matrix by the factors, and moves the rest into the bias; the same for MatMul.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. the second matrix is not constant, or the bias is neither constant nor the same for all rows.
+    2. a parameter of the normalization is not constant, a variance is negative, a factor is not finite, or
+       a mean is very large beside the deviation.
+    3. a new constant leaves the range of its type.
+    4. MatMul is not one of two matrices.
+    5. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
+    ) -> Symbol:
+        """The normalization must not be in training mode."""
+        y = g.op.MatMul(a, w) if g.option("plain") else g.op.Gemm(a, w, c, attributes=g.capture("attributes"))
+        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """All parameters must be constant; hands on scale and shift."""
+        if m.c and (not g.is_constant(m.c) or g.get_shape(m.c)[:-1] not in ((), (1,))):  # (1)
+            return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")
+        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
+        if found is None:  # (2)
+            return self.none(m.nodes[1], msg="parameters unknown, not finite, or a mean too large")
+        if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
+            return self.none(m.nodes[0], msg="not a product of two matrices")
+        given: dict[str, Any] = m.get("attributes", {})
+        beta, turned, (scale, shift), dtype = given.get("beta", 1.0), given.get("transB", 0), found, constant(g, m.w).dtype
+        weight = rounded(doubles(g, m.w) * (scale[:, None] if turned else scale), dtype, summed=1 if turned else 0)
+        bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
+        if weight is None or bias is None:  # (3)
+            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
+        if m.c and beta != 1 and not contracts(g, m.a, m.w, given):  # (5)
+            return self.none(m.nodes[0], msg="nothing may be summed")
+        return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})
+
+    def apply_pattern(self, g: PatternRewriter, a: str, weight: Array, bias: Array, given: dict[str, Any]) -> str:
+        """Weights and bias come from the match."""
+        return g.op.Gemm(a, weight, bias, **given)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """As torch exports a linear layer followed by a normalization, and without a bias."""
+        return (
+            Example(
+                "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {1, 1}, "
+                "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+                "{ t = Gemm <transB = 1> (x, w, c) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
+                "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> "
+                "{ y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
+            ),
+            Example(
+                "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, "
+                "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+                "{ t = MatMul(x, w) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
+                "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> "
+                "{ y = Gemm <beta = 1.0> (x, w, c) }",
+            ),
+        )

@@ -1,0 +1,62 @@
+"""A product of matrices that is transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+
+from .._kernels import runs
+
+
+class GemmTransposePattern(EasyPatternOptimization):
+    """Transpose(Gemm(a, b, c)) → Gemm(b, a, c) with both attributes transA and transB toggled
+
+    What: (a·b)ᵀ is bᵀ·aᵀ; the same for MatMul of two matrices.
+    Why: saves a copy of the result.
+    Refuses when:
+    1. there is a bias of more than one element.
+    2. the provider has no kernel of Gemm for the type, or the operands are no matrices.
+    """
+
+    phase = "specialize"
+    priority = 1
+    exactness = "rounding"
+    min_opset = 11
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
+        """Gemm or MatMul."""
+        if g.option("plain"):
+            return g.op.Transpose(g.op.MatMul(a, b), perm=[1, 0])
+        return g.op.Transpose(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), perm=[1, 0])
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Hands on the attributes."""
+        if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
+            return self.none(m.nodes[0], msg="there is a bias")
+        if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
+            return self.none(m.nodes[0], msg="no product of matrices for which there is a kernel")
+        given: dict[str, Any] = m.get("attributes", {})
+        flags = {"transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)}
+        return m.derive(swapped={**given, **flags})
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, swapped: dict[str, Any]) -> str:
+        """The operands in the other order."""
+        return g.op.Gemm(b, a, c, **swapped)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A Gemm with a number as bias, and a MatMul."""
+        return (
+            Example(
+                "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
+                "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
+                "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
+                "{ y = Gemm <transA = 0, transB = 1> (w, x, c) }",
+            ),
+            Example(
+                "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
+                "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { y = Gemm <transA = 1, transB = 1> (w, x) }",
+            ),
+        )

@@ -1,0 +1,89 @@
+"""An Expand whose readers, after some elementwise operators, broadcast anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.facts.info import Shape
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._shapes import same_dims, unstretched
+from ._expand import is_read_from_outside, shape_with
+
+_LARGEST = 32
+
+
+class ExpandSinkPattern(PatternOptimization):
+    """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y)
+
+    What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of Gather work on the small
+    tensor, until operators that broadcast restore the shape.
+    Why: masks are expanded for the batch long before the first sum that would do it; all that comes between shrinks too.
+    Refuses when:
+    1. a reader is another operator, or there are too many.
+    2. a result that would shrink is an output, or a subgraph reads it.
+    3. a shape is unknown.
+    4. the readers stand too far apart to be replaced together.
+    """
+
+    anchors = ("Expand", "Tile")
+    min_opset = 8
+    radius = 8
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Walk down in the order of the graph, so that all operands of a node are settled before it."""
+        small = unstretched(g, node.output[0])
+        shape = None if small is None else g.try_infer_shape(small)
+        if small is None or shape is None:
+            return self.none(node, msg="it repeats more than axes of size 1, or the shape is unknown")
+        shrunk: dict[str, Shape] = {node.output[0]: shape}
+        region: list[Node] = []
+        pending = dict.fromkeys(g.next_nodes(node.output[0]))
+        if is_read_from_outside(g, node.output[0]):  # (2)
+            return self.none(node, msg="it is read from outside")
+        while pending:
+            reader = min(pending, key=lambda n: n.label)
+            del pending[reader]
+            found = shape_with(g, reader, shrunk)
+            if found is None or len(region) == _LARGEST:  # (1) (3)
+                return self.none(reader, msg="a reader cannot work on the small tensor")
+            region.append(reader)
+            result = reader.output[0]
+            if not same_dims(found, g.try_infer_shape(result)):
+                if is_read_from_outside(g, result):  # (2)
+                    return self.none(reader, msg="its result would shrink, and it is read from outside")
+                shrunk[result] = found
+                pending.update(dict.fromkeys(g.next_nodes(result)))
+        if not region or not _are_together(g, [node, *region]):  # (4)
+            return self.none(node, msg="the readers stand too far apart")
+        return MatchResult(self, [node, *region], partial(self._without, small, tuple(shrunk)))
+
+    def _without(self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
+        names = {node.output[0]: small}
+        names |= {name: g.unique_name(name) for name in shrunk[1:]}
+        return [
+            g.make_node(n.op_type, [names.get(i, i) for i in n.input], [names.get(o, o) for o in n.output], **n.attribute)
+            for n in region
+        ]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The mask of an encoder."""
+        return (
+            Example(
+                "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> "
+                "{ i = Shape <end = 1> (x) j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
+                "c = Cast <to = 1> (e) n = Sub(one, c) y = Add(x, n) }",
+                "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}> "
+                "{ c = Cast <to = 1> (m) n = Sub(one, c) y = Add(x, n) }",
+            ),
+        )
+
+
+def _are_together(g: GraphView, nodes: list[Node]) -> bool:
+    """Whether everything that nodes need comes before everything that needs them."""
+    producers = [g.node_before(name) for node in nodes for name in node.input]
+    readers = [reader for node in nodes for name in node.output for reader in g.next_nodes(name) if reader not in nodes]
+    needed = [producer.label for producer in producers if producer is not None and producer not in nodes]
+    return max(needed, default=0) < min((reader.label for reader in readers), default=1 << 62)

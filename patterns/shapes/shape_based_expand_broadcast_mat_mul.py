@@ -1,0 +1,62 @@
+"""An Expand of the batch axes before a product that broadcasts them anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.facts.dims import is_nonzero
+from xoptim.facts.shapes import broadcast_shapes
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._shapes import same_dims
+
+
+class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
+    """MatMul(Expand(a), b) → MatMul(a, b), on either side
+
+    What: lets the product stretch the batch axes itself.
+    Why: saves a copy of the operand for each matrix of the batch.
+    Refuses when:
+    1. a shape is unknown, or an operand is a vector, so that its axis is no batch axis.
+    2. the two axes of the matrix are stretched too.
+    3. the other operand is not known to give the batch its shape, or may have a batch axis of size 0, which onnxruntime does
+       not broadcast here.
+    """
+
+    interior = "keep"
+    min_opset = 8
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, shape: Symbol) -> Symbol:
+        """The Expand may be on either side."""
+        if g.option("left"):
+            return g.op.MatMul(g.op.Expand(a, shape), b)
+        return g.op.MatMul(a, g.op.Expand(b, shape))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Compare the batch axes."""
+        product = m.nodes[-1]
+        a, b, result = g.try_infer_shape(m.a), g.try_infer_shape(m.b), g.try_infer_shape(product.output[0])
+        if a is None or b is None or result is None or min(len(a), len(b)) < 2:  # (1)
+            return self.none(product, msg="a shape is unknown, or an operand is a vector")
+        stretched = g.try_infer_shape(m.nodes[0].output[0])
+        if stretched is None or stretched[-2:] != (a if m.left else b)[-2:]:  # (2)
+            return self.none(product, msg="the matrix itself is stretched")
+        batch = broadcast_shapes(a[:-2], b[:-2])
+        if not same_dims(batch, result[:-2]) or not all(map(is_nonzero, batch or ())):  # (3)
+            return self.none(product, msg="the batch needs the stretched operand for its shape, or may be empty")
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
+        """The product of the operands as they are."""
+        return g.op.MatMul(a, b)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One matrix for the whole batch."""
+        return (
+            Example(
+                "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) <int64[3] s = {5, 3, 2}> "
+                "{ e = Expand(a, s) y = MatMul(e, b) }",
+                "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) { y = MatMul(a, b) }",
+            ),
+        )

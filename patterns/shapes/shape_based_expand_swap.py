@@ -1,0 +1,84 @@
+"""Elementwise operators on what an Expand has stretched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from xoptim.facts.info import Shape
+from xoptim.facts.shapes import broadcast_shapes
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._shapes import BROADCASTING, ELEMENTWISE, same_dims
+from ._expand import is_read_from_outside, shape_with
+
+_LARGEST = 32
+
+
+class ShapeBasedExpandSwapPattern(PatternOptimization):
+    """g(f(Expand(x, s))) → Expand(g(f(x)), s)
+
+    What: lets elementwise operators work on the small tensor and stretches their result, even where several read the Expand
+    and meet again.
+    Why: less to compute; and what reads the result often broadcasts anyway, so that the Expand goes altogether.
+    Refuses when:
+    1. the shape s or one of those concerned is unknown.
+    2. more than one result would have to be stretched, or the Expand itself is still read.
+    3. the result has another shape than what the Expand gives.
+    """
+
+    anchors = ("Expand",)
+    min_opset = 8
+    radius = 8
+    priority = 1
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Take in readers, in the order of the graph, as long as they need nothing that comes after the Expand."""
+        shape, sizes = g.try_infer_shape(node.input[0]), g.info(node.input[1]).data or g.get_ints(node.input[1])
+        if shape is None or sizes is None:  # (1)
+            return self.none(node, msg="a shape is unknown")
+        shrunk: dict[str, Shape] = {node.output[0]: shape}
+        region: list[Node] = []
+        pending = dict.fromkeys(g.next_nodes(node.output[0]))
+        while pending and len(region) < _LARGEST:
+            reader = min(pending, key=lambda n: n.label)
+            del pending[reader]
+            found = shape_with(g, reader, shrunk) if _moves_up(g, reader, node, shrunk) else None
+            result = reader.output[0]
+            if found is not None and not same_dims(found, g.try_infer_shape(result)):
+                region.append(reader)
+                shrunk[result] = found
+                pending.update(dict.fromkeys(g.next_nodes(result)))
+        leaves = [n for n in shrunk if is_read_from_outside(g, n) or any(r not in region for r in g.next_nodes(n))]
+        if len(leaves) != 1 or leaves[0] == node.output[0]:  # (2)
+            return self.none(node, msg="not exactly one other result would have to be stretched")
+        if not same_dims(broadcast_shapes(shrunk[leaves[0]], tuple(sizes)), g.try_infer_shape(leaves[0])):  # (3)
+            return self.none(node, msg="the result has another shape")
+        return MatchResult(self, [node, *region], partial(self._swap, leaves[0]))
+
+    def _swap(self, leaf: str, g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
+        names = {node.output[0]: node.input[0]} | {n.output[0]: g.unique_name(n.output[0]) for n in region}
+        return [
+            *(g.make_node(n.op_type, [names.get(i, i) for i in n.input], [names[n.output[0]]], **n.attribute) for n in region),
+            g.make_node("Expand", [names[leaf], node.input[1]], [leaf]),
+        ]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A mask that is read twice on the way."""
+        return (
+            Example(
+                "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
+                "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
+                "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
+                "{ n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) y = Expand(w, t) }",
+            ),
+        )
+
+
+def _moves_up(g: GraphView, reader: Node, node: Node, shrunk: Mapping[str, Shape]) -> bool:
+    """Whether a reader is elementwise and all else that it reads is there where the Expand is."""
+    if reader.op_type not in BROADCASTING and reader.op_type not in ELEMENTWISE:
+        return False
+    producers = [g.node_before(name) for name in reader.input if name not in shrunk]
+    return all(producer is None or producer.label < node.label for producer in producers)

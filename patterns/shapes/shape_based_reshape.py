@@ -1,0 +1,71 @@
+"""A Reshape whose shape is computed though it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._proofs import reshapes_as_inferred
+from .._shapes import inserted_ones, reshape_target
+
+
+class ShapeBasedReshapePattern(EasyPatternOptimization):
+    """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
+
+    What: writes sizes that are numbers as numbers, those of x in the same place as 0, and at most one other as -1. Where
+    more would have to be told, but only axes of size 1 come or go, says so.
+    Why: the chain of Shape, Gather, Concat and their kin that computes the shape is left without a reader.
+    Refuses when:
+    1. the shape is constant already.
+    2. a shape is unknown, or two sizes are neither numbers nor copied.
+    3. -1 would stand beside a copied size that may be 0 by surprise, because onnxruntime cannot solve for it then.
+    4. a computed size may be 0 by surprise: it would copy another size of x in its place.
+    """
+
+    min_opset = 5
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
+        """``allowzero`` plays no part: what is known of the result covers it."""
+        return g.op.Reshape(x, shape, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Find the constant."""
+        if g.is_constant(m.shape):  # (1)
+            return self.none(m.nodes[0], msg="the shape is constant")
+        if not reshapes_as_inferred(g, m.nodes[0]):  # (4)
+            return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
+        # What the model declares of its results is not enough: a caller may override what it follows from.
+        source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
+        if source is None or result is None:  # (2)
+            return self.none(m.nodes[0], msg="a shape is unknown")
+        inferred = [i for i, size in enumerate(g.info(m.shape).data or ()) if size == -1]
+        target = reshape_target(g, source, result, inferred)
+        more, fewer = inserted_ones(source, result), inserted_ones(result, source)
+        if target is None and more is None and fewer is None:  # (2) (3)
+            return self.none(m.nodes[0], msg=lambda: f"{result} cannot be written as a constant for {source}")
+        return m.derive(target=target, more=more, fewer=fewer)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, target: list[int], more: list[int], fewer: list[int]) -> str:
+        """The same Reshape with an initializer, if possible."""
+        if target is not None:
+            return g.op.Reshape(x, np.array(target, dtype=np.int64))
+        return g.op.Squeeze(x, axes=fewer) if more is None else g.op.Unsqueeze(x, axes=more)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Heads of an attention, and a size that moves."""
+        return (
+            Example(
+                "agraph (float[batch,seq,6] x) => (float[batch,seq,2,3] y) <int64[2] heads = {2, 3}> "
+                "{ s = Shape <end = 2> (x) t = Concat <axis = 0> (s, heads) y = Reshape(x, t) }",
+                "agraph (float[batch,seq,6] x) => (float[batch,seq,2,3] y) <int64[4] t = {0, 0, 2, 3}> { y = Reshape(x, t) }",
+            ),
+            Example(
+                "agraph (float[a,b] x) => (float[c] y) "
+                "{ s = Shape <start = 0, end = 1> (x) u = Shape <start = 1, end = 2> (x) t = Mul(s, u) y = Reshape(x, t) }",
+                "agraph (float[a,b] x) => (float[c] y) <int64[1] t = {-1}> { y = Reshape(x, t) }",
+            ),
+        )

@@ -1,0 +1,122 @@
+"""A vector of sizes and numbers that is put together in a roundabout way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.info import Shape
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._shapes import axes_part, find_run, measured_tensors, results_above
+
+_Part = tuple[str, int, int] | list[int] | str
+"""A run of axes of a tensor, numbers, or the name of a result with one element."""
+
+
+class ShapeConcatPattern(PatternOptimization):
+    """Where(Equal(Concat(...), -1), 1, Concat(...)), and the like → Concat(Shape(t, i, j), numbers, ...)
+
+    What: puts a vector of known elements together from as few pieces as it takes: runs of axes of one tensor, and numbers.
+    Why: exporters write ten nodes to say that a size is kept where -1 was asked for.
+    Refuses when:
+    1. the elements are not all known, or none is a symbol.
+    2. an element is neither a size of an input or of a tensor that the chain asks, nor alone in a result above.
+    3. the pieces are as many nodes as what becomes superfluous.
+    """
+
+    anchors = ("Shape", "Concat", "Where", "Mul", "Expand", "Gather", "Slice", "ScatterND", "Add", "Sub", "Cast", "Max", "Min")
+    min_opset = 15
+    priority = 1
+    radius = 6
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Longest pieces first."""
+        info = g.info(node.output[0])
+        if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
+            return self.none(node, msg="no vector of known sizes")
+        tensors = [*g.given_tensors(d for d in info.data if not isinstance(d, int)), *measured_tensors(g, node)]
+        single = {
+            data[0]: name
+            for name in results_above(g, node)
+            if (data := g.info(name).data) and len(data) == 1 and g.info(name).dtype == 7
+        }
+        parts: list[_Part] = []
+        rest: Sequence[Dim] = info.data
+        while rest:
+            part = _first_part(rest, tensors) or single.get(rest[0])
+            if part is None:  # (2)
+                return self.none(node, msg=f"{rest[0]} is computed")
+            parts.append(part)
+            rest = rest[_length(part) :]
+        made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
+        read = {part if isinstance(part, str) else part[0] for part in parts if not isinstance(part, list)}
+        if not _frees_more(g, node, read, made):  # (3)
+            return self.none(node, msg="no fewer nodes than it takes now")
+        return MatchResult(self, [node], partial(self._join, parts))
+
+    def _join(self, parts: list[_Part], g: PatternRewriter, node: Node) -> list[Node]:
+        names = []
+        for part in parts:
+            if isinstance(part, list):
+                names.append(g.make_initializer("", part, source="sizes"))
+            elif isinstance(part, str):
+                names.append(g.op.Reshape(part, np.array([-1])) if g.get_rank(part) == 0 else part)
+            else:
+                names.append(g.op.Shape(part[0], **axes_part(g.get_shape(part[0]), part[1], part[2] - part[1])))
+        joined = names[0] if len(names) == 1 else g.op.Concat(*names, axis=0)
+        return [*g.created, g.make_node("Identity", [joined], node.output)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """What ``x.expand(batch, -1)`` exports to."""
+        return (
+            Example(
+                "agraph (float[b,4] z) => (int64[2] y) "
+                "<int64 i = {0}, int64[1] k = {0}, int64[1] m = {-1}, int64[2] mm = {-1, -1}, int64[2] one = {1, 1}> "
+                "{ s = Shape(z) n = Gather(s, i) u = Unsqueeze(n, k) c = Concat <axis = 0> (u, m) e = Equal(c, mm) "
+                "w = Where(e, one, c) y = Neg(w) }",
+                "agraph (float[b,4] z) => (int64[2] y) <int64[1] one = {1}> "
+                "{ s = Shape <end = 1> (z) w = Concat <axis = 0> (s, one) y = Neg(w) }",
+            ),
+        )
+
+
+def _first_part(data: Sequence[Dim], tensors: Sequence[tuple[str, Shape]]) -> _Part | None:
+    """The numbers that the data begin with, or else the longest run of axes of a tensor that they begin with."""
+    numbers: list[int] = []
+    for value in data:
+        if not isinstance(value, int):
+            break
+        numbers.append(value)
+    if numbers:
+        return numbers
+    best: tuple[str, int, int] | None = None
+    for name, shape in tensors:
+        for length in range(len(data), 0, -1):
+            start = find_run(shape, data[:length])
+            if start is not None and (best is None or length > best[2] - best[1]):
+                best = (name, start, start + length)
+    return best
+
+
+def _length(part: _Part) -> int:
+    return 1 if isinstance(part, str) else len(part) if isinstance(part, list) else part[2] - part[1]
+
+
+def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
+    """Whether more nodes than that go with a node: itself, and those whose results only these read, and that are not kept."""
+    gone = {node}
+    pending = [node]
+    while pending and len(gone) <= count:
+        for name in pending.pop().input:
+            producer = g.node_before(name) if name else None
+            if producer is None or producer in gone:
+                continue
+            if all(result not in kept and g.is_used_only_by(result, *gone) for result in producer.output):
+                gone.add(producer)
+                pending.append(producer)
+    return len(gone) > count

@@ -1,0 +1,48 @@
+"""The shape of what an elementwise operator gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+from .._shapes import SHAPE_KEEPING
+
+
+class ShapeUnaryPattern(PatternOptimization):
+    """Shape(f(x)) → Shape(x), where f keeps the shape
+
+    What: asks an earlier tensor.
+    Why: what is computed for its shape only need not be computed; the rest can be freed earlier.
+    Refuses when:
+    1. the tensor is not made by an operator whose result has the shape of its first operand.
+    """
+
+    anchors = ("Shape", "Size")
+    near = tuple(sorted(SHAPE_KEEPING))
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """As far up as possible."""
+        name = node.input[0]
+        producer = g.node_before(name)
+        while is_op(producer, *SHAPE_KEEPING) and producer.output[0] == name and producer.input[0]:
+            name = producer.input[0]
+            producer = g.node_before(name)
+        if name == node.input[0]:  # (1)
+            return self.none(node, msg="its operand is not made by an operator that keeps the shape")
+        return MatchResult(self, [node], partial(self._ask, name))
+
+    def _ask(self, name: str, g: PatternRewriter, node: Node) -> list[Node]:
+        return [g.make_node(node.op_type, [name], node.output, **node.attribute)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A shape that depends on data."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
+                "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) y = Shape(n) }",
+            ),
+        )

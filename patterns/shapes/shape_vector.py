@@ -1,0 +1,60 @@
+"""A vector of sizes that is put together although a tensor has these axes in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._shapes import axes_part, find_run, measured_tensors
+
+
+class ShapeVectorPattern(PatternOptimization):
+    """Concat, Unsqueeze, Gather, ... of sizes → Shape(t, start, end)
+
+    What: asks one tensor, an input of the graph if possible, for the sizes that a chain of nodes computes.
+    Why: one tiny node instead of a chain; and a tensor in between that is read for its shape only is not computed at all.
+    Refuses when:
+    1. the elements are not all known, or none is a symbol: such a vector is a constant.
+    2. no tensor at hand has these axes in a row, or only a part of its axes is wanted before operator set 15.
+    3. the node is the Shape of an input already, or no input has the axes.
+    """
+
+    anchors = ("Shape", "Concat", "Unsqueeze", "Gather", "Slice", "Where", "Reshape", "Expand", "Cast", "Squeeze")
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Inputs first, then the tensors that the chain itself asks."""
+        info = g.info(node.output[0])
+        if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
+            return self.none(node, msg="no vector of known sizes")
+        candidates = g.given_tensors(next(([d] for d in info.data if not isinstance(d, int)), []))
+        if node.op_type != "Shape":
+            candidates += measured_tensors(g, node)
+        elif any(name == node.input[0] for name, _ in candidates):  # (3)
+            return self.none(node, msg="it asks an input already")
+        for name, shape in candidates:
+            start = find_run(shape, info.data)
+            if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):
+                return MatchResult(self, [node], partial(self._ask, name, axes_part(shape, start, len(info.data))))
+        return self.none(node, msg="no tensor has these axes in a row")  # (2)
+
+    def _ask(self, name: str, part: dict[str, Any], g: PatternRewriter, node: Node) -> list[Node]:
+        return [g.make_node("Shape", [name], node.output, **part)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two sizes picked one by one, and the size of a result in between."""
+        return (
+            Example(
+                "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
+                "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
+                "v = Concat <axis = 0> (k, l) y = Neg(v) }",
+                "agraph (float[a,b,c] x) => (int64[2] y) { v = Shape <end = 2> (x) y = Neg(v) }",
+            ),
+            Example(
+                "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
+                "agraph (float[a,b] x) => (int64[2] y) { s = Shape(x) y = Neg(s) }",
+            ),
+        )

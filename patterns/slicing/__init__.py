@@ -1,0 +1,1 @@
+"""Parts of tensors, taken and put together: Slice, Gather, Split and Concat."""

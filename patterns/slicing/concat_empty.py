@@ -1,0 +1,49 @@
+"""Operands of a Concat that hold nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import agree_elsewhere, axis_of, size_along
+
+
+class ConcatEmptyPattern(PatternOptimization):
+    """Concat(a, empty, b) → Concat(a, b), or a when nothing else is left
+
+    What: leaves out operands of size 0 along the axis of the Concat.
+    Why: what makes them is not needed then; a Concat of one operand is a copy.
+    Refuses when:
+    1. no operand is known to have size 0 along the axis.
+    2. all have: one must stay to give the result its shape.
+    3. the shapes of the operands are unknown, or differ along other axes.
+    """
+
+    anchors = ("Concat",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Sizes along the axis."""
+        axis = axis_of(g, node)
+        if axis is None or not agree_elsewhere(g, node.input, axis):  # (3)
+            return self.none(node, msg="the shapes are unknown or differ")
+        kept = [name for name in node.input if size_along(g, name, axis) != 0]
+        if not 0 < len(kept) < len(node.input):  # (1) (2)
+            return self.none(node, msg="no operand is known to be empty, or all are")
+        return MatchResult(self, [node], partial(self._with, kept))
+
+    def _with(self, kept: list[str], g: PatternRewriter, node: Node) -> list[Node]:
+        if len(kept) == 1:
+            return [g.make_node("Identity", kept, node.output)]
+        return [g.make_node("Concat", kept, node.output, **node.attribute)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A cache without entries."""
+        return (
+            Example(
+                "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { c = Concat <axis = -2> (x, z) y = Neg(c) }",
+                "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { y = Neg(z) }",
+            ),
+        )

@@ -1,0 +1,91 @@
+"""All positions of an axis taken one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import axis_of, size_along
+from .._nodes import is_op
+
+_Pieces = dict[int, Node]
+
+
+class GathersSplitPattern(PatternOptimization):
+    """Gather(x, 0), Gather(x, 1), ..., each with an axis of size 1 put back → Split(x), after a Transpose if need be
+
+    What: one node instead of two for each position; when the axis comes back in another place, all of x is transposed once.
+    Why: scans unrolled by an exporter take each time step this way.
+    Refuses when:
+    1. a position of the axis is missing or taken twice, or the size of the axis is no number.
+    2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without that a Squeeze would have to follow
+       each piece of the Split: as many nodes as before.
+    """
+
+    anchors = ("Gather",)
+    phase = "target"
+    priority = 9
+    min_opset = 2
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """At the Gather of position 0, look for the others."""
+        axis = axis_of(g, node)
+        size = size_along(g, node.input[0], axis) if axis is not None else None
+        if axis is None or not isinstance(size, int) or size < 2 or self._position(g, node, axis, size) != 0:  # (1)
+            return self.none(node, msg="not the first position of an axis whose size is a number")
+        pieces: _Pieces = {}
+        for other in g.next_nodes(node.input[0]):
+            position = self._position(g, other, axis, size)
+            if position is not None and position not in pieces:
+                pieces[position] = other
+        readers = [g.next_node(pieces[i].output[0]) if i in pieces else None for i in range(size)]
+        places = [self._place(g, reader) for reader in readers]
+        exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces.values())
+        if len(pieces) < size or not exclusive or places[0] is None or set(places) != {places[0]}:  # (1) (2)
+            return self.none(node, msg="not every position is taken, or they are not all put back in one place")
+        nodes = [n for i, reader in enumerate(readers) for n in (pieces[i], reader)]
+        return MatchResult(self, nodes, partial(self._split, axis, places[0]))
+
+    def _position(self, g: GraphView, node: Node, axis: int, size: int) -> int | None:
+        if not is_op(node, "Gather") or g.info(node.input[1]).rank != 0 or axis_of(g, node) != axis:
+            return None
+        index = g.get_constant_scalar(node.input[1])
+        return int(index) % size if index is not None and -size <= index < size else None
+
+    def _place(self, g: GraphView, reader: Node | None) -> int | None:
+        if not is_op(reader, "Unsqueeze"):
+            return None
+        rank = g.info(reader.input[0]).rank
+        axes = reader.attribute.get("axes") if len(reader.input) < 2 else g.get_ints(reader.input[1])
+        return axes[0] % (rank + 1) if axes is not None and len(axes) == 1 and rank is not None else None
+
+    def _split(self, axis: int, place: int, g: PatternRewriter, *nodes: Node) -> list[Node]:
+        whole = nodes[0].input[0]
+        if place != axis:
+            perm = [i for i in range(g.get_rank(whole)) if i != axis]
+            perm.insert(place, axis)
+            whole = g.op.Transpose(whole, perm=perm)
+        outputs = [reader.output[0] for reader in nodes[1::2]]
+        sizes = [1] * len(outputs)
+        return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=place, split=sizes)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Columns of a matrix as columns, and rows as columns."""
+        start = "<int64 i = {0}, int64 j = {-1}, int64[1] k = {-1}>"
+        return (
+            Example(
+                f"agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) {start} "
+                "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+                "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> "
+                "{ y, z = Split <axis = 1> (x, n) }",
+            ),
+            Example(
+                f"agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) {start} "
+                "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+                "agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) <int64[2] n = {1, 1}> "
+                "{ t = Transpose <perm = [0, 2, 1]> (x) y, z = Split <axis = 2> (t, n) }",
+            ),
+        )

@@ -1,0 +1,59 @@
+"""Positions taken from a part of an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import axis_of
+from .._nodes import is_op
+from ._slices import cut_of
+
+
+class SliceGatherPattern(PatternOptimization):
+    """Gather(Slice(x, a:b), i) → Gather(x, a + i)
+
+    What: shifts constant indices by the start of the Slice.
+    Why: saves the copy that the Slice makes.
+    Refuses when:
+    1. the bounds or the indices are not constant, the axes differ, or several are cut.
+    2. an index points outside of the part.
+    3. something else reads the Slice: nothing would be saved.
+    """
+
+    anchors = ("Gather",)
+    near = ("Slice",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Constants only."""
+        producer = g.node_before(node.input[0])
+        cut = cut_of(g, producer) if is_op(producer, "Slice") else None
+        indices = g.get_computed_constant(node.input[1])
+        if cut is None or indices is None or cut.axis != axis_of(g, node):  # (1)
+            return self.none(node, msg="no constant indices on the axis of a constant Slice")
+        length = cut.end - cut.start
+        if ((indices < -length) | (indices >= length)).any():  # (2)
+            return self.none(node, msg="an index points outside")
+        if not g.is_exclusive(node.input[0]):  # (3)
+            return self.none(cut.node, msg="the Slice is read elsewhere")
+        shifted = np.asarray(indices % length + cut.start, dtype=indices.dtype)
+        return MatchResult(self, [cut.node, node], partial(self._shift, shifted))
+
+    def _shift(self, indices: np.ndarray, g: PatternRewriter, slice_: Node, node: Node) -> list[Node]:
+        name = g.make_initializer("", indices, source="indices")
+        return [g.make_node("Gather", [slice_.input[0], name], node.output, **node.attribute)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The last position of a part."""
+        return (
+            Example(
+                "agraph (float[a,5] x) => (float[a] y) <int64[1] s = {1}, int64[1] e = {4}, int64[1] k = {1}, int64 i = {-1}> "
+                "{ t = Slice(x, s, e, k) y = Gather <axis = 1> (t, i) }",
+                "agraph (float[a,5] x) => (float[a] y) <int64 i = {3}> { y = Gather <axis = 1> (x, i) }",
+            ),
+        )

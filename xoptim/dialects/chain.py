@@ -1,0 +1,279 @@
+"""Patterns declared as chains of operators, written from the last one in the dataflow backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from onnx.defs import OpSchema
+
+from xoptim.facts.schema import schema
+from xoptim.graph.node import Node
+from xoptim.match.disjoint import disjoint
+from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.pattern import operator_key
+from xoptim.match.result import MatchResult
+from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+
+INITIALIZER = "Initializer"
+"""Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant node."""
+Rule: TypeAlias = Callable[[PatternRewriter, Match], Any]
+"""Makes what replaces a match; returns the names of the results, one or several, like `apply_pattern`."""
+Region: TypeAlias = Literal["any", "constant", "variable"]
+View: TypeAlias = GraphBuilderPatternOptimization
+
+
+class ChainPattern(EasyPatternOptimization):
+    """A chain of operators, each of which reads the result of the next one in `entries`.
+
+    Every entry but the last has one input: one operand is computed by the next entry, the others are parameters, that is,
+    constants (where all is constant: stored constants). Nothing but the chain may read the result of an entry other than the
+    first; outputs of the graph and subgraphs count as readers. An operator with several results hands on the first one.
+
+    A rule of a `xoptim.dialects.chain_rules.ChainRegistry`, or `apply_pattern`, makes the replacement of a match. Both receive
+
+    - ``entries``: the matched nodes, in the order of `entries`;
+    - ``inputs``: the operands of the last entry, as they stand;
+    - ``parameters``: for each entry, the names of its constant operands but for the one that the chain computes;
+    - ``sub_matches``: for each entry, the matches of its `sub_patterns` by parameter.
+
+    Class attributes:
+        rule: makes the replacement; ``None`` for `apply_pattern`.
+        region: where to look: in what is computed from constants only, in what is not, or everywhere.
+    """
+
+    rule: ClassVar[Rule | None] = None
+    region: ClassVar[Region] = "any"
+
+    @classmethod
+    def entries(cls) -> Sequence[str]:
+        """Operators (``"domain::Op"`` outside the standard domain) from the root, the last one in the dataflow, backwards.
+
+        A chain of parameters may end with the entry ``"Initializer"``, a stored constant.
+        """
+        raise NotImplementedError(f"{cls.__name__} has no entries")
+
+    @classmethod
+    def config_patterns(cls) -> Sequence[Mapping[str, Any]]:
+        """For each entry, attributes and their values; those that are not mentioned are free, and so are missing entries.
+
+        An attribute that a node does not write has its schema's default. A value may be a predicate.
+        """
+        return ()
+
+    @classmethod
+    def sub_patterns(cls) -> Sequence[Mapping[str, type[ChainPattern]]]:
+        """For each entry, inputs and a chain that must be somewhere in the constant sub-graph that feeds each of them.
+
+        Inputs are called as in the operator's schema, ``"W"`` or ``"B"`` of Conv, or by position, ``"input_0"``, ``"input_1"``.
+        """
+        return ()
+
+    @classmethod
+    def is_output(cls) -> bool:
+        """Whether the root must give an output: of the graph, or, in a constant sub-graph, what the sub-graph is there for."""
+        return False
+
+    def match_pattern(self, g: PatternBuilder) -> Any:
+        """The chain, as calls from the last entry to the first."""
+        cls = type(self)
+        entries, configs = _declared(cls)
+        g.place = _place(cls.entries)
+        flow: Symbol | None = None
+        for position in reversed(range(len(entries))):
+            if entries[position] == INITIALIZER:
+                flow = g.constant("initializer")
+                continue
+            domain, op_type = operator_key(entries[position])
+            make = partial(getattr(g.op, op_type), domain=domain, attributes=ANY, **configs[position])
+            outputs: Any = 1 if position else g.variadic("results", least=1)
+            if flow is None:
+                flow = make(g.variadic("operands"), outputs=outputs)
+            else:
+                others = g.variadic(f"operands_{position}", constant=True)
+                flow = make(flow, others, outputs=outputs, any_order=True)
+        g.trace.conditions += _conditions(cls)
+        return flow
+
+    def reach(self) -> int:
+        """The length of the chain and that of the chains that feed its parameters."""
+        sub_chains = [sub.entries() for parameters in self.sub_patterns() for sub in parameters.values()]
+        return super().reach() + max(map(len, sub_chains), default=0)
+
+    def replacement(self, g: PatternRewriter, match: Match) -> Any:
+        """The results of the rule, and ``None`` for further results of the root that nothing reads."""
+        rule = type(self).rule
+        results = super().replacement(g, match) if rule is None else rule(g, match)
+        given = [results] if isinstance(results, str) else list(results) if isinstance(results, (tuple, list)) else None
+        if given is None or any(g.is_used(name) for name in match.outputs[len(given) :]):
+            return results
+        return [*given, *[None] * (len(match.outputs) - len(given))]
+
+
+def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[MatchResult]:
+    """The matches of a chain in the constant sub-graph that computes a result, each node in one of them at most.
+
+    Args:
+        g: the graph.
+        name: the result; there is no match when it is not constant.
+        pattern: the chain. Where it ends with an output, that is this result.
+    """
+    if not g.is_constant(name):
+        return []
+    nodes = _sub_graph(g, name)
+    if tuple(pattern.entries()) == (INITIALIZER,):
+        return [_stored(pattern, each) for each in _leaves(g, name, () if pattern.is_output() else nodes)]
+    if pattern.is_output():
+        nodes = nodes[-1:]  # what computes the result comes after all that it needs
+    rooted = _rooted(pattern)
+    keys = rooted.anchor_keys()
+    found = [rooted.match(g, node, []) for node in nodes if (node.domain, node.op_type) in keys]
+    return disjoint(match for match in found if match is not None)
+
+
+# -------------------------------------------------------------------- what the class methods declare
+
+
+def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any]]]:
+    """Entries and their attributes, made sure of."""
+    entries, configs, subs = list(cls.entries()), list(cls.config_patterns()), list(cls.sub_patterns())
+    operators = entries[:-1] if entries[-1:] == [INITIALIZER] else entries
+    if not operators or INITIALIZER in operators:
+        raise TypeError(f"{cls.__name__}: entries are operators; only behind at least one of them comes {INITIALIZER!r}")
+    for what, listed in (("config_patterns", configs), ("sub_patterns", subs)):
+        if len(listed) > len(operators):
+            raise TypeError(f"{cls.__name__}: {what} has {len(listed)} elements, but there are {len(operators)} operators")
+    return entries, configs + [{}] * (len(entries) - len(configs))
+
+
+def _conditions(cls: type[ChainPattern]) -> list[Condition]:
+    """The conditions besides the form of the chain, each with the line that states it."""
+    here, line = _place(cls.entries)
+    ends_stored = cls.entries()[-1] == INITIALIZER
+
+    def condition(check: Callable[[Any, Any], bool], reason: str, method: Callable[..., Any]) -> Condition:
+        file, number = _place(method)
+        return Condition(check, reason, number if file == here else line)
+
+    found = [condition(partial(_has_one_input, ends_stored), "an operand beside the chain is computed too", cls.entries)]
+    if cls.region != "any":
+        wanted = cls.region == "constant"
+        reason = f"the result is {'not ' if wanted else ''}constant"
+        found.append(condition(lambda g, m: g.is_constant(m.outputs[0]) is wanted, reason, cls.entries))
+    if cls.is_output():
+        found.append(condition(partial(_gives_output, cls.region), "its result is not an output", cls.is_output))
+    found.append(condition(_hand_on, "", cls.entries))
+    for position, parameters in enumerate(cls.sub_patterns()):
+        for parameter, sub in parameters.items():
+            reason = f"no {sub.name()} in what feeds {parameter!r} of {cls.entries()[position]}"
+            found.append(condition(partial(_is_fed, position, parameter, sub), reason, cls.sub_patterns))
+    return found
+
+
+def _place(method: Callable[..., Any]) -> tuple[str, int]:
+    code = getattr(method, "__func__", method).__code__
+    return code.co_filename, code.co_firstlineno
+
+
+# -------------------------------------------------------------------- conditions
+
+
+def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
+    """Within constants, what is stored is a parameter, and one operand may be computed. `Variadic` has checked the others."""
+    if ends_stored and any(name and g.graph.tensor(name) is None for name in m.nodes[0].input):
+        return False
+    for before, node in pairwise(m.nodes):
+        if node.bodies:  # a subgraph may read any result
+            return False
+        if g.is_constant(before.output[0]):
+            others = [name for name in node.input if name and name != before.output[0]]
+            if any(g.graph.tensor(name) is None for name in others):
+                return False
+    return True
+
+
+def _gives_output(region: Region, g: View, m: Match) -> bool:
+    """Whether a result of the root leaves the graph, or the constant sub-graph when the pattern looks only there."""
+    if any(map(g.is_output, m.outputs)):
+        return True
+    readers = [reader for name in m.outputs for reader in g.next_nodes(name)] if region == "constant" else []
+    return any(not g.is_constant(name) for reader in readers for name in reader.output if name)
+
+
+def _hand_on(g: View, m: Match) -> bool:
+    """Derive the values that rules need, in the order of the entries."""
+    computed = {node.output[0] for node in m.nodes[:-1]}
+    parameters = [tuple(n for n in node.input if n not in computed and g.is_constant(n)) for node in reversed(m.nodes)]
+    return m.derive(
+        entries=tuple(reversed(m.nodes)),
+        inputs=m.nodes[0].input,
+        parameters=tuple(parameters),
+        sub_matches=tuple({} for _ in m.nodes),
+    )
+
+
+def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View, m: Match) -> bool:
+    """Whether a sub-pattern is in the constant sub-graph of an input; derives the matches."""
+    names = _operands_called(parameter, m["entries"][position])
+    found = [match for name in names for match in matches_feeding(g, name, pattern)]
+    m["sub_matches"][position][parameter] = found
+    return bool(found)
+
+
+def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
+    """The operands that stand for a formal input: one, none when it is left out, or several when it is variadic."""
+    found = schema(node.op_type, node.domain, node.opset)
+    formal = [] if found is None else list(found.inputs)
+    for place, each in enumerate(formal):
+        if each.name == parameter:
+            several = each.option == OpSchema.FormalParameterOption.Variadic
+            return node.input[place:] if several else node.input[place : place + 1]
+    number = parameter.removeprefix("input_")
+    if number != parameter and number.isdigit():
+        return node.input[int(number) : int(number) + 1]
+    known = ", ".join(each.name for each in formal) or "input_0, input_1, ..."
+    raise TypeError(f"{node.op_type} has no input {parameter!r}; it has {known}")
+
+
+# -------------------------------------------------------------------- constant sub-graphs
+
+
+def _sub_graph(g: View, name: str) -> list[Node]:
+    """The nodes that compute a constant, in the order of the graph; none when it is stored."""
+    found: set[Node] = set()
+    pending = [name]
+    while pending:
+        each = pending.pop()
+        node = g.graph.producer(each) if each and g.graph.tensor(each) is None else None
+        if node is not None and node not in found:
+            found.add(node)
+            pending += node.input
+    return sorted(found, key=lambda node: node.label)
+
+
+def _leaves(g: View, name: str, nodes: Sequence[Node]) -> list[str]:
+    """The stored constants that a constant is computed from, or itself."""
+    names = dict.fromkeys((name, *(each for node in nodes for each in node.input)))
+    return [each for each in names if each and g.graph.tensor(each) is not None]
+
+
+def _stored(pattern: type[ChainPattern], name: str) -> MatchResult:
+    """The match of a chain that is nothing but a stored constant."""
+    found = {"initializer": name, "entries": (), "inputs": (name,), "parameters": (), "sub_matches": ()}
+    return MatchResult(pattern(), [], lambda g, *nodes: [], bindings=found)
+
+
+_ROOTED: dict[type[ChainPattern], ChainPattern] = {}
+
+
+def _rooted(pattern: type[ChainPattern]) -> ChainPattern:
+    """The same chain, looked for from its root, wherever its result is read."""
+    found = _ROOTED.get(pattern)
+    if found is None:
+        members = {"anchors": (pattern.entries()[0],), "is_output": classmethod(lambda cls: False)}
+        made: type[ChainPattern] = type(pattern.__name__, (pattern,), {**members, "__module__": pattern.__module__})
+        found = _ROOTED[pattern] = made()
+    return found

@@ -1,0 +1,151 @@
+"""Conditions that rules in text form name: ``ok = filter.same_shape (a, b)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xoptim.facts.attributes import same_attribute
+from xoptim.facts.dtypes import is_float, is_integer, type_name
+
+if TYPE_CHECKING:
+    from xoptim.match.easy import Match
+    from xoptim.match.view import GraphBuilderPatternOptimization
+
+Filter: TypeAlias = Callable[..., "bool | None"]
+"""Called with the view of the graph, the match, the names of the results, and the attributes as keywords."""
+View: TypeAlias = "GraphBuilderPatternOptimization"
+Found: TypeAlias = "Match"
+
+
+def _is_constant(g: View, m: Found, x: str, *more: str) -> bool:
+    return all(map(g.is_constant, (x, *more)))
+
+
+def _is_variable(g: View, m: Found, x: str, *more: str) -> bool:
+    return not any(map(g.is_constant, (x, *more)))
+
+
+def _is_constant_scalar(g: View, m: Found, x: str, value: float | None = None) -> bool:
+    return g.is_constant_scalar(x, value)
+
+
+def _has_type(g: View, m: Found, x: str, types: Sequence[str] = ()) -> bool:
+    dtype = g.try_infer_type(x)
+    return dtype != 0 and (not types or type_name(dtype) in types)
+
+
+def _is_float(g: View, m: Found, x: str, *more: str) -> bool:
+    return all(is_float(g.try_infer_type(name)) for name in (x, *more))
+
+
+def _is_integer(g: View, m: Found, x: str, *more: str) -> bool:
+    return all(is_integer(g.try_infer_type(name)) for name in (x, *more))
+
+
+def _has_rank(g: View, m: Found, x: str, rank: int | None = None) -> bool:
+    shape = g.try_infer_shape(x)
+    return shape is not None and (rank is None or len(shape) == rank)
+
+
+def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) -> bool:
+    found = g.try_infer_shape(x)
+    if found is None or shape is None:
+        return found is not None
+    return len(found) == len(shape) and all(wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True))
+
+
+def _static_shape(g: View, m: Found, x: str, *more: str) -> bool:
+    return all(g.static_shape(name) is not None for name in (x, *more))
+
+
+def _same_shape(g: View, m: Found, a: str, b: str, *more: str) -> bool:
+    return all(g.same_shape(a, other) for other in (b, *more))
+
+
+def _same_rank(g: View, m: Found, a: str, b: str, *more: str) -> bool:
+    shapes = [g.try_infer_shape(name) for name in (a, b, *more)]
+    return None not in shapes and len({len(shape) for shape in shapes if shape is not None}) == 1
+
+
+def _same_type(g: View, m: Found, a: str, b: str, *more: str) -> bool:
+    types = {g.try_infer_type(name) for name in (a, b, *more)}
+    return len(types) == 1 and 0 not in types
+
+
+def _is_exclusive(g: View, m: Found, x: str, *more: str) -> bool:
+    return all(map(g.is_exclusive, (x, *more)))
+
+
+def _is_output(g: View, m: Found, x: str, *more: str) -> bool:
+    return all(map(g.is_output, (x, *more)))
+
+
+def _is_no_output(g: View, m: Found, x: str, *more: str) -> bool:
+    return not any(map(g.is_output, (x, *more)))
+
+
+def _equal(g: View, m: Found, *, a: Any, b: Any) -> bool:
+    return same_attribute(a, b)
+
+
+def _differ(g: View, m: Found, *, a: Any, b: Any) -> bool:
+    return not same_attribute(a, b)
+
+
+BUILT_IN: dict[str, Filter] = {
+    "is_constant": _is_constant,
+    "is_variable": _is_variable,
+    "is_constant_scalar": _is_constant_scalar,
+    "has_type": _has_type,
+    "is_float": _is_float,
+    "is_integer": _is_integer,
+    "has_rank": _has_rank,
+    "has_shape": _has_shape,
+    "static_shape": _static_shape,
+    "same_shape": _same_shape,
+    "same_rank": _same_rank,
+    "same_type": _same_type,
+    "is_exclusive": _is_exclusive,
+    "is_output": _is_output,
+    "is_no_output": _is_no_output,
+    "equal": _equal,
+    "differ": _differ,
+}
+"""The filters that need no registration; ``docs/rules.md`` describes each of them."""
+_REGISTERED: dict[str, Filter] = {}
+
+
+def register_filter(name: str, check: Filter) -> None:
+    """Let rules in text form use a condition under a name; registering a name again replaces its condition.
+
+    Args:
+        name: a word, used as ``ok = filter.NAME (a, b)``.
+        check: called with the view of the graph, the match, the names of the results in the model, and the attributes of
+            the filter as keywords.
+
+    Raises:
+        ValueError: when the name is that of a built-in filter, or not a word.
+    """
+    if name in BUILT_IN:
+        raise ValueError(f"the filter {name!r} is built in; choose another name")
+    if not name.isidentifier():
+        raise ValueError(f"{name!r} cannot be the name of a filter; letters, digits and underscores can")
+    _REGISTERED[name] = check
+
+
+def known_filters() -> dict[str, Filter]:
+    """All filters by name."""
+    return {**BUILT_IN, **_REGISTERED}
+
+
+def misused(check: Filter, operands: Sequence[str], attributes: Sequence[str]) -> str:
+    """The mistake in the number of operands or the attributes of a filter, empty when there is none."""
+    try:
+        inspect.signature(check).bind(None, None, *operands, **dict.fromkeys(attributes))
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # a callable without signature
+        return ""
+    return ""

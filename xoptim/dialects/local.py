@@ -1,0 +1,130 @@
+"""Local rewriters: one function that looks at one node and returns the results that take the place of its results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from xoptim.facts.errors import Declined, RewriteError
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.match.easy import connect
+from xoptim.match.making import camel_case, is_copy, pattern_class
+from xoptim.match.pattern import PatternOptimization, Refused
+from xoptim.match.refusal import Refusal, listener
+from xoptim.match.result import MatchResult
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+
+Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
+
+
+class LocalView(PatternRewriter):
+    """The ``g`` of a local rewriter: the questions and the ``op`` of a `PatternRewriter`, and a way to refuse.
+
+    New nodes and constants are in the graph only after the rewriter has been applied.
+    """
+
+    __slots__ = ("_pattern", "has_refused")
+
+    def __init__(self, graph: Graph, provider: str, pattern: str) -> None:
+        super().__init__(graph, provider)
+        self._pattern = pattern
+        self.has_refused = False
+
+    def refuse(self, reason: str, node: Node | None = None) -> Refused | None:
+        """Report that nothing is to be done, and why: ``return g.refuse("the axis is not the last one", node)``.
+
+        Args:
+            reason: the condition that does not hold.
+            node: the node that does not fit.
+        """
+        listen = listener()
+        if listen is not None:
+            self.has_refused = True
+            frame = sys._getframe(1)
+            line = frame.f_lineno
+            listen(Refusal(self._pattern, node, reason, frame.f_code.co_filename, line, line))
+        return None
+
+
+class LocalRewriter(PatternOptimization):
+    """A pattern made of a function by `local_rewriter`."""
+
+    function: ClassVar[Callable[[LocalView, Node], Rewritten]]
+
+    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Call the function, and keep what it makes for `apply`."""
+        view = LocalView(g.graph, g.provider, self.name())
+        try:
+            found = type(self).function(view, node)
+        except Declined as error:
+            view.refuse(str(error), node)
+            found = None
+        results = _results(found, node)
+        made = {name for new in view.created for name in new.output}
+        if results is None or (made.isdisjoint(results) and _is_same(node, results)):
+            if not view.has_refused:
+                self._nothing_to_do(node)
+            return None
+        match = MatchResult(self, [node], partial(_connected, results))
+        match.edit = view.edit
+        return match
+
+    def _nothing_to_do(self, node: Node) -> None:
+        listen = listener()
+        if listen is not None:
+            code = getattr(type(self).function, "__code__", None)
+            file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+            listen(Refusal(self.name(), node, "the function has nothing to do here", file, line))
+
+
+def _is_same(node: Node, results: tuple[str | None, ...]) -> bool:
+    """Whether a node gives these results already."""
+    return results == node.output or (is_copy(node) and results == node.input)
+
+
+def _connected(results: tuple[str | None, ...], g: PatternRewriter, node: Node) -> list[Node]:
+    return connect(g, results, node.output)
+
+
+def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:
+    """The return value of a function, as one result for each of the node's; ``None`` when there is nothing to do."""
+    if found is None or found is False:
+        return None
+    results = (found,) if isinstance(found, str) else found
+    if not isinstance(results, (list, tuple)) or not all(name is None or isinstance(name, str) for name in results):
+        raise TypeError(f"a local rewriter returns names of results, None or False, not {found!r}")
+    if len(results) != len(node.output):
+        raise RewriteError(f"a {node.op_type} with {len(node.output)} results cannot be replaced by {len(results)}")
+    return tuple(results)
+
+
+def local_rewriter(
+    operators: str | Sequence[str], *, name: str = "", **metadata: Any
+) -> Callable[[Callable[..., Rewritten]], type[LocalRewriter]]:
+    """Turn a function into a pattern that is tried at the nodes of some operators.
+
+    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or ``None`` when there is
+    nothing to do (``return g.refuse("why", node)`` states why), else the results that take the place of the node's: their names
+    (or one name), old ones or such as ``g.op.Mul(x, y)`` returns, ``None`` for a result that nothing reads.
+
+    Args:
+        operators: one or several, as ``"Div"`` or ``"acme::Foo"``.
+        name: of the class; made of that of the function when empty.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+
+    Raises:
+        TypeError: when there is no operator, or a class attribute is unknown.
+    """
+    anchors = (operators,) if isinstance(operators, str) else tuple(operators) if not callable(operators) else ()
+    if not anchors or not all(isinstance(anchor, str) and anchor for anchor in anchors):
+        raise TypeError('a local rewriter names the operators that it looks at: @local_rewriter("Div")')
+
+    def decorate(function: Callable[..., Rewritten]) -> type[LocalRewriter]:
+        members = {"anchors": anchors, "function": staticmethod(function)}
+        title = name or camel_case(function.__name__)
+        return pattern_class(LocalRewriter, title, function.__module__, function.__doc__ or "", metadata, members)
+
+    return decorate

@@ -1,0 +1,411 @@
+"""Patterns in one line: one operator for another, an operator left out, one expression for another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.facts.errors import Declined
+from xoptim.facts.info import Shape
+from xoptim.facts.schema import attribute_names, schema
+from xoptim.match.create import make_node
+from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.making import is_copy, pattern_class
+from xoptim.match.pattern import operator_key
+from xoptim.match.trace import ANY, AnyOf, Capture, Condition, PatternBuilder, Symbol, Trace, trace
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+
+Constraint: TypeAlias = "Callable[[GraphBuilderPatternOptimization, Match], bool | None]"
+EasyClass: TypeAlias = type[EasyPatternOptimization]
+_SUB_PATTERN = frozenset(("pattern", "constraint"))
+_LITERALS = (bool, int, float, np.generic, np.ndarray, list)
+_KEYWORDS = frozenset(("attributes", "associative", "any_order"))
+"""Keywords among the attributes of a pattern that are not attributes; see `PatternBuilder`."""
+
+
+def capture(name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False) -> Capture:
+    """An attribute of any value in the first tuple of a `PatternSub`, and the same value in the second one.
+
+    Args:
+        name: its name in both.
+        predicate: condition that the value must satisfy.
+        optional: whether it may be absent.
+    """
+    return Capture(name, predicate, optional)
+
+
+# -------------------------------------------------------------------- one operator
+
+
+class _OneNode(EasyPatternOptimization):
+    """A pattern of one node with whatever operands and results."""
+
+    operator: ClassVar[tuple[str, str]]
+
+    def match_pattern(self, g: PatternBuilder) -> Symbol:
+        """The node."""
+        domain, op_type = self.operator
+        attributes = {"attributes": g.capture("attributes") if self.keeps_attributes else ANY}
+        results: Symbol = g.add(op_type, [g.variadic("inputs")], g.variadic("outputs"), domain, attributes)
+        return results
+
+    keeps_attributes: ClassVar[bool] = False
+
+
+class _OpSub(_OneNode):
+    keeps_attributes = True
+    substitute: ClassVar[tuple[str, str]]
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        domain, op_type = self.substitute
+        opset = g.graph.opsets.get(domain, 1)
+        known = schema(op_type, domain, opset)
+        if known is None:
+            return True
+        if not known.min_input <= len(m.inputs) <= known.max_input:
+            return self.none(m.nodes[0], msg=f"{op_type} does not take {len(m.inputs)} operands")
+        if not known.min_output <= len(m.outputs) <= known.max_output:
+            return self.none(m.nodes[0], msg=f"{op_type} does not give {len(m.outputs)} results")
+        foreign = sorted(m.attributes.keys() - (attribute_names(op_type, domain, opset) or ()))
+        return not foreign or self.none(m.nodes[0], msg=f"{op_type} has no attribute {foreign[0]!r}")
+
+    def replacement(self, g: PatternRewriter, match: Match) -> Any:
+        domain, op_type = self.substitute
+        results = [name and g.unique_name(f"{op_type.lower()}_out") for name in match.outputs]
+        node = make_node(g.edit, op_type, match.inputs, results, domain=domain, attributes=match.attributes)
+        g.created.append(node)
+        return results
+
+
+class _OpRemove(_OneNode):
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        if len(m.inputs) != len(m.outputs):
+            return self.none(m.nodes[0], msg=f"{len(m.inputs)} operands cannot replace {len(m.outputs)} results")
+        reasons = (_misfit(g, operand, result) for operand, result in zip(m.inputs, m.outputs, strict=True) if result)
+        reason = next(filter(None, reasons), "")
+        return not reason or self.none(m.nodes[0], msg=reason)
+
+    def replacement(self, g: PatternRewriter, match: Match) -> Any:
+        return list(match.inputs)
+
+
+def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - it gives a class
+    """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and number of results.
+
+    It refuses where the operator set has no ``op2`` with these.
+
+    Args:
+        op1: operator, ``"Add"`` or ``"acme::Add"``.
+        op2: operator.
+        name: of the class; ``Op1ToOp2Pattern`` when empty.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+
+    Raises:
+        TypeError: when a class attribute is unknown.
+    """
+    old, new = _operator(op1, "OpSub"), _operator(op2, "OpSub")
+    members = {"operator": old, "substitute": new}
+    given = {"produces": (new[0],) if new[0] else (), **metadata}
+    doc = f"{op1}(...) → {op2}(...)"
+    return pattern_class(_OpSub, name or f"{old[1]}To{new[1]}", _caller(), doc, given, members)
+
+
+def OpRemove(op: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - it gives a class
+    """The pattern that leaves out every ``op``: its first operand takes the place of its first result, and so on.
+
+    It refuses where there are not as many results as operands, or one is known to be of another type or shape.
+
+    Args:
+        op: operator, ``"Identity"`` or ``"acme::Identity"``.
+        name: of the class; ``RemoveOpPattern`` when empty.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+
+    Raises:
+        TypeError: when a class attribute is unknown.
+    """
+    operator = _operator(op, "OpRemove")
+    doc = f"{op}(x, ...) → x, ..."
+    return pattern_class(_OpRemove, name or f"Remove{operator[1]}", _caller(), doc, metadata, {"operator": operator})
+
+
+# -------------------------------------------------------------------- expressions
+
+
+class _PatternSub(EasyPatternOptimization):
+    left: ClassVar[Any]
+    right: ClassVar[Any]
+    conditions: ClassVar[tuple[Constraint, ...]]
+    place: ClassVar[tuple[str, int]]
+
+    def traced(self) -> list[Trace]:
+        return trace(self._describe, list(dict.fromkeys(_variables(self.left))))
+
+    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        reason = _misfit(g, m[self.right], m.outputs[0]) if isinstance(self.right, str) else ""
+        return not reason or self.none(m.nodes[0], msg=reason)
+
+    def _describe(self, g: PatternBuilder, *symbols: Symbol) -> Any:
+        g.place = self.place
+        result = self._left(g, self.left, {symbol.name: symbol for symbol in symbols})
+        for constraint in self.conditions:
+            g.trace.conditions.append(Condition(constraint, "the constraint does not hold", self.place[1]))
+        return result
+
+    def _left(self, g: PatternBuilder, term: Any, known: Mapping[str, Symbol]) -> Any:
+        if isinstance(term, str):
+            return known[term]
+        if isinstance(term, dict):
+            result = self._left(g, term["pattern"], known)
+            reason = f"the constraint on {shown(term['pattern'])} does not hold"
+            g.trace.conditions.append(Condition(_on_result(result, term["constraint"]), reason, self.place[1]))
+            return result
+        if not isinstance(term, tuple):
+            return term
+        (domain, op_type), operands, attributes = _parts(term)
+        return g.add(op_type, [self._left(g, operand, known) for operand in operands], 1, domain, dict(attributes))
+
+    def replacement(self, g: PatternRewriter, match: Match) -> Any:
+        if isinstance(self.right, str):
+            return match[self.right]
+        if isinstance(self.right, tuple):
+            return self._right(g, self.right, match)
+        return _constant(g, self.right, match.outputs[0])
+
+    def _right(self, g: PatternRewriter, term: Any, match: Match) -> Any:
+        if isinstance(term, str):
+            return match[term]
+        if not isinstance(term, tuple):
+            return term
+        (domain, op_type), operands, attributes = _parts(term)
+        given = [self._right(g, operand, match) for operand in operands]
+        values = {k: match[v.name] if isinstance(v, Capture) else v for k, v in attributes.items()}
+        return getattr(g.op, op_type)(*given, domain=domain, **{**(values.pop("attributes", None) or {}), **values})
+
+
+def PatternSub(  # noqa: N802 - it gives a class
+    in_pattern: Any,
+    out_pattern: Any,
+    *,
+    constraint: Constraint | None = None,
+    name: str = "",
+    interior: Literal["keep", "refuse"] = "refuse",
+    **metadata: Any,
+) -> EasyClass:
+    """The pattern that replaces one expression by another: ``PatternSub(("Div", ("Mul", "x", "y"), "y"), "x")``.
+
+    An expression is a tuple of an operator (``"domain::Op"`` outside the standard domain), its operands, and a dictionary of
+    its attributes, if any. Operands are expressions; variables (texts: the same one stands for the same result); numbers and
+    arrays (a constant of that value); ``None`` for one that must be absent. Those of commutative operators may stand in any
+    order. Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which stands for the captured value in
+    the second expression. ``{"pattern": expression, "constraint": f}`` is an expression with a condition: ``f(g, name)`` is
+    called with the view of the graph and the name of the result.
+
+    Args:
+        in_pattern: the expression to look for.
+        out_pattern: an expression; a variable, which must have the type and the shape of the result as far as these are known;
+            or a constant, which takes them.
+        constraint: condition on the whole: called with the view of the graph and the match, as ``validate_mapping``.
+        name: of the class; made of the operators of ``in_pattern``, in the order of computation, when empty.
+        interior: see `EasyPatternOptimization`.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+
+    Raises:
+        TypeError: when an expression is none, or a class attribute is unknown.
+    """
+    frame = sys._getframe(1)
+    inner = in_pattern["pattern"] if _is_sub_pattern(in_pattern) else in_pattern
+    if not isinstance(inner, tuple):
+        raise TypeError(f"PatternSub looks for an operator with operands, ('Add', 'x', 'y'), not for {in_pattern!r}")
+    _check(in_pattern, None)
+    captured = {v.name for _, _, attributes in _calls(in_pattern) for v in attributes.values() if isinstance(v, Capture)}
+    _check(out_pattern, {*_variables(in_pattern)}, captured)
+    if interior not in ("keep", "refuse"):
+        raise TypeError(f"interior is 'keep' or 'refuse', not {interior!r}")
+    made = dict.fromkeys(domain for (domain, _), _, _ in _calls(out_pattern) if domain)
+    members = {
+        "left": in_pattern,
+        "right": out_pattern,
+        "conditions": () if constraint is None else (constraint,),
+        "place": (frame.f_code.co_filename, frame.f_lineno),
+        "interior": interior,
+    }
+    name = name or "".join(op_type for (_, op_type), _, _ in _calls(in_pattern))
+    doc = f"{shown(in_pattern)} → {shown(out_pattern)}"
+    return pattern_class(_PatternSub, name, _caller(), doc, {"produces": tuple(made), **metadata}, members)
+
+
+def shown(term: Any) -> str:
+    """An expression as one writes it: ``Div(Mul(x, y), y)``."""
+    if isinstance(term, dict):
+        return shown(term["pattern"])
+    if isinstance(term, tuple):
+        _, operands, attributes = _parts(term)
+        named = [f"{key}={_shown_attribute(value)}" for key, value in attributes.items() if key not in _KEYWORDS]
+        return f"{term[0]}({', '.join([*map(shown, operands), *named])})"
+    if isinstance(term, (np.ndarray, np.generic)):
+        return str(term.tolist()) if term.size <= 8 else f"{term.dtype}{list(term.shape)}"
+    return "-" if term is None else str(term)
+
+
+def _shown_attribute(value: Any) -> str:
+    if isinstance(value, Capture):
+        return value.name
+    if isinstance(value, AnyOf):
+        return "|".join(map(str, value.values))
+    return "?" if callable(value) or value is ANY else str(value)
+
+
+def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> str:
+    """Why an operand cannot take the place of a result, as far as is known: of x * y, x may be the smaller one."""
+    if not operand:
+        return "an operand is left out"
+    node = g.node_before(result)
+    if node is not None and is_copy(node) and node.input[0] == operand:
+        return "Identity nodes go by themselves where they can (option remove_identity)"
+    given, wanted = g.info(operand), g.info(result)
+    if given.dtype and wanted.dtype and given.dtype != wanted.dtype:
+        return f"{operand!r} has another type than {result!r}"
+    if given.shape is not None and wanted.shape is not None and not _may_be_equal(given.shape, wanted.shape):
+        return f"{operand!r} may have another shape than {result!r}"
+    return ""
+
+
+def _may_be_equal(given: Shape, wanted: Shape) -> bool:
+    """Whether two shapes may be the same; an axis of length 1 is mostly one that is broadcast."""
+
+    def fits(a: Dim, b: Dim) -> bool:
+        is_open = any(not isinstance(d, int) and d.is_anonymous for d in (a, b))
+        return a == b or (is_open and a != 1)
+
+    return len(given) == len(wanted) and all(map(fits, given, wanted))
+
+
+def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) -> Constraint:
+    """A condition on one result of a pattern."""
+
+    def check(g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        name = m[symbol.name] if symbol.producer is None else m.nodes[symbol.producer.index].output[0]
+        return constraint(g, name)
+
+    return check
+
+
+def _constant(g: PatternRewriter, value: Any, result: str) -> str:
+    """A constant of the type and the shape that a result has."""
+    info = g.info(result)
+    if isinstance(value, (np.ndarray, np.generic)) and np.ndim(value):
+        return g.make_initializer("constant", value)
+    if not info.dtype or info.static_shape is None:
+        raise Declined(f"the type or the shape of {result!r} is unknown")
+    array = np.asarray(value)
+    fits = is_float(info.dtype) if array.dtype.kind == "f" else is_float(info.dtype) or is_integer(info.dtype)
+    if array.dtype.kind == "b" or not fits:
+        fits = numpy_dtype(info.dtype).kind == array.dtype.kind
+    if not fits:
+        raise Declined(f"{value!r} cannot be the value of {result!r}, which is of another type")
+    array = array.astype(numpy_dtype(info.dtype))
+    if array.shape == info.static_shape:
+        return g.make_initializer("constant", array)
+    expanded: str = g.op.Expand(array, np.array(info.static_shape, dtype=np.int64))
+    return expanded
+
+
+# -------------------------------------------------------------------- from tuples to patterns
+
+
+def _parts(term: tuple[Any, ...]) -> tuple[tuple[str, str], tuple[Any, ...], dict[str, Any]]:
+    """Operator, operands and attributes of an expression."""
+    operands, attributes = term[1:], {}
+    if operands and isinstance(operands[-1], dict) and not _is_sub_pattern(operands[-1]):
+        operands, attributes = operands[:-1], operands[-1]
+    return operator_key(term[0].replace("ai.onnx::", "")), operands, attributes
+
+
+def _is_sub_pattern(term: Any) -> bool:
+    return isinstance(term, dict) and "pattern" in term
+
+
+def _calls(term: Any) -> Iterator[tuple[tuple[str, str], tuple[Any, ...], dict[str, Any]]]:
+    """All parts of an expression in the order of computation."""
+    if isinstance(term, dict):
+        yield from _calls(term["pattern"])
+    elif isinstance(term, tuple):
+        parts = _parts(term)
+        for operand in parts[1]:
+            yield from _calls(operand)
+        yield parts
+
+
+def _variables(term: Any) -> Iterator[str]:
+    """Variables of an expression, as often as they occur."""
+    if isinstance(term, str):
+        yield term
+    elif isinstance(term, dict):
+        yield from _variables(term["pattern"])
+    elif isinstance(term, tuple):
+        for operand in _parts(term)[1]:
+            yield from _variables(operand)
+
+
+def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) -> None:
+    """Make sure that an expression is one.
+
+    Args:
+        term: the expression.
+        known: the variables that it may use: any for ``None``, that is, in the expression to look for.
+        captured: names of captured attributes that it may use.
+
+    Raises:
+        TypeError: when it is not; the message names the mistake.
+    """
+    if isinstance(term, str):
+        if not term.isidentifier() or (known is not None and term not in known):
+            what = "is not the name of a variable" if known is None else "is not a variable of the expression to look for"
+            raise TypeError(f"{term!r} {what}")
+    elif _is_sub_pattern(term):
+        if known is not None:
+            raise TypeError(f"only an expression to look for can have a constraint: {term!r}")
+        if set(term) != _SUB_PATTERN or not callable(term["constraint"]) or not isinstance(term["pattern"], (tuple, str)):
+            raise TypeError(f"an expression with a constraint is {{'pattern': ..., 'constraint': function}}, not {term!r}")
+        _check(term["pattern"], None)
+    elif isinstance(term, tuple):
+        if not term or not isinstance(term[0], str) or not operator_key(term[0])[1]:
+            raise TypeError(f"an expression begins with an operator, ('Add', 'x', 'y'): {term!r}")
+        _, operands, attributes = _parts(term)
+        _check_attributes(term, attributes, captured)
+        for operand in operands:
+            if operand is not None:
+                _check(operand, known, captured)
+    elif not isinstance(term, _LITERALS):
+        what = "attributes stand at the end of a tuple" if isinstance(term, dict) else "it is none of the things that may"
+        raise TypeError(f"{term!r} cannot stand in an expression: {what}")
+
+
+def _check_attributes(term: Any, attributes: Mapping[Any, Any], captured: set[str] | None) -> None:
+    for key, value in attributes.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{key!r} is not the name of an attribute: {shown(term)}")
+        if captured is None:
+            continue
+        if isinstance(value, Capture):
+            if value.name not in captured:
+                raise TypeError(f"{value.name!r} is not captured by the expression to look for")
+        elif isinstance(value, AnyOf) or value is ANY or callable(value) or key in _KEYWORDS:
+            raise TypeError(f"attribute {key!r} of {term[0]} has no value to give to a new node")
+
+
+def _operator(name: Any, where: str) -> tuple[str, str]:
+    if not isinstance(name, str) or not operator_key(name)[1]:
+        raise TypeError(f"{where} takes the name of an operator, 'Add' or 'domain::Add', not {name!r}")
+    return operator_key(name.replace("ai.onnx::", ""))
+
+
+def _caller() -> str:
+    """Name of the module that calls the function that calls this one."""
+    module: str = sys._getframe(2).f_globals.get("__name__", "")
+    return module

@@ -1,0 +1,337 @@
+"""Rules in text form: pairs of ONNX functions, what to look for and what to put in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.dialects.filters import known_filters
+from xoptim.dialects.text_function import Call, Side, as_attributes, constant_value, expression, history, number, read_function
+from xoptim.dialects.text_source import FunctionSource, Place, parse_functions
+from xoptim.facts.attributes import AttributeReference, same_attribute
+from xoptim.graph.node import Node
+from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
+from xoptim.match.making import LISTS, fault
+from xoptim.match.pattern import Example
+from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+
+View: TypeAlias = GraphBuilderPatternOptimization
+Check: TypeAlias = Callable[[View, Match], "bool | None"]
+Pairs: TypeAlias = "Iterable[tuple[str, str]]"
+
+SETTINGS = (
+    *("exactness", "phase", "interior", "status", "priority", "min_opset", "max_opset"),
+    *("tags", "providers", "anchors", "former_names", "keep_names"),
+)
+"""Keys of `rule.settings`, in a file and in Python."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A pair of functions of the same signature.
+
+    Attributes:
+        match: what to look for.
+        replace: what to put in its place.
+        checks: further conditions.
+        origins: for results of ``replace``: number of the call in ``match`` whose name and metadata the new node takes.
+    """
+
+    match: Side
+    replace: Side
+    checks: tuple[Check, ...] = ()
+    origins: Mapping[str, int] | None = None
+
+
+class TextPattern(EasyPatternOptimization):
+    """A pattern that is a pair of functions; `rule_class` makes a class for each pair."""
+
+    rule: ClassVar[Rule]
+    _examples: ClassVar[tuple[Example, ...]] = ()
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Those that were given in Python."""
+        return cls._examples
+
+    def traced(self) -> list[Trace]:
+        """The variants: numbers that may be attributes or operands are tried as both."""
+        return trace(self.match_pattern, self.rule.match.inputs)
+
+    def match_pattern(self, g: PatternBuilder, *operands: Symbol) -> tuple[Symbol, ...]:
+        """Make the calls of the function ``match``."""
+        side = self.rule.match
+        values: dict[str, Any] = {"": None, **dict(zip(side.inputs, operands, strict=True))}
+        captures = _Captures(side.parameters)
+        g.trace.conditions.append(Condition(captures.complete, "attributes of the same name differ", side.place.line))
+        for call in side.calls:
+            g.place = (call.place.file, call.place.line)
+            names, attributes, has_number = as_attributes(side, call)
+            if has_number and not g.option("numbers as attributes"):
+                names, attributes = list(call.inputs), dict(call.attributes)
+            given = [_literal(side.constants[name]) if name in side.constants else values[name] for name in names]
+            wanted = {name: captures.wanted(value) for name, value in attributes.items()}
+            made = g.add(call.op_type, given, len(call.outputs), call.domain, wanted)
+            for name, symbol in zip(call.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+                symbol.name = name
+                values[name] = symbol
+        g.trace.conditions += map(_condition, side.filters)
+        for check in self.rule.checks:
+            reason = f"the filter {getattr(check, '__name__', check)} does not hold"
+            g.trace.conditions.append(Condition(check, reason, side.place.line))
+        return tuple(values[name] for name in side.outputs)
+
+    def replacement(self, g: PatternRewriter, match: Match) -> tuple[str, ...]:
+        """Make the calls of the function ``replace``."""
+        side = self.rule.replace
+        values: dict[str, Any] = {"": None, **{b: match[a] for a, b in zip(self.rule.match.inputs, side.inputs, strict=True)}}
+        makers: dict[str, Node] = {}
+
+        def operand(name: str) -> Any:
+            """A result, a bare number, or a constant that is stored when it is first needed."""
+            if name not in values:
+                array = constant_value(side.deferred[name], match) if name in side.deferred else side.constants[name]
+                is_number = array.ndim == 0 and array.dtype.kind in "fiub" and name not in side.outputs
+                values[name] = number(array) if is_number else g.make_initializer(name, array)
+            return values[name]
+
+        for call in side.calls:
+            names, attributes, _ = as_attributes(side, call)
+            given = {key: match[v.name] if isinstance(v, AttributeReference) else v for key, v in attributes.items()}
+            operator = getattr(g.op, call.op_type)
+            made = operator(*map(operand, names), outputs=len(call.outputs), domain=call.domain, **given)
+            values.update(zip(call.outputs, (made,) if isinstance(made, str) else made, strict=True))
+            values[""] = None
+            makers.update(dict.fromkeys(call.outputs, g.created[-1]))
+        self._name(g, match, makers)
+        return tuple(map(operand, side.outputs))
+
+    def _name(self, g: PatternRewriter, match: Match, makers: Mapping[str, Node]) -> None:
+        """Let new nodes take over name and metadata of the matched nodes that they are paired with."""
+        origins = self.rule.origins or {}
+        operands = {match[name] for name in self.rule.match.inputs}
+        stay = needed_outside(g, match.nodes, set(match.outputs), operands) if origins and self.interior == "keep" else []
+        taken = {node.name for node in stay}
+        for name, index in origins.items():
+            node, origin = makers[name], match.nodes[index]
+            node.metadata = {**origin.metadata_props(), **(node.metadata or {})}
+            if origin.name:
+                node.name = g.edit.node_names.fresh(origin.name) if origin.name in taken else origin.name
+                taken.add(origin.name)
+
+
+def _literal(array: np.ndarray) -> Any:
+    """The operand of a pattern that stands for a constant: a number, whatever its type and form in the model, or an array."""
+    return number(array) if array.ndim == 0 else array
+
+
+class _Captures:
+    """The attributes of a rule in one variant of its pattern."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self.parameters = parameters
+        self.names: dict[str, list[str]] = {name: [] for name in parameters}
+
+    def wanted(self, value: Any) -> Any:
+        """The condition on an attribute that a value in the text states."""
+        if isinstance(value, onnx.TensorProto):
+            return partial(_same_tensor, value)
+        if not isinstance(value, AttributeReference):
+            return value
+        names = self.names[value.name]
+        names.append(value.name if not names else f"{value.name} {len(names)}")
+        return Capture(names[-1], optional=self.parameters[value.name] is not None)
+
+    def complete(self, g: View, m: Match) -> bool:
+        """Fill in defaults, and compare attributes that are written several times."""
+        for name, default in self.parameters.items():
+            values = [default if m[each] is None else m[each] for each in self.names[name]] or [default]
+            if any(not same_attribute(values[0], other) for other in values[1:]):
+                return False
+            m.derive(**{name: values[0]})
+        return True
+
+
+def _same_tensor(wanted: onnx.TensorProto, found: Any) -> bool:
+    """Whether an attribute holds an equal tensor, however it is stored and called."""
+    if not isinstance(found, onnx.TensorProto) or found.data_type != wanted.data_type or found.dims != wanted.dims:
+        return False
+    return onnx.numpy_helper.to_array(found).tobytes() == onnx.numpy_helper.to_array(wanted).tobytes()
+
+
+def _condition(call: Call) -> Condition:
+    check = known_filters()[call.op_type]
+
+    def holds(g: View, m: Match) -> bool:
+        given = {key: m[v.name] if isinstance(v, AttributeReference) else v for key, v in call.attributes.items()}
+        return bool(check(g, m, *(m[name] for name in call.inputs), **given))
+
+    operands = ", ".join((*call.inputs, *call.attributes))
+    return Condition(holds, f"the filter {call.op_type}({operands}) does not hold", call.place.line)
+
+
+# -------------------------------------------------------------------- from text to classes
+
+
+def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPattern]]:
+    """The rules in a text, in order.
+
+    The functions of a rule are called ``match`` and ``replace``; their domain is the name of the rule. A rule runs once those
+    before it have nothing left to do, unless it sets a priority of its own.
+
+    Args:
+        text: functions in ONNX's textual syntax.
+        file: its name in errors; ``rules`` when empty.
+        first: priority of the first rule.
+
+    Raises:
+        TextRuleError: when something is wrong; the message begins with ``FILE:LINE:COLUMN``.
+    """
+    pairs: dict[str, dict[str, FunctionSource]] = {}
+    for source in parse_functions(text, file or "rules"):
+        name, role = source.proto.domain.removesuffix("Pattern"), source.proto.name
+        if role not in ("match", "replace"):
+            raise source.place.error(f"function {role!r}; those of a rule are called 'match' and 'replace'")
+        if not name:
+            raise source.place.error('the rule has no name; write <domain: "NAME", opset_import: ["" : 18]> before it')
+        if role in pairs.setdefault(name, {}):
+            raise source.place.error(f"rule {name!r} has a second {role!r}; each rule needs a name of its own")
+        pairs[name][role] = source
+    found: list[type[TextPattern]] = []
+    for name, pair in pairs.items():
+        for role, other in (("match", "replace"), ("replace", "match")):
+            if role not in pair:
+                raise pair[other].place.error(f"rule {name!r} has no {role!r}")
+        found.append(rule_class(pair["match"], pair["replace"], name, settings={"priority": first + len(found)}))
+    return found
+
+
+def rule_class(
+    match: FunctionSource,
+    replace: FunctionSource,
+    name: str = "",
+    *,
+    filters: Iterable[Check] = (),
+    value_name_pairs: Pairs = (),
+    settings: Mapping[str, Any] | None = None,
+) -> type[TextPattern]:
+    """The pattern that a pair of functions describes.
+
+    Args:
+        match: what to look for.
+        replace: what to put in its place.
+        name: of the pattern; made from the operators when empty.
+        filters: called with the view of the graph and the match; all must hold.
+        value_name_pairs: for results of ``replace``, results of ``match``: the new node takes name and metadata of the old one.
+        settings: settings, which those in ``match`` override, and ``examples``.
+
+    Raises:
+        TextRuleError: when something is wrong.
+    """
+    wanted, given = read_function(match, "match"), read_function(replace, "replace")
+    _check_signatures(wanted, given)
+    _check_operands(wanted, given)
+    label = (name or f"{_operators(wanted)}To{_operators(given)}").removesuffix("Pattern")
+    if not re.fullmatch(r"[A-Za-z_]\w*", label):
+        raise wanted.place.error(f"{label!r} cannot be the name of a rule; letters, digits and underscores can")
+    fields = _fields(wanted, given, dict(settings or {}))
+    pairs = [*value_name_pairs, *_same_names(wanted, given)] if fields.pop("keep_names") else list(value_name_pairs)
+    fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
+    arrow = f"{expression(wanted)} → {expression(given)}"
+    fields["__doc__"], fields["__module__"] = wanted.doc.strip() or arrow, __name__
+    made: type[TextPattern] = type(f"{label}Pattern", (TextPattern,), fields)
+    try:
+        compiled(made())
+    except TypeError as error:
+        raise wanted.place.error(str(error)) from None
+    return made
+
+
+def _operators(side: Side) -> str:
+    return "".join(call.op_type for call in side.calls) or "Operand"
+
+
+def _check_signatures(match: Side, replace: Side) -> None:
+    """Operands, results and attributes correspond by their places; names that occur on both sides must do so too."""
+    for what, ours, theirs in (("inputs", match.inputs, replace.inputs), ("outputs", match.outputs, replace.outputs)):
+        moved = [a for a, b in zip(ours, theirs, strict=False) if a != b and (a in theirs or b in ours)]
+        if len(ours) != len(theirs) or moved:
+            shown = f"({', '.join(ours)}) and ({', '.join(theirs)})"
+            raise replace.place.error(f"'match' and 'replace' have different {what}: {shown}")
+    if match.parameters.keys() != replace.parameters.keys():
+        shown = f"<{', '.join(match.parameters)}> and <{', '.join(replace.parameters)}>"
+        raise replace.place.error(f"'match' and 'replace' have different attributes: {shown}")
+    for name, default in replace.parameters.items():
+        if not same_attribute(default, match.parameters[name]):
+            raise replace.place.error(f"attribute {name!r} has different defaults in 'match' and 'replace'")
+        if name in match.inputs:
+            raise match.place.error(f"{name!r} is the name of an attribute and of an input; choose two")
+
+
+def _check_operands(match: Side, replace: Side) -> None:
+    if not match.calls:
+        raise match.place.error("no operator in 'match': there is nothing to look for")
+    read = {name for call in match.calls for name in call.inputs}
+    for name in match.inputs:
+        if name not in read:
+            raise match.place.error(f"no operator of 'match' reads the input {name!r}")
+    for name in match.outputs:
+        if match.maker(name) < 0:
+            raise match.place.error(f"the output {name!r} of 'match' is not the result of an operator")
+    for name, array in match.constants.items():
+        if name in read and array.dtype.kind in "OUSc":
+            raise match.place.error(f"the constant {name!r} is not a number, and cannot be looked for")
+    captured = {name for call in match.calls for name in call.references}
+    for call in (*match.filters, *replace.calls, *replace.deferred.values()):
+        for name in call.references - captured:
+            raise call.place.error(f"@{name} is used here, but no operator of 'match' has it")
+
+
+def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, Any]:
+    """The class attributes of a pattern."""
+    found: dict[str, Any] = {"exactness": "rounding", "keep_names": False}
+    examples = settings.pop("examples", ())
+    for name, (value, place) in {**{k: (v, match.place) for k, v in settings.items()}, **match.settings}.items():
+        found[name] = _setting(name, value, place)
+    if examples:
+        found["_examples"] = tuple(examples)
+    since = [known[0] for call in replace.calls if not call.domain and (known := history(call.op_type)) is not None]
+    found["min_opset"] = max(found.get("min_opset", 1), *since, 1)
+    found["produces"] = tuple(sorted({call.domain for call in replace.calls} - {"", "ai.onnx"}))
+    return found
+
+
+def _setting(name: str, value: Any, place: Place) -> Any:
+    if name not in SETTINGS:
+        raise place.error(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
+    if name in LISTS and isinstance(value, str):
+        value = (value,)
+    wrong = fault(name, value)
+    if name == "keep_names" and value not in (0, 1):
+        wrong = f"is 0 or 1, not {value!r}"
+    if wrong:
+        raise place.error(f"setting {name!r} {wrong}")
+    return tuple(value) if name in LISTS else value
+
+
+def _same_names(match: Side, replace: Side) -> list[tuple[str, str]]:
+    names = [name for call in replace.calls for name in call.outputs if name]
+    return [(name, name) for name in names if match.maker(name) >= 0]
+
+
+def _origins(match: Side, replace: Side, pairs: Pairs) -> dict[str, int]:
+    """For results of ``replace``, the number of the matched node to be called after; the first pair of a result counts."""
+    found: dict[str, int] = {}
+    for new, old in pairs:
+        for side, name in ((replace, new), (match, old)):
+            if side.maker(name) < 0:
+                raise side.place.error(f"value_name_pairs: unknown result {name!r} of {side.role!r}")
+        found.setdefault(new, match.maker(old))
+    return found

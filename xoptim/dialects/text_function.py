@@ -1,0 +1,284 @@
+"""One side of a rule in text form: a function, checked, as calls, constants, conditions and settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import AttributeProto
+
+from xoptim.dialects.filters import known_filters, misused
+from xoptim.dialects.text_source import FunctionSource, Place
+from xoptim.facts.attributes import AttributeReference, decode_attribute
+from xoptim.match.moved import MOVED
+
+Role: TypeAlias = Literal["match", "replace"]
+FILTER, SETTINGS = "filter", "rule"
+"""Domains of calls that are not operators."""
+_UNSUPPORTED = {
+    AttributeProto.GRAPH: "subgraphs are not supported in rules",
+    AttributeProto.GRAPHS: "subgraphs are not supported in rules",
+    AttributeProto.TENSORS: "lists of tensors are not supported in rules",
+    AttributeProto.SPARSE_TENSOR: "sparse tensors are not supported in rules",
+    AttributeProto.SPARSE_TENSORS: "sparse tensors are not supported in rules",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A call of an operator or of a filter.
+
+    Attributes:
+        op_type: operator.
+        domain: of the operator.
+        inputs: names, empty for operands that are left out.
+        outputs: names, empty for results that are not wanted.
+        attributes: values, and references to attributes of the function.
+        place: where it is written.
+    """
+
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    place: Place
+
+    @property
+    def references(self) -> set[str]:
+        """Attributes of the function that it uses."""
+        return {value.name for value in self.attributes.values() if isinstance(value, AttributeReference)}
+
+
+@dataclass(slots=True, eq=False)
+class Side:
+    """A function of a rule.
+
+    Attributes:
+        role: which one.
+        place: where it is written.
+        name: of the rule, as the function has it.
+        doc: its remark.
+        inputs, outputs: its signature.
+        parameters: its attributes, with their default, ``None`` for none.
+        calls: operators in order.
+        constants: arrays by name.
+        deferred: calls of Constant in ``replace`` whose value is an attribute of the function.
+        filters: conditions, with what they are called.
+        settings: values in `rule.settings`, with their places.
+    """
+
+    role: Role
+    place: Place
+    name: str
+    doc: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parameters: dict[str, Any]
+    calls: list[Call] = field(default_factory=list)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    deferred: dict[str, Call] = field(default_factory=dict)
+    filters: list[Call] = field(default_factory=list)
+    settings: dict[str, tuple[Any, Place]] = field(default_factory=dict)
+
+    def maker(self, result: str) -> int:
+        """Number of the call that makes a result, -1 when none does."""
+        return next((number for number, call in enumerate(self.calls) if result and result in call.outputs), -1)
+
+
+def read_function(source: FunctionSource, role: Role) -> Side:
+    """Check a function and take it apart.
+
+    Raises:
+        TextRuleError: when a rule cannot contain it; the message names the place.
+    """
+    proto = source.proto
+    parameters: dict[str, Any] = dict.fromkeys(proto.attribute)
+    parameters.update((a.name, decode_attribute(a)) for a in proto.attribute_proto)
+    side = Side(role, source.place, proto.domain, proto.doc_string, tuple(proto.input), tuple(proto.output), parameters)
+    known = set(side.inputs)
+    if len(known) < len(side.inputs):
+        raise side.place.error(f"two inputs of {role!r} have the same name")
+    for node, place in zip(proto.node, source.nodes, strict=True):
+        _check_names(node, place, known, side)
+        attributes = _attributes(node, place, side)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        call = Call(node.op_type, domain, tuple(node.input), tuple(node.output), attributes, place)
+        if domain == FILTER:
+            _add_filter(side, call)
+        elif domain == SETTINGS:
+            _add_settings(side, call)
+        else:
+            known.update(filter(None, node.output))
+            if not any(node.output):
+                raise place.error(f"{node.op_type} makes nothing: give its result a name")
+            if node.op_type == "Constant" and not domain:
+                _add_constant(side, call)
+            else:
+                _check_operator(call, role)
+                side.calls.append(call)
+    for index, name in enumerate(side.outputs):
+        if role == "match" and name in side.outputs[:index]:
+            raise side.place.error(f"result {name!r} is returned twice")
+        if name not in known:
+            raise side.place.error(f"unknown result {name!r}: no operator of {role!r} makes it")
+    return side
+
+
+def _check_names(node: onnx.NodeProto, place: Place, known: set[str], side: Side) -> None:
+    for name in node.input:
+        if name and name not in known:
+            raise place.error(f"operand {name!r} of {node.op_type} is not defined before it")
+    for name in filter(None, node.output):
+        if name in known:
+            raise place.error(f"result {name!r} is defined twice")
+        if name in side.parameters:
+            raise place.error(f"{name!r} is the name of an attribute and of a result; choose two")
+
+
+def _attributes(node: onnx.NodeProto, place: Place, side: Side) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for attribute in node.attribute:
+        if attribute.type in _UNSUPPORTED:
+            raise place.error(f"attribute {attribute.name!r} of {node.op_type}: {_UNSUPPORTED[attribute.type]}")
+        value = decode_attribute(attribute)
+        if isinstance(value, AttributeReference) and value.name not in side.parameters:
+            raise place.error(
+                f"@{value.name} is not an attribute of {side.role!r}; declare it: {side.role} <{value.name}> (...)"
+            )
+        found[attribute.name] = value
+    return found
+
+
+def _add_filter(side: Side, call: Call) -> None:
+    check = known_filters().get(call.op_type)
+    if side.role == "replace":
+        raise call.place.error(f"filter.{call.op_type} is a condition; it belongs into 'match'")
+    if check is None:
+        raise call.place.error(f"unknown filter {call.op_type!r}; known are {', '.join(sorted(known_filters()))}")
+    for name in call.inputs:
+        if name in side.constants or not name:
+            raise call.place.error(f"filter.{call.op_type} has the operand {name!r}, which the rule itself gives")
+    wrong = misused(check, call.inputs, list(call.attributes))
+    if wrong:
+        raise call.place.error(f"filter.{call.op_type}: {wrong}")
+    side.filters.append(call)
+
+
+def _add_settings(side: Side, call: Call) -> None:
+    if side.role == "replace" or call.op_type != "settings" or call.inputs:
+        raise call.place.error("of the domain 'rule' there is rule.settings <...> () only, in 'match'")
+    if call.references:
+        raise call.place.error("settings are values, not attributes of the function")
+    side.settings.update((name, (value, call.place)) for name, value in call.attributes.items())
+
+
+def _add_constant(side: Side, call: Call) -> None:
+    if len(call.outputs) != 1:
+        raise call.place.error("a Constant has one result")
+    if len(call.attributes) != 1:
+        raise call.place.error("a Constant has one attribute, such as value_float, with its value")
+    if not call.references:
+        side.constants[call.outputs[0]] = constant_value(call, {})
+    elif side.role == "replace":
+        side.deferred[call.outputs[0]] = call
+    else:
+        raise call.place.error("a Constant in 'match' has a value; let an input and filter.is_constant stand for any constant")
+
+
+def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
+    """The value of a Constant, of rank 0 for what stands for a number.
+
+    Args:
+        call: of Constant.
+        attributes: those of the function.
+
+    Raises:
+        TextRuleError: when it cannot be read.
+    """
+    ((name, value),) = call.attributes.items()
+    value = attributes[value.name] if isinstance(value, AttributeReference) else value
+    try:
+        if name == "value" and isinstance(value, onnx.TensorProto):
+            return onnx.numpy_helper.to_array(value)
+        if name in ("value_string", "value_strings"):
+            return np.asarray(value, dtype=object)
+        if name in ("value_int", "value_ints", "value_float", "value_floats"):
+            return np.asarray(value, dtype=np.int64 if "int" in name else np.float32)
+    except (TypeError, ValueError) as error:
+        raise call.place.error(f"the value of this Constant cannot be read: {error}") from None
+    raise call.place.error(f"a Constant with the attribute {name!r} is not supported in rules")
+
+
+def number(array: np.ndarray) -> float | int | bool:
+    """The number that an array of one element holds: the shortest one that its type rounds to it, as an author writes it."""
+    item = array.reshape(())[()]
+    if item.dtype in (np.float32, np.float16):
+        return float(str(item))
+    found: float | int | bool = item.item()
+    return found
+
+
+@cache
+def history(op_type: str) -> tuple[int, frozenset[str]] | None:
+    """Since which operator set a standard operator exists, and all attributes it ever had; ``None`` for no operator."""
+    schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
+    if not schemas:
+        return None
+    return min(s.since_version for s in schemas), frozenset(name for s in schemas for name in s.attributes)
+
+
+def _check_operator(call: Call, role: Role) -> None:
+    """Refuse what would make a model that is not valid, or match nothing at all."""
+    if call.domain:
+        return
+    found = history(call.op_type)
+    if found is None and role == "replace":
+        raise call.place.error(f"no operator {call.op_type!r} in the standard domain")
+    allowed = () if found is None else (*found[1], *(a for op, a in MOVED if op == call.op_type))
+    for name in call.attributes:
+        if found is not None and name not in allowed:
+            raise call.place.error(f"{call.op_type} has no attribute {name!r}")
+
+
+def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bool]:
+    """Write constant operands as the attributes that they were in earlier operator sets, which fits all operator sets.
+
+    Returns:
+        The operands that are left, the attributes, and whether a number is among them that has the type of another operand
+        and is better compared as an operand where it is one.
+    """
+    operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
+    moved = {place: (name, n) for (op, name), (place, _, n) in MOVED.items() if op == call.op_type}
+    while not call.domain and operands and len(operands) - 1 in moved:
+        name, is_number = moved[len(operands) - 1]
+        value = side.constants.get(operands[-1])
+        if operands[-1] and (value is None or name in attributes or (value.size != 1 and (is_number or name == "k"))):
+            break
+        operands.pop()
+        if value is not None:
+            has_number |= is_number
+            attributes[name] = number(value) if is_number or name == "k" else [int(v) for v in value.ravel()]
+    return operands, attributes, has_number
+
+
+def expression(side: Side) -> str:
+    """A function with one result as nested calls, ``Add(MatMul(a, b), c)``; else its operators in order."""
+    reads = Counter(name for call in side.calls for name in call.inputs)
+    makers = {call.outputs[0]: call for call in side.calls if reads[call.outputs[0]] <= 1}
+    if len(side.outputs) != 1:
+        return ", ".join(call.op_type for call in side.calls)
+
+    def shown(name: str) -> str:
+        if name in side.constants:
+            value = side.constants[name]
+            return f"{number(value):.7g}" if value.ndim == 0 and value.dtype.kind in "fiu" else name
+        call = makers.get(name)
+        return name if call is None else f"{call.op_type}({', '.join(map(shown, filter(None, call.inputs)))})"
+
+    return shown(side.outputs[0])

@@ -1,0 +1,1 @@
+"""Evaluation of constants: by numpy, or in onnxruntime."""

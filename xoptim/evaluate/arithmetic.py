@@ -1,0 +1,259 @@
+"""Numpy kernels of exact arithmetic: integers, and the operations that IEEE 754 defines to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xoptim.evaluate.kernel_table import (
+    LARGEST_RESULT,
+    Array,
+    EvaluationNode,
+    axes_of,
+    axis_of,
+    flag,
+    ints_of,
+    is_number,
+    kernel,
+    required,
+    without_nan,
+)
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.inference.ranges import range_length
+
+_EXACT_IN_DOUBLE = 1 << 53
+
+
+def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, Array] | None:
+    """Both operands, when they have one dtype and shapes that the operator set combines as numpy does."""
+    a, b = required(inputs, 0), required(inputs, 1)
+    if a.dtype != b.dtype or (node.opset < 7 and a.shape != b.shape):
+        return None
+    return a, b
+
+
+def _binary(op_type: str, ufunc: np.ufunc) -> None:
+    @kernel(op_type)
+    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        pair = _operands(node, inputs)
+        return without_nan(np.asarray(ufunc(*pair))) if pair is not None and is_number(*pair) else None
+
+
+def _unary(op_type: str, ufunc: np.ufunc, kinds: str) -> None:
+    @kernel(op_type)
+    def compute(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        x = required(inputs, 0)
+        return without_nan(np.asarray(ufunc(x))) if x.dtype.kind in kinds and is_number(x) else None
+
+
+def _comparison(op_type: str, ufunc: np.ufunc) -> None:
+    @kernel(op_type)
+    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        pair = _operands(node, inputs)
+        if pair is None or not (is_number(*pair) or (op_type == "Equal" and pair[0].dtype == np.bool_)):
+            return None
+        return [np.asarray(ufunc(*pair))]
+
+
+def _logical(op_type: str, ufunc: np.ufunc) -> None:
+    @kernel(op_type)
+    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        pair = _operands(node, inputs)
+        return [np.asarray(ufunc(*pair))] if pair is not None and pair[0].dtype == np.bool_ else None
+
+
+_binary("Add", np.add)
+_binary("Sub", np.subtract)
+_binary("Mul", np.multiply)
+_unary("Neg", np.negative, "if")
+_unary("Abs", np.abs, "iuf")
+_unary("Sqrt", np.sqrt, "f")
+_unary("Floor", np.floor, "f")
+_unary("Ceil", np.ceil, "f")
+_unary("Sign", np.sign, "iu")
+_comparison("Equal", np.equal)
+_comparison("Greater", np.greater)
+_comparison("GreaterOrEqual", np.greater_equal)
+_comparison("Less", np.less)
+_comparison("LessOrEqual", np.less_equal)
+_logical("And", np.logical_and)
+_logical("Or", np.logical_or)
+_logical("Xor", np.logical_xor)
+
+
+@kernel("Not")
+def not_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Negation of booleans."""
+    x = required(inputs, 0)
+    return [np.asarray(np.logical_not(x))] if x.dtype == np.bool_ else None
+
+
+def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:
+    """Whether an integer division by these values cannot stop the process.
+
+    A zero does on some builds of onnxruntime, -1 does when the dividend is the least number of its type.
+    """
+    if divisor.dtype.kind not in "iu":
+        return True
+    if bool((divisor == 0).any()):
+        return False
+    if divisor.dtype.kind == "u" or not bool((divisor == -1).any()):
+        return True
+    return dividend is not None and not bool((dividend == np.iinfo(divisor.dtype).min).any())
+
+
+@kernel("Div")
+def div(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Quotient: rounded towards zero for integers, to nearest for floats."""
+    pair = _operands(node, inputs)
+    if pair is None or not is_number(*pair):
+        return None
+    a, b = pair
+    if a.dtype.kind == "f":
+        return without_nan(np.asarray(a / b))
+    if not divisor_is_safe(b, a):
+        return None
+    quotient = np.floor_divide(a, b)
+    # floor_divide rounds down: one more where the exact quotient is negative and not whole
+    return [np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))]
+
+
+@kernel("Mod")
+def mod(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Remainder: with the sign of the divisor on integers, with that of the dividend when ``fmod`` is set."""
+    pair = _operands(node, inputs)
+    if pair is None or not is_number(*pair) or not divisor_is_safe(pair[1], pair[0]):
+        return None
+    a, b = pair
+    if a.dtype.kind == "f":
+        return without_nan(np.asarray(np.fmod(a, b))) if flag(node, "fmod") else None
+    if not flag(node, "fmod"):
+        return [np.asarray(np.remainder(a, b))]
+    # onnxruntime takes this remainder of integers in double precision
+    exact = all(v.size == 0 or (v.min() >= -_EXACT_IN_DOUBLE and v.max() <= _EXACT_IN_DOUBLE) for v in pair)
+    return [np.asarray(np.fmod(a, b))] if exact else None
+
+
+def _extremum(op_type: str, ufunc: np.ufunc) -> None:
+    @kernel(op_type)
+    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        values = [required(inputs, index) for index in range(len(inputs))]
+        if not is_number(*values) or (node.opset < 8 and any(v.shape != values[0].shape for v in values)):
+            return None
+        if values[0].dtype.kind == "f" and any(_ambiguous(v) for v in values):
+            return None
+        result = values[0]
+        for value in values[1:]:
+            result = np.asarray(ufunc(result, value))
+        return [result]
+
+
+def _ambiguous(x: Array) -> bool:
+    """Whether a float tensor holds elements that implementations order differently: NaN and -0."""
+    return bool((np.isnan(x) | ((x == 0) & np.signbit(x))).any())
+
+
+_extremum("Min", np.minimum)
+_extremum("Max", np.maximum)
+
+
+@kernel("Range")
+def range_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Numbers from the first input up to, not including, the second: the third is added again and again, as in onnxruntime."""
+    operands = [required(inputs, index) for index in range(3)]
+    if operands[0].dtype.kind == "u" or not is_number(*operands) or any(v.size != 1 for v in operands):
+        return None
+    start, limit, delta = (v.reshape(()) for v in operands)
+    count = range_length(start.item(), limit.item(), delta.item())
+    if count is None or count > LARGEST_RESULT:
+        return None
+    terms = np.full(count, delta, start.dtype)
+    terms[:1] = start
+    return without_nan(np.add.accumulate(terms, dtype=start.dtype))
+
+
+def _reduction(op_type: str, ufunc: np.ufunc, grows: bool) -> None:
+    @kernel(op_type)
+    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        data = required(inputs, 0)
+        if data.dtype.kind not in "iu" or data.size == 0:
+            return None
+        axes = ints_of(node, "axes", inputs, 1)
+        if not axes and flag(node, "noop_with_empty_axes"):
+            return [data]
+        chosen = tuple(axes_of(axes, data.ndim) if axes else range(data.ndim))
+        if grows and not _stays_small(data, ufunc, chosen):
+            return None
+        keep = flag(node, "keepdims", True)
+        return [np.asarray(ufunc.reduce(data, axis=chosen, keepdims=keep), dtype=data.dtype)]
+
+
+def _stays_small(data: Array, ufunc: np.ufunc, axes: tuple[int, ...]) -> bool:
+    """Whether no partial result leaves the integers that doubles hold: onnxruntime reduces in double precision."""
+    bound = ufunc.reduce(np.maximum(np.abs(data.astype(np.float64)), 1), axis=axes)
+    return bool(np.max(bound) < min(_EXACT_IN_DOUBLE, np.iinfo(data.dtype).max))
+
+
+_reduction("ReduceSum", np.add, True)
+_reduction("ReduceProd", np.multiply, True)
+_reduction("ReduceMax", np.maximum, False)
+_reduction("ReduceMin", np.minimum, False)
+
+
+@kernel("CumSum")
+def cum_sum(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Running sums of integers along an axis, from the end when ``reverse``, without the element when ``exclusive``."""
+    data, axis_value = required(inputs, 0), required(inputs, 1)
+    if data.dtype.kind not in "iu" or axis_value.size != 1:
+        return None
+    axis = axis_of(int(axis_value.reshape(())), data.ndim)
+    flipped = np.flip(data, axis) if flag(node, "reverse") else data
+    sums = np.cumsum(flipped, axis=axis, dtype=data.dtype)
+    if flag(node, "exclusive"):
+        sums = (sums - flipped).astype(data.dtype, copy=False)
+    return [np.flip(sums, axis).copy() if flag(node, "reverse") else sums]
+
+
+@kernel("Cast", "CastLike")
+def cast(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The elements in another type, where the standard leaves no choice.
+
+    Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds twice), text, and
+    every type that numpy does not know but bfloat16.
+    """
+    x = required(inputs, 0)
+    target = required(inputs, 1).dtype if node.op_type == "CastLike" else numpy_dtype(node.attribute("to"))
+    if not all(dtype == _BFLOAT16 or (dtype.isbuiltin == 1 and dtype.kind in "iufb") for dtype in (x.dtype, target)):
+        return None
+    if x.dtype == target:
+        return [x]
+    return _cast_integer(x, target) if x.dtype.kind in "iub" else _cast_float(x, target)
+
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_EXACT_IN_HALF = {np.dtype(np.float16): 1 << 11, _BFLOAT16: 1 << 8}
+
+
+def _cast_integer(x: Array, target: np.dtype[Any]) -> list[Array] | None:
+    exact = _EXACT_IN_HALF.get(target)
+    if exact is not None and x.dtype.kind != "b" and x.size and (x.min() < -exact or x.max() > exact):
+        return None
+    return [x.astype(target)]
+
+
+def _cast_float(x: Array, target: np.dtype[Any]) -> list[Array] | None:
+    if x.dtype != np.float64 and x.dtype != np.float32:
+        x = x.astype(np.float32)
+    if bool(np.isnan(x).any()):
+        return None
+    if target in _EXACT_IN_HALF:
+        return [x.astype(target)] if x.dtype == np.float32 else None
+    if target.kind in "fb":
+        return [x.astype(target)]
+    whole, limits = np.trunc(x), np.iinfo(target)
+    # both bounds are powers of two (or zero), hence exact as floats
+    if bool(((whole < float(limits.min)) | (whole >= float(limits.max + 1))).any()):
+        return None
+    return [x.astype(target)]

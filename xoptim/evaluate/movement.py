@@ -1,0 +1,369 @@
+"""Numpy kernels of operators that move elements without computing on them, and of those that read shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+
+from xoptim.evaluate.kernel_table import (
+    LARGEST_RESULT,
+    Array,
+    EvaluationNode,
+    axes_of,
+    axis_of,
+    flag,
+    ints,
+    ints_of,
+    kernel,
+    optional,
+    required,
+)
+
+
+@kernel("Identity")
+def identity(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The input itself."""
+    return [required(inputs, 0)]
+
+
+@kernel("Shape")
+def shape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Dimensions ``start`` to ``end``, both clamped to the rank."""
+    dims = required(inputs, 0).shape
+    return [np.array(dims[node.attribute("start", 0) : node.attribute("end")], dtype=np.int64)]
+
+
+@kernel("Size")
+def size(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Number of elements, a scalar."""
+    return [np.array(required(inputs, 0).size, dtype=np.int64)]
+
+
+@kernel("Constant")
+def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] | None:
+    """The value, in any of the attributes that may carry it."""
+    value = node.attribute("value")
+    if value is not None:
+        return [_tensor(value)]
+    sparse = node.attribute("sparse_value")
+    if sparse is not None:
+        return [_dense(sparse)]
+    for suffix, dtype in (("int", np.int64), ("float", np.float32), ("string", object)):
+        for name in ("value_" + suffix, "value_" + suffix + "s"):
+            value = node.attribute(name)
+            if value is not None:
+                return [np.array(value, dtype=dtype)]
+    return None
+
+
+def _tensor(value: Any) -> Array:
+    """An array from the forms in which an attribute may hold a tensor."""
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    array = value if isinstance(value, np.ndarray) else value.numpy()
+    return np.asarray(array)
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> Array:
+    """The dense form of a sparse tensor, whose positions are linear or one coordinate per axis."""
+    values, positions = _tensor(sparse.values), _tensor(sparse.indices)
+    if prod(sparse.dims) > LARGEST_RESULT:
+        raise ValueError("the dense form is too large")
+    dense = np.zeros(tuple(sparse.dims), dtype=values.dtype)
+    if positions.ndim == 2:
+        positions = np.ravel_multi_index(tuple(positions.T), dense.shape)
+    dense.reshape(-1)[positions] = values
+    return dense
+
+
+@kernel("ConstantOfShape")
+def constant_of_shape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """A tensor filled with the one element of ``value``."""
+    dims = ints(required(inputs, 0))
+    value = node.attribute("value")
+    fill = np.zeros(1, np.float32) if value is None else _tensor(value)
+    if fill.size != 1 or min(dims, default=0) < 0 or prod(dims) > LARGEST_RESULT:
+        return None
+    return [np.full(dims, fill.reshape(()), dtype=fill.dtype)]
+
+
+@kernel("Reshape")
+def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the rest."""
+    data = required(inputs, 0)
+    dims = ints_of(node, "shape", inputs, 1)
+    if dims is None or min(dims, default=0) < -1:
+        return None
+    if not flag(node, "allowzero"):
+        dims = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+    if -1 in dims and 0 in dims:
+        return None
+    return [data.reshape(dims)]
+
+
+@kernel("Flatten")
+def flatten(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """A matrix: the axes before ``axis``, the axes from it on."""
+    data = required(inputs, 0)
+    axis = node.attribute("axis", 1)
+    if not -data.ndim <= axis <= data.ndim:
+        return None
+    axis = axis + data.ndim if axis < 0 else axis
+    return [data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:]))]
+
+
+@kernel("Squeeze")
+def squeeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The same without some axes of length one (all of them when none is named, as onnxruntime reads an empty list too)."""
+    data = required(inputs, 0)
+    axes = ints_of(node, "axes", inputs, 1)
+    if not axes:
+        return [data.reshape([dim for dim in data.shape if dim != 1])]
+    dropped = {axis_of(axis, data.ndim) for axis in axes}
+    if any(data.shape[axis] != 1 for axis in dropped):
+        return None
+    return [data.reshape([dim for axis, dim in enumerate(data.shape) if axis not in dropped])]
+
+
+@kernel("Unsqueeze")
+def unsqueeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The same with axes of length one at the given positions of the result."""
+    data = required(inputs, 0)
+    axes = ints_of(node, "axes", inputs, 1)
+    if axes is None:
+        return None
+    rank = data.ndim + len(axes)
+    added = set(axes_of(axes, rank))
+    dims = iter(data.shape)
+    return [data.reshape([1 if axis in added else next(dims) for axis in range(rank)])]
+
+
+@kernel("Transpose")
+def transpose(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Axes permuted, reversed by default."""
+    data = required(inputs, 0)
+    perm = node.attribute("perm")
+    if perm is not None and sorted(perm) != list(range(data.ndim)):
+        return None
+    return [data.transpose(perm).copy()]
+
+
+@kernel("Concat")
+def concat(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Tensors of one dtype side by side."""
+    axis = node.attribute("axis", 1 if node.opset < 4 else None)
+    values = [value for value in inputs if value is not None]
+    if axis is None or len(values) != len(inputs) or any(v.dtype != values[0].dtype for v in values):
+        return None
+    return [np.concatenate(values, axis=axis_of(axis, values[0].ndim))]
+
+
+@kernel("Gather")
+def gather(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Entries of one axis, picked by position; negative positions count from the end."""
+    data, positions = required(inputs, 0), required(inputs, 1)
+    axis = axis_of(node.attribute("axis", 0), data.ndim)
+    if not _within(positions, data.shape[axis]):
+        return None
+    return [np.asarray(np.take(data, positions, axis=axis))]
+
+
+def _within(positions: Array, length: int) -> bool:
+    """Whether all positions are integers of an axis of that length, counted from either end."""
+    if positions.dtype.kind not in "iu":
+        return False
+    return positions.size == 0 or bool(positions.min() >= -length and positions.max() < length)
+
+
+@kernel("GatherElements")
+def gather_elements(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Elements picked along one axis; on the others the indices may cover a part of the data only."""
+    data, positions = required(inputs, 0), required(inputs, 1)
+    if data.ndim != positions.ndim or data.ndim == 0:
+        return None
+    axis = axis_of(node.attribute("axis", 0), data.ndim)
+    covered = [slice(None) if a == axis else slice(dim) for a, dim in enumerate(positions.shape)]
+    if not _within(positions, data.shape[axis]):
+        return None
+    if any(a != axis and dim > data.shape[a] for a, dim in enumerate(positions.shape)):
+        return None
+    return [np.take_along_axis(data[tuple(covered)], positions.astype(np.int64), axis=axis)]
+
+
+@kernel("ScatterND")
+def scatter_nd(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """A copy of the data with slices replaced, or combined by ``reduction`` (on integers).
+
+    Positions that repeat are refused when the last writer would win: the order is not specified.
+    """
+    data, positions, updates = required(inputs, 0), required(inputs, 1), required(inputs, 2)
+    depth = positions.shape[-1]
+    if data.dtype != updates.dtype or updates.shape != positions.shape[:-1] + data.shape[depth:] or depth == 0:
+        return None
+    columns = tuple(positions[..., axis] for axis in range(depth))
+    if not all(_within(column, length) for column, length in zip(columns, data.shape, strict=False)):
+        return None
+    columns = tuple(np.where(c < 0, c + dim, c) for c, dim in zip(columns, data.shape, strict=False))
+    result = data.copy()
+    reduction = _REDUCTIONS.get(node.attribute("reduction", "none"))
+    if reduction is not None:
+        if data.dtype.kind not in "iu":
+            return None
+        reduction.at(result, columns, updates)
+        return [result]
+    if node.attribute("reduction", "none") != "none":
+        return None
+    linear = np.ravel_multi_index(columns, data.shape[:depth]).ravel()
+    if np.unique(linear).size != linear.size:
+        return None
+    result[columns] = updates
+    return [result]
+
+
+_REDUCTIONS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+@kernel("Slice")
+def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Ranges of some axes, with steps of either sign."""
+    data = required(inputs, 0)
+    starts = ints_of(node, "starts", inputs, 1)
+    ends = ints_of(node, "ends", inputs, 2)
+    if starts is None or ends is None or len(starts) != len(ends):
+        return None
+    axes = ints_of(node, "axes", inputs, 3)
+    step_values = optional(inputs, 4)
+    axes = axes_of(range(len(starts)) if axes is None else axes, data.ndim)
+    steps = [1] * len(starts) if step_values is None else ints(step_values)
+    if len(axes) != len(starts) or len(steps) != len(starts) or 0 in steps:
+        return None
+    if any(step < 0 and end >= _OPEN_END for end, step in zip(ends, steps, strict=True)):
+        return None
+    ranges = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        ranges[axis] = _range_of(start, end, step, data.shape[axis])
+    return [data[tuple(ranges)].copy()]
+
+
+_OPEN_END = 2**31 - 1
+"""Ends from here on, with a negative step, are empty ranges by the standard and whole ones for onnxruntime."""
+
+
+def _range_of(start: int, end: int, step: int, length: int) -> slice:
+    """The Python slice of an ONNX range: a negative end below ``-length`` means "before the first"."""
+    start = start + length if start < 0 else start
+    end = end + length if end < 0 else end
+    if step > 0:
+        return slice(min(max(start, 0), length), min(max(end, 0), length), step)
+    end = min(max(end, -1), length - 1)
+    return slice(min(max(start, 0), max(length - 1, 0)), None if end < 0 else end, step)
+
+
+@kernel("Expand")
+def expand(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The data repeated to the shape that broadcasting it against the given one makes."""
+    data = required(inputs, 0)
+    dims = np.broadcast_shapes(data.shape, tuple(ints(required(inputs, 1))))
+    if prod(dims) > max(LARGEST_RESULT, data.size):
+        return None
+    return [np.broadcast_to(data, dims).copy()]
+
+
+@kernel("Tile")
+def tile(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The data repeated along each axis; before operator set 6 the inputs mean something else."""
+    data, repeats = required(inputs, 0), ints(required(inputs, 1))
+    if node.opset < 6 or len(repeats) != data.ndim or min(repeats, default=0) < 0:
+        return None
+    if data.size * prod(repeats) > max(LARGEST_RESULT, data.size):
+        return None
+    return [np.tile(data, repeats)]
+
+
+@kernel("Split")
+def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Consecutive parts of one axis: of the given lengths, or equal but for a shorter last one."""
+    data = required(inputs, 0)
+    axis = axis_of(node.attribute("axis", 0), data.ndim)
+    lengths = ints_of(node, "split", inputs, 1)
+    if lengths is None:
+        lengths = _equal_parts(data.shape[axis], node)
+    if sum(lengths) != data.shape[axis] or min(lengths) < 0 or len(lengths) != node.num_outputs:
+        return None
+    return [part.copy() for part in np.split(data, list(accumulate(lengths))[:-1], axis=axis)]
+
+
+def _equal_parts(length: int, node: EvaluationNode) -> list[int]:
+    count = node.attribute("num_outputs", node.num_outputs)
+    part = -(-length // count)
+    if count > length if node.opset >= 18 else length % count:
+        raise ValueError(f"{length} does not divide into {count}")
+    return [part] * (count - 1) + [length - part * (count - 1)]
+
+
+@kernel("Pad")
+def pad(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """A border of one value (other modes are refused); negative widths cut."""
+    data = required(inputs, 0)
+    pads = ints_of(node, "pads", inputs, 1)
+    if node.attribute("mode", "constant") != "constant" or pads is None or data.ndim == 0:
+        return None
+    fill = optional(inputs, 2)
+    if fill is None:
+        fill = np.array(node.attribute("value", 0.0) if node.opset < 11 else 0, dtype=data.dtype)
+    named = optional(inputs, 3)
+    axes = axes_of(range(data.ndim) if named is None else ints(named), data.ndim)
+    if fill.size != 1 or fill.dtype != data.dtype or len(pads) != 2 * len(axes):
+        return None
+    before, after = [0] * data.ndim, [0] * data.ndim
+    for axis, low, high in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        before[axis], after[axis] = low, high
+    return _padded(data, before, after, fill)
+
+
+def _padded(data: Array, before: Sequence[int], after: Sequence[int], fill: Array) -> list[Array] | None:
+    dims = [dim + low + high for dim, low, high in zip(data.shape, before, after, strict=True)]
+    if min(dims) < 0 or prod(dims) > max(LARGEST_RESULT, data.size):
+        return None
+    kept = tuple(slice(max(-low, 0), dim - max(-high, 0)) for dim, low, high in zip(data.shape, before, after, strict=True))
+    part = data[kept]
+    result = np.full(dims, fill.reshape(()), dtype=data.dtype)
+    result[tuple(slice(max(low, 0), max(low, 0) + n) for low, n in zip(before, part.shape, strict=True))] = part
+    return [result]
+
+
+@kernel("Trilu")
+def trilu(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The upper (default) or lower triangle of each matrix, zeros elsewhere."""
+    data, offset = required(inputs, 0), optional(inputs, 1)
+    if data.ndim < 2:
+        return None
+    k = 0 if offset is None else int(offset.reshape(()))
+    rows, columns = data.shape[-2:]
+    k = min(max(k, -rows - 1), columns + 1)
+    distance = np.arange(columns) - np.arange(rows)[:, None]
+    kept = distance >= k if flag(node, "upper", True) else distance <= k
+    return [np.where(kept, data, np.zeros((), data.dtype))]
+
+
+@kernel("Where")
+def where(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Elements of the second input where the first holds, of the third elsewhere."""
+    condition, then, other = required(inputs, 0), required(inputs, 1), required(inputs, 2)
+    if condition.dtype != np.bool_ or then.dtype != other.dtype:
+        return None
+    return [np.where(condition, then, other)]
+
+
+@kernel("NonZero")
+def non_zero(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Coordinates of the elements that are not zero, one row per axis."""
+    data = required(inputs, 0)
+    if data.ndim == 0 or data.dtype.kind not in "iubf":
+        return None
+    return [np.array(np.nonzero(data), dtype=np.int64)]

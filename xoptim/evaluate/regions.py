@@ -1,0 +1,238 @@
+"""Evaluation of constant regions: node by node with numpy, or a whole region in one onnxruntime session.
+
+Both give the bits that the unoptimized model computes on onnxruntime's CPU provider, or decline.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.evaluate import movement  # noqa: F401 - fills the table, as the module of arithmetic does
+from xoptim.evaluate.arithmetic import divisor_is_safe
+from xoptim.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
+from xoptim.facts import dtypes
+from xoptim.facts.lazy import lazy_module
+
+__all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime"]
+
+ort = lazy_module("onnxruntime")
+
+_LARGEST_INLINE = 1 << 28
+_SMALL = 1 << 10
+"""Elements of a tensor that travels inside the model: protobuf ends at 2 GB."""
+_SAME_SIZE = {1: np.uint8, 2: np.uint16}
+
+
+class Computed(NamedTuple):
+    """A feed that nodes of the model compute: it becomes a graph input, where others become initializers."""
+
+    value: Array
+
+
+@dataclass(frozen=True, slots=True)
+class RegionResult:
+    """What the evaluation of a region gave.
+
+    Attributes:
+        values: the requested results by name; ``None`` when the region could not be evaluated.
+        reason: why not; empty on success.
+    """
+
+    values: dict[str, Array] | None
+    reason: str = ""
+
+
+def evaluate_with_onnxruntime(
+    nodes: Sequence[onnx.NodeProto],
+    feeds: Mapping[str, Array | Computed],
+    outputs: Sequence[str],
+    opsets: Mapping[str, int],
+    ir_version: int,
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> RegionResult:
+    """Evaluate a region in one session of onnxruntime's CPU provider, optimizations off, one thread.
+
+    A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix products of repacked
+    weights add up in another order than those of computed matrices. No feed is copied but text and packed types.
+
+    Args:
+        nodes: the region, in topological order.
+        feeds: values of all results that the region and its subgraphs read from outside. An array stands for something
+            the model stores; what its nodes compute has to be marked as `Computed`.
+        outputs: results to return.
+        opsets: imported version by domain.
+        ir_version: of the model.
+        functions: model-local functions that the nodes call.
+
+    Returns:
+        The values, or the reason why there are none. Nothing but MemoryError is raised, and nothing is logged.
+    """
+    used = _names_read(nodes)
+    feeds = {name: value for name, value in feeds.items() if name in used}
+    try:
+        region = _Region(nodes, feeds, outputs)
+        model = region.model(opsets, ir_version, _called(nodes, functions))
+        reason = _division_hazard(model, {name: _value(feed) for name, feed in feeds.items()})
+        return RegionResult(None, reason) if reason else RegionResult(region.run(model))
+    except MemoryError:
+        raise
+    except Exception as error:  # onnxruntime raises a dozen unrelated types, and bad nodes make onnx raise others
+        return RegionResult(None, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _value(feed: Array | Computed) -> Array:
+    return feed.value if isinstance(feed, Computed) else feed
+
+
+class _Region:
+    """A region on its way to a session: the tensors, and where onnxruntime finds each."""
+
+    def __init__(self, nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, Array | Computed], outputs: Sequence[str]) -> None:
+        self.graph = onnx.GraphProto(name="region", node=nodes)
+        self.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+        self.outputs = outputs
+        self.initializers: dict[str, Any] = {}
+        self.inputs: dict[str, Any] = {}
+        for name, feed in feeds.items():
+            self._feed(name, np.asarray(_value(feed), order="C"), isinstance(feed, Computed))
+
+    def _feed(self, name: str, value: Array, is_input: bool) -> None:
+        code = dtypes.element_type(value.dtype)
+        # onnxruntime takes neither text nor packed elements from memory, and reads shapes and axes from the model only.
+        if dtypes.bits(code) < 8 or value.size == 0 or (value.nbytes <= _SMALL and not is_input):
+            if value.size > _LARGEST_INLINE:
+                raise ValueError(f"{name!r} is too large for its element type")
+            self.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+            return
+        plain = value if value.dtype.isbuiltin == 1 else value.view(_SAME_SIZE[value.dtype.itemsize])
+        held = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, code)
+        if is_input:
+            self.graph.input.append(onnx.helper.make_tensor_value_info(name, code, value.shape))
+            self.inputs[name] = held
+            return
+        stub = TensorProto(name=name, data_type=code, dims=value.shape, data_location=TensorProto.EXTERNAL)
+        stub.external_data.add(key="location", value="memory")
+        self.graph.initializer.append(stub)
+        self.initializers[name] = held
+
+    def model(self, opsets: Mapping[str, int], ir_version: int, functions: Sequence[onnx.FunctionProto]) -> onnx.ModelProto:
+        """The region as a model. Initializers that are no inputs need version 4 of the format, functions version 8."""
+        version = max(ir_version, 8 if functions else 4)
+        model = onnx.ModelProto(ir_version=version, graph=self.graph, functions=functions)
+        versions = {"": 1, **{f.domain: 1 for f in functions}, **opsets}
+        model.opset_import.extend(onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items())
+        return model
+
+    def run(self, model: onnx.ModelProto) -> dict[str, Array]:
+        """Values of the outputs. Raises what onnxruntime raises."""
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.enable_mem_reuse = options.enable_mem_pattern = options.enable_cpu_mem_arena = False
+        options.log_severity_level = 4
+        if self.initializers:
+            options.add_external_initializers(list(self.initializers), list(self.initializers.values()))
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        run_options = ort.RunOptions()
+        run_options.log_severity_level = 4
+        results = session.run_with_ort_values(list(self.outputs), self.inputs, run_options)
+        return {name: _to_numpy(value) for name, value in zip(self.outputs, results, strict=True)}
+
+
+def _to_numpy(value: Any) -> Array:
+    """A copy of a result, whatever its element type.
+
+    Raises:
+        TypeError: when it is not a dense tensor.
+    """
+    if not value.is_tensor():
+        raise TypeError(f"a result is a {value.data_type()}, not a tensor")
+    code, shape = value.element_type(), tuple(value.shape())
+    if dtypes.numpy_dtype(code).isbuiltin == 1:
+        return np.array(value.numpy())
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return onnx.numpy_helper.to_array(TensorProto(data_type=code, dims=shape, raw_data=raw)).copy()
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Names of all inputs of the nodes and of the nodes within them."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.input)
+        for graph in _subgraphs(node):
+            names |= _names_read(graph.node)
+            names.update(output.name for output in graph.output)
+    return names
+
+
+def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionProto]) -> list[onnx.FunctionProto]:
+    """The functions that the nodes call, directly or through other functions."""
+    by_name = {(f.domain, f.name): f for f in functions}
+    found: dict[tuple[str, str], onnx.FunctionProto] = {}
+    pending = list(nodes)
+    while by_name and pending:
+        node = pending.pop()
+        key = node.domain, node.op_type
+        function = by_name.pop(key, None)
+        if function is not None:
+            found[key] = function
+            pending.extend(function.node)
+        for graph in _subgraphs(node):
+            pending.extend(graph.node)
+    return list(found.values())
+
+
+def _divisions(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
+    for node in nodes:
+        if node.op_type in ("Div", "Mod") and node.domain in ("", "ai.onnx") and len(node.input) == 2:
+            yield node
+        for graph in _subgraphs(node):
+            yield from _divisions(graph.node)
+
+
+def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
+    """Why running the region could kill the process, empty when it cannot.
+
+    onnxruntime divides integers without a guard: the least integer divided by -1 (and, in some releases, a zero
+    divisor) raises the processor's arithmetic exception. So divisors have to be floats or known beforehand.
+    """
+    if any(True for function in model.functions for _ in _divisions(function.node)):
+        return "a function divides by values that are not known beforehand"
+    produced = {name for node in model.graph.node for name in node.output}
+    unknown = []
+    for node in _divisions(model.graph.node):
+        divisor, dividend = (feeds.get(name) if name not in produced else None for name in reversed(node.input))
+        if divisor is None and dividend is not None and dividend.dtype.kind == "f":
+            continue
+        if divisor is None:
+            unknown.append(node.input[1])
+        elif not divisor_is_safe(divisor, dividend):
+            return f"integer division by {node.input[1]!r} may overflow or divide by zero"
+    if not unknown:
+        return ""
+    types = _element_types(onnx.shape_inference.infer_shapes(model).graph)
+    unsafe = [name for name in unknown if not dtypes.is_float(types.get(name, 0))]
+    return f"division by {unsafe[0]!r}, which may be an integer" if unsafe else ""
+
+
+def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
+    """Element types by result name, those of subgraphs included."""
+    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.value_info, *graph.input, *graph.output)}
+    for node in graph.node:
+        for subgraph in _subgraphs(node):
+            types.update(_element_types(subgraph))
+    return types

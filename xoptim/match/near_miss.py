@@ -1,0 +1,234 @@
+"""The nearest miss of an attempt that failed: the same steps once more, for a listener.
+
+The first condition that fails is let pass, to see how much else would fit; the way that leads furthest is reported. Each step
+and each condition of `xoptim.match.matcher` that can fail is made as there, and put into words when it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xoptim.facts.attributes import AttributeReference
+from xoptim.graph.node import Node
+from xoptim.match.matcher import Attempt, Examine
+from xoptim.match.moved import read_moved
+from xoptim.match.program import Program, Step
+from xoptim.match.refusal import COMPLETE, Listener, Misfit, Refusal, listening
+from xoptim.match.result import MatchResult
+from xoptim.match.trace import Capture, Constant, PatternNode, Scalar, Symbol, Variadic
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+
+class NearMiss(Attempt):
+    """An attempt that reports why it fails.
+
+    Args:
+        program: what to look for.
+        g: answers questions about the graph.
+        examine: see `Attempt`.
+        pattern: name of the pattern.
+        listen: receives the refusals.
+    """
+
+    __slots__ = ("_furthest", "_is_complete", "_listen", "_pattern", "_waived")
+
+    def __init__(
+        self, program: Program, g: GraphBuilderPatternOptimization, examine: Examine, pattern: str, listen: Listener
+    ) -> None:
+        super().__init__(program, g, examine)
+        self._pattern = pattern
+        self._listen = listen
+        self._furthest: Refusal | None = None
+        self._waived: Refusal | None = None
+        """The condition that was let pass on this way."""
+        self._is_complete = False
+        """No way leads further than to an assignment in which all nodes fit one by one, and each of these is reported."""
+
+    def report(self, anchor: Node) -> None:
+        """Search at a node, and report what came nearest to a match."""
+        self.run(anchor)
+        if self._furthest is not None and not self._is_complete:
+            self._listen(self._furthest)
+
+    def _refuse(
+        self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False, waive: bool = False
+    ) -> bool:
+        """Remember the first condition that failed on this way, if no other way led further.
+
+        Args:
+            node: the node that does not fit.
+            reason: why.
+            wanted: the pattern node.
+            *values: results that the condition is about.
+            near: whether only a value is wrong, which is nearer than another operator.
+            waive: whether the search may go on as if the condition held.
+
+        Returns:
+            Whether the search goes on: no condition has failed before. It then leads to no match.
+        """
+        if self._is_complete:
+            return False
+        trace = self.program.trace
+        found = self._waived
+        if found is None:
+            found = Refusal(self._pattern, node, reason, trace.file, wanted.line, near, (), len(trace.nodes), values)
+            if waive:
+                self._waived = found
+                return True
+        bound = self.bound
+        progress = 1000 * len(bound) + 2 * sum(name is not None for name in self.names) + found.progress
+        if self._furthest is None or self._furthest.progress < progress:
+            self._furthest = replace(found, progress=progress, matched=tuple(n for n in bound if n is not found.node))
+        return False
+
+    # ---------------------------------------------------------------- search
+
+    def _first(
+        self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
+    ) -> MatchResult | None:
+        waived = self._waived
+
+        def fits_alone(wanted: PatternNode, choice: Any) -> bool:
+            self._waived = waived
+            return fits(wanted, choice)
+
+        found = super()._first(step, position, choices, fits_alone)
+        self._waived = waived
+        return found
+
+    def _complete(self) -> MatchResult | None:
+        if self._waived is not None:
+            self._refuse(None, "", self.program.anchor)
+            return None
+        self._is_complete = True
+        heard: list[Refusal] = []
+        with listening(heard.append):
+            found = self.examine(self)
+        if isinstance(found, Misfit):
+            nodes = (*self.bound, *self.extra)
+            line, values = found.line or self.program.anchor.line, tuple(filter(None, found.values))
+            own = Refusal(self._pattern, found.node, found.reason, self.program.trace.file, line, COMPLETE, values=values)
+            for refusal in heard if heard and found.is_general else [*heard, own]:
+                is_mine = refusal.pattern == self._pattern
+                self._listen(replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal)
+        return None
+
+    def _producer(self, name: str, wanted: PatternNode) -> Node | None:
+        node = super()._producer(name, wanted)
+        if node is None:
+            self._refuse(None, f"{name!r} is not produced by {wanted.op_type}", wanted, name)
+        return node
+
+    def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
+        readers = super()._readers(name, wanted)
+        if not readers:
+            self._refuse(None, f"nothing reads {name!r}", wanted, name)
+        return readers
+
+    def _trees(self, wanted: PatternNode) -> Iterator[tuple[tuple[str, ...], tuple[Node, ...]]]:
+        yield from super()._trees(wanted)
+        root, count = self._found(wanted), len(wanted.inputs)
+        if len(root.input) <= count:
+            self._refuse(root, f"no tree of {wanted.op_type} with {count} operands", wanted)
+
+    # ---------------------------------------------------------------- nodes and operands
+
+    def _bind(self, wanted: PatternNode, node: Node) -> bool:
+        if node.op_type != wanted.op_type or node.domain != wanted.domain:
+            reason = f"{wanted.op_type} expected, {node.op_type} found"
+            return self._refuse(node, reason, wanted, waive=node not in self.nodes) and self._results(wanted, node)
+        if self._is_taken(node):
+            return self._refuse(node, "the same node cannot play two parts", wanted)
+        return super()._bind(wanted, node)
+
+    def _results(self, wanted: PatternNode, node: Node) -> bool:
+        if super()._results(wanted, node):
+            return True
+        symbols = [symbol for symbol in wanted.outputs if symbol.kind is not Variadic]
+        if len(node.output) < len(symbols):
+            return self._refuse(node, f"{len(symbols)} results expected", wanted)
+        for symbol, name in zip(symbols, node.output, strict=False):
+            known = self.names[symbol.index]
+            if known is not None and known != name:
+                return self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
+        return False  # the list of the others does not fit, which has been reported
+
+    def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
+        if super()._may_be_unnamed(wanted, node, attribute, name):
+            return True
+        return self._refuse(node, f"{len(wanted.inputs)} operands expected, {len(node.input)} found", wanted, waive=True)
+
+    def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
+        if super()._is_absent(place, wanted, node):
+            return True
+        return self._refuse(node, f"operand {place} must be absent", wanted, node.input[place], waive=True)
+
+    def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
+        named = len(wanted.inputs) - 1
+        if len(node.input) < named:
+            return self._refuse(node, f"at least {named} operands expected, {len(node.input)} found", wanted)
+        return super()._operands_and_list(wanted, node, order)
+
+    def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
+        if super()._unify(symbol, name, wanted, node, beside):
+            return True
+        known = self.names[symbol.index]
+        if known is not None:
+            return self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True)
+        if symbol.kind is None and symbol.literal is None:
+            return self._refuse(node, "an operand is missing", wanted)
+        if symbol.kind is Variadic:
+            return self._refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
+        if self._suits(symbol, name):
+            return self._refuse(node, f"{name!r} may change the shape of the result", wanted, name, waive=True)
+        reason = self._unsuitable(symbol, name)
+        return self._refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
+
+    def _unsuitable(self, symbol: Symbol, name: str) -> str:
+        """Why a result does not satisfy the literal or the annotation of a symbol."""
+        if symbol.literal is not None:
+            return f"{name!r} is not the constant {symbol.literal!r}"
+        if not name:
+            return "an operand is missing"
+        if symbol.kind is Scalar and self.g.get_constant_scalar(name) is None:
+            return f"{name!r} is not a constant with one element"
+        if symbol.kind is Constant and not self.g.is_constant(name):
+            return f"{name!r} is not constant"
+        return f"the value of {name!r} does not satisfy the condition on {symbol.name!r}"
+
+    def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
+        if super()._unify_list(symbol, names, wanted, node):
+            return True
+        known = self.attributes.get(symbol.name)
+        if known is not None:
+            return self._refuse(node, f"{known} expected, {names} found", wanted, *names)
+        if len(names) < symbol.least:
+            reason = f"at least {symbol.least} results expected for {symbol.name!r}, {len(names)} found"
+            return self._refuse(node, reason, wanted)
+        variable = next(name for name in names if name and not self.g.is_constant(name))
+        return self._refuse(node, f"{variable!r} is not constant", wanted, variable)
+
+    # ---------------------------------------------------------------- attributes
+
+    def _attribute(self, name: str, expected: Any, wanted: PatternNode, node: Node) -> bool:
+        if super()._attribute(name, expected, wanted, node):
+            return True
+        found = _shown(read_moved(self.g.graph, node, name))
+        return self._refuse(node, f"attribute {name}={found} does not fit", wanted, near=True, waive=True)
+
+    def _is_default(self, name: str, wanted: PatternNode, node: Node) -> bool:
+        if super()._is_default(name, wanted, node):
+            return True
+        reason = f"attribute {name}={node.attribute[name]!r} is not its default"
+        return self._refuse(node, reason, wanted, near=True, waive=True)
+
+    def _capture_others(self, others: Capture, wanted: PatternNode, node: Node) -> bool:
+        if super()._capture_others(others, wanted, node):
+            return True
+        return self._refuse(node, "attributes cannot be captured", wanted, near=True)
+
+
+def _shown(value: Any) -> str:
+    return "(absent)" if value is None else "(not constant)" if isinstance(value, AttributeReference) else repr(value)

@@ -1,0 +1,122 @@
+"""Match and apply one pattern at one node, whatever its code does."""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+
+from xoptim.facts.errors import BudgetError, Declined, RewriteError, XoptimError
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.result import MatchResult
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.optimize.application import Application
+from xoptim.optimize.provenance import inherit
+from xoptim.optimize.state import State
+
+logger = logging.getLogger("xoptim")
+PASSED_ON = (BudgetError, BrokenPipeError, MemoryError)
+"""Errors that a pattern did not cause, so that going on without it would not help."""
+
+
+class Applier:
+    """Matches and applies patterns in one graph. A pattern that raises something is left out of the rest of the run.
+
+    Args:
+        graph: the graph.
+        state: what steers the optimization.
+    """
+
+    def __init__(self, graph: Graph, state: State) -> None:
+        self.graph = graph
+        self.state = state
+        self.view = GraphBuilderPatternOptimization(graph, state.options.provider)
+        self._dropped: set[tuple[str, Node]] = set()
+
+    def match(self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """The match at a node, ``None`` when there is none, it was dropped before, or the pattern fails."""
+        name = pattern.name()
+        if name in self.state.failed or (name, node) in self._dropped:
+            return None
+        try:
+            return pattern.match_at(self.view, node, matched)
+        except PASSED_ON:
+            raise
+        except Exception as error:  # whatever the code of a pattern may raise
+            self.state.fail(pattern, node, error)
+            return None
+
+    def apply(self, match: MatchResult, is_fresh: bool) -> bool:
+        """Apply a match if it still holds; returns whether it was applied.
+
+        Args:
+            match: the match.
+            is_fresh: whether the graph is as it was when the match was found. If not, it is matched again.
+        """
+        pattern, anchor = match.pattern, match.anchor
+        assert anchor is not None
+        if self.state.is_exhausted:
+            return False
+        found: MatchResult | None = match
+        if any(node is not None and node.graph is not self.graph for node in match.nodes):
+            found = None
+        elif not is_fresh:
+            found = self.match(pattern, anchor, [])
+            if found is None:
+                self._report_drop(pattern, anchor, "it no longer matches")
+        if found is None:
+            self.offer_again(match)
+            return False
+        return self._rewrite(found, anchor)
+
+    def offer_again(self, match: MatchResult) -> None:
+        """A match that is not applied leaves nodes that other patterns, or the same one later, may match."""
+        nodes = [node for node in (match.anchor, *match.nodes) if node is not None and node.graph is self.graph]
+        self.state.worklist.add(nodes)
+
+    def _rewrite(self, match: MatchResult, anchor: Node) -> bool:
+        start = perf_counter()
+        matched = sorted((node for node in match.nodes if node is not None), key=lambda node: node.label)
+        given = self._replace(match, anchor, matched)
+        if given is None:
+            return False
+        added = [node for node in given if node not in matched]
+        gone = [node for node in matched if node.graph is None]
+        state, pattern = self.state, match.pattern
+        inherit(added, gone, pattern.name() if state.options.tag_nodes else "")
+        application = Application(state.rewrites + 1, pattern, anchor, self.graph, tuple(matched), tuple(given))
+        state.applied(application, added, gone, perf_counter() - start)
+        return True
+
+    def _replace(self, match: MatchResult, anchor: Node, matched: list[Node]) -> list[Node] | None:
+        """Make the replacement and put it in; ``None`` when that fails. Whatever is raised, everything is as it was."""
+        pattern = match.pattern
+        try:
+            with match.edit or Edit(self.graph) as edit:
+                edit.watch(matched)
+                given = match.apply(PatternRewriter(self.graph, self.state.options.provider, edit), *match.nodes)
+                if not isinstance(given, (list, tuple)) or not all(isinstance(node, Node) for node in given):
+                    raise TypeError(f"apply returns a list of nodes, not {given!r:.80}")
+                edit.commit(matched, given, match.insert_at)
+        except PASSED_ON:
+            raise
+        except RewriteError as error:
+            self._drop(pattern, anchor, error)
+            return None
+        except Exception as error:  # whatever the code of a pattern may raise
+            self.state.fail(pattern, anchor, error)
+            return None
+        return given
+
+    def _drop(self, pattern: PatternOptimization, anchor: Node, error: RewriteError) -> None:
+        self._dropped.add((pattern.name(), anchor))
+        logger.debug("%s at %r: %s", pattern.name(), anchor.name, error)
+        self._report_drop(pattern, anchor, str(error))
+        if self.state.options.strict and not isinstance(error, Declined):
+            raise XoptimError(f"pattern {pattern.name()} at {anchor.name or anchor.op_type!r}: {error}") from error
+
+    def _report_drop(self, pattern: PatternOptimization, anchor: Node, why: str) -> None:
+        level = self.state.level(pattern)
+        self.state.events.send("dropped", pattern.name(), node=anchor, text=why, level=level)

@@ -1,0 +1,58 @@
+"""Errors for optimizations that would not end: patterns that undo each other, graphs that grow, rounds without number."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from xoptim.facts.errors import BudgetError
+from xoptim.graph.graph import Graph
+from xoptim.optimize.events import Event
+
+REWRITES_PER_RESULT = 40
+"""Patterns undo each other when the producer of a result is replaced more often than this, by no fewer nodes."""
+GROWTH = 10
+"""A graph that has become so many times as large as it was (and a thousand nodes) will grow without end."""
+ROUNDS_PER_NODE = 40
+"""Rounds that a graph may take, for each node that it has and a hundred more: a bound for whatever the others do not see."""
+
+
+class Budgets:
+    """Listens to the events of an optimization.
+
+    Raises:
+        BudgetError: when it would not end; the message names patterns.
+    """
+
+    def __init__(self) -> None:
+        self._rewritten: Counter[tuple[Graph, str]] = Counter()
+        self._last: dict[tuple[Graph, str], str] = {}
+        self._rounds: Counter[Graph] = Counter()
+        self._sizes: dict[Graph, int] = {}
+        self._counts: Counter[str] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        if event.kind == "applied":
+            self._count_results(event)
+        elif event.kind == "round" and event.source is not None:
+            self._count_round(event.source, event.nodes)
+
+    def _count_results(self, event: Event) -> None:
+        name, application = event.pattern, event.application
+        self._counts[name] += 1
+        if application is None or not application.given:
+            return
+        for result in [(application.graph, output) for node in event.added for output in node.output if output]:
+            other, self._last[result] = self._last.get(result, name), name
+            if len(event.added) >= len(event.removed):
+                self._rewritten[result] += 1
+                if self._rewritten[result] > REWRITES_PER_RESULT:
+                    who = f"patterns {other} and {name} keep" if other != name else f"pattern {name} keeps"
+                    raise BudgetError(f"{who} rewriting {result[1]!r} in turn; drop one of them (--drop {name})")
+
+    def _count_round(self, graph: Graph, nodes: int) -> None:
+        self._rounds[graph] += 1
+        rounds, first = self._rounds[graph], self._sizes.setdefault(graph, nodes)
+        if nodes > GROWTH * (first + 1000) or rounds > ROUNDS_PER_NODE * (first + 100):
+            busiest = max(self._counts, key=lambda name: self._counts[name], default="some patterns")
+            raise BudgetError(f"no end after {rounds} rounds and {nodes} nodes; try without {busiest} (--drop)")

@@ -1,0 +1,39 @@
+"""``PATTERNNOREMOVE``: an error when a result disappears, which tells who removed it."""
+
+from __future__ import annotations
+
+from xoptim.facts.errors import BudgetError
+from xoptim.graph.model import Model
+from xoptim.optimize.events import Event
+
+_ACTORS = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
+"""Who has worked before an event, by its kind."""
+
+
+class Guard:
+    """Listens to the events of an optimization.
+
+    Args:
+        model: the model.
+        name: of the result.
+
+    Raises:
+        BudgetError: when no graph defines the result any more.
+    """
+
+    def __init__(self, model: Model, name: str) -> None:
+        self._model = model
+        self._name = name
+        self._was_there = self._is_there()
+
+    def __call__(self, event: Event) -> None:
+        """Look for the result after whatever may have removed it."""
+        if event.kind not in _ACTORS:
+            return
+        is_there = self._is_there()
+        if self._was_there and not is_there:
+            raise BudgetError(f"PATTERNNOREMOVE: {_ACTORS[event.kind].format(event.pattern)} removes result {self._name!r}")
+        self._was_there = is_there
+
+    def _is_there(self) -> bool:
+        return any(graph.defines(self._name) for graph in self._model.graphs())

@@ -1,0 +1,125 @@
+"""What steers an optimization of a model: shared by the loops over its graphs, its passes, and those who listen."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.refusal import Refusal, listening
+from xoptim.optimize.application import Application
+from xoptim.optimize.budgets import Budgets
+from xoptim.optimize.dump import dump_application
+from xoptim.optimize.events import EventStream, for_applications
+from xoptim.optimize.guard import Guard
+from xoptim.optimize.index import defect_of
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.worklist import Worklist
+
+logger = logging.getLogger("xoptim")
+EXPLAINED = 10
+"""Verbosity from which on everything about a pattern is logged."""
+
+
+class State:
+    """Options, what has happened so far as far as it decides what happens next, and the stream of events.
+
+    Args:
+        model: the model.
+        options: what to do.
+
+    Attributes:
+        worklist: the nodes near a change.
+        failed: names of the patterns that raised something; they are not tried again.
+        rewrites: number of rewrites so far.
+        counts: rewrites by pattern.
+    """
+
+    def __init__(self, model: Model, options: OptimizationOptions) -> None:
+        self.options = options
+        self.worklist = Worklist()
+        self.failed: set[str] = set()
+        self.rewrites = 0
+        self.counts: Counter[str] = Counter()
+        self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
+        self.events.subscribe(Budgets())
+        if options.debug.keep:
+            self.events.subscribe(Guard(model, options.debug.keep), measurements=True)
+        if options.on_application is not None:
+            self.events.subscribe(for_applications(options.on_application))
+        if options.debug.dump is not None:
+            self.events.subscribe(for_applications(partial(dump_application, options.debug.dump)))
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether as many rewrites were made as may be."""
+        return 0 <= self.options.max_rewrites <= self.rewrites
+
+    def is_usable(self, pattern: PatternOptimization, opset: int) -> bool:
+        """Whether a pattern can be tried: operator set and provider fit, it did not fail, and its description makes sense."""
+        if pattern.name() in self.failed or pattern.unfit_for(opset, self.options.provider):
+            return False
+        error = defect_of(pattern)
+        if error is not None:
+            self.fail(pattern, None, error)
+        return error is None
+
+    def level(self, pattern: PatternOptimization) -> int:
+        """Verbosity of the stream from which on events about a pattern are logged."""
+        return 0 if self.options.verbosity(pattern) >= EXPLAINED else EXPLAINED
+
+    def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:
+        """Send the refusals of a pattern as events while the block runs, if everything about it is to be logged."""
+        return listening(self._refused if self.options.verbosity(pattern) >= EXPLAINED else None)
+
+    def _refused(self, refusal: Refusal) -> None:
+        self.events.send("refused", refusal.pattern, node=refusal.node, text=refusal.reason, refusal=refusal, level=0)
+
+    def applied(
+        self, application: Application, added: Sequence[Node], removed: Sequence[Node], seconds: float, count: int = 1
+    ) -> None:
+        """Count a rewrite, and send it as an event.
+
+        Args:
+            application: the rewrite; its number is the next one.
+            added: nodes that came.
+            removed: nodes that went.
+            seconds: how long it took.
+            count: how many rewrites it stands for.
+        """
+        pattern = application.pattern
+        self.rewrites += 1
+        self.counts[pattern.name()] += count
+        self.events.send(
+            "applied",
+            pattern.name(),
+            level=self.level(pattern),
+            graph=application.graph.name,
+            node=application.anchor,
+            added=added,
+            removed=removed,
+            text="" if application.matched else f"{count} rewrites",
+            seconds=seconds,
+            count=count,
+            application=application,
+        )
+
+    def fail(self, pattern: PatternOptimization, node: Node | None, error: Exception) -> None:
+        """Leave a pattern out from now on, with one warning.
+
+        Raises:
+            XoptimError: when the options are strict.
+        """
+        where = "" if node is None else f" at {node.name or node.op_type!r}"
+        text = f"pattern {pattern.name()} failed{where}: {type(error).__name__}: {error}"
+        self.failed.add(pattern.name())
+        if self.options.strict:
+            raise XoptimError(text) from error
+        logger.warning("%s; it is skipped from now on", text)
+        self.events.send("failed", pattern.name(), node=node, text=str(error))

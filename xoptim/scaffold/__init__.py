@@ -1,0 +1,1 @@
+"""Start a pattern file."""

@@ -1,0 +1,118 @@
+"""Start a pattern file: ``python -m xoptim.scaffold.new_pattern ReluReluPattern --family activations``.
+
+With ``--from model.onnx --nodes A,B,C`` it describes these nodes of a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from xoptim.facts.errors import XoptimError
+from xoptim.scaffold.from_model import pattern_from_model
+
+TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+
+class {name}(EasyPatternOptimization):
+    """Relu(Relu(x)) → Relu(x)
+
+    What: one sentence on what is done.
+    Why: what it costs, where that was measured.
+    Refuses when:
+    1. the type of x is unknown.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """The subgraph to look for."""
+        return g.op.Relu(g.op.Relu(x))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """What the form of the subgraph cannot say."""
+        return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        """The replacement."""
+        return g.op.Relu(x)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One to three tiny graphs."""
+        return (
+            Example(
+                "agraph (float[a] x) => (float[a] y) {{ t = Relu(x) y = Relu(t) }}",
+                "agraph (float[a] x) => (float[a] y) {{ y = Relu(x) }}",
+            ),
+        )
+'''
+
+
+def file_name(class_name: str) -> str:
+    """``MatMulAddPattern`` → ``mat_mul_add.py``, ``LSTMActivationPattern`` → ``lstm_activation.py``."""
+    words = class_name.removesuffix("Pattern")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", words).lower() + ".py"
+
+
+def family_folder(catalogue: Path, family: str) -> Path:
+    """The folder of a family of patterns.
+
+    Raises:
+        ValueError: when the catalogue has no such folder.
+    """
+    families = sorted(path.parent.name for path in catalogue.glob("*/__init__.py"))
+    if family not in families:
+        raise ValueError(f"{family!r}: a family is expected, one of {', '.join(families)}")
+    return catalogue / family
+
+
+def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "") -> Path:
+    """Write a pattern file that works and waits for its contents.
+
+    Args:
+        class_name: name of the class, which ends with ``Pattern``.
+        folder: where.
+        model: file of a model to take nodes from; without, the file is the template.
+        nodes: names of nodes or of their results, with commas between them.
+
+    Raises:
+        ValueError: when the name does not fit.
+        FileExistsError: when there is such a file.
+        XoptimError: when the nodes cannot be a pattern.
+    """
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):
+        raise ValueError(f"{class_name!r}: a name such as ReluReluPattern is expected")
+    words = [word.strip() for word in nodes.split(",") if word.strip()]
+    text = pattern_from_model(class_name, model, words) if model else TEMPLATE.format(name=class_name)
+    path = folder / file_name(class_name)
+    with path.open("x", encoding="utf-8") as stream:
+        stream.write(text)
+    return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="new-pattern", description="Start a pattern file in a folder of patterns.")
+    parser.add_argument("name", nargs="?", default="", help="of the class, such as ReluReluPattern")
+    parser.add_argument("--family", default="", help="folder of patterns that the file goes to, such as activations")
+    parser.add_argument("--from", dest="model", default="", help="model to take the pattern from")
+    parser.add_argument("--nodes", default="", help="its nodes: names of nodes or of results, with commas between them")
+    given = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    try:
+        path = write_pattern(given.name, family_folder(Path("patterns"), given.family), given.model, given.nodes)
+    except (ValueError, OSError, XoptimError) as error:
+        sys.stderr.write(f"new-pattern: {error}\n")
+        return 2
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
