@@ -1,1 +1,1 @@
-"""The built-in catalogue: a folder a family, in it a file a pattern or a table of patterns that differ in an operator."""
+"""The built-in catalogue: one folder for each family, one file for each pattern or table of patterns."""

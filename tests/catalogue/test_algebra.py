@@ -195,7 +195,7 @@ def test_a_preset_is_not_a_name() -> None:
 @laws
 def test_what_holds_for_something_is_what_finds_it(query: Query, called: set[str]) -> None:
     found = False
-    for sign, word in query.all_steps():
+    for sign, word in query.all_steps:
         found = {"+": found or word in called, "&": found and word in called, "-": found and word not in called}[sign]
     assert query.holds(called) is found
     assert not Query(query.include, [*query.require, "nothing"]).holds(called)

@@ -58,7 +58,7 @@ def misspelt(field: bytes) -> Callable[[], bytes]:
             helper.make_graph(
                 [helper.make_node("Neg", ["INPUT"], ["MIDDLE"], name="NODE"), helper.make_node("Neg", ["MIDDLE"], ["y"])],
                 "GRAPH",
-                [helper.make_tensor_value_info("INPUT", TensorProto.FLOAT, [2])],
+                [helper.make_tensor_value_info("INPUT", TensorProto.FLOAT, ["LENGTH"])],
                 [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
             ),
             opset_imports=[helper.make_opsetid("", 18)],
@@ -148,6 +148,7 @@ CASES = [
             (b"MIDDLE", "result"),
             (b"NODE", "node"),
             (b"Neg", "operator"),
+            (b"LENGTH", "dimension"),
         )
     ),
 ]

@@ -13,8 +13,8 @@ from tests.inference.oracle import check_run
 from tests.properties.growing import EPSILON, Drawn
 from xoptim import GraphBuilder, OptimizationReport
 from xoptim.testing.harness import invalid
-from xoptim.testing.models import serialized
-from xoptim.testing.numbers import describe, is_specified
+from xoptim.testing.models import all_nodes, serialized
+from xoptim.testing.numbers import FORGETFUL, describe, is_specified
 from xoptim.testing.runtime import RUNTIME
 from xoptim.validate import ComparisonRules, ValidationOptions, Value, compare_values
 from xoptim.validate.each import EachCheck, with_outputs
@@ -122,11 +122,12 @@ def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
     loaded = RUNTIME.load(with_outputs(model, names))
     if isinstance(loaded, str):
         return ""  # some types cannot be shown
+    reduces = any(node.op_type.startswith(FORGETFUL) for node in all_nodes(model))
     for feeds in drawn.feeds:
         results = RUNTIME.run(loaded, feeds)
         if isinstance(results, str) or not all(value.size for value in feeds.values()):
             continue
-        if any(isinstance(result, np.ndarray) and not result.size for result in results):
+        if reduces and any(isinstance(result, np.ndarray) and not result.size for result in results):
             continue  # reductions of onnxruntime keep the axes of tensors without elements
         values = _sizes(model, feeds)
         for name, result in zip(loaded.outputs, results, strict=True):

@@ -30,8 +30,8 @@ class _Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that are taken by it."""
-        return (self.name, *self.group._taken())
+        """Its name, and those that its group takes."""
+        return (self.name, *self.group._names)
 
     @property
     def order(self) -> Order:
@@ -39,11 +39,17 @@ class _Place:
         return self.position, True, 0, self.name
 
 
+def _own_names(member: Entry | _Place) -> tuple[str, ...]:
+    """The names of a member itself, without those of the group that it places."""
+    return (member.name,) if isinstance(member, _Place) else member.names
+
+
 class Database:
-    """What groups and sequences have in common: they hold patterns under names, and answer queries."""
+    """The base of groups and sequences: holds patterns under names, and answers queries."""
 
     def __init__(self) -> None:
         self._members: dict[str, Entry | _Place] = {}
+        self._names: set[str] = set()
         self._sequences: list[PatternSequence] = []
         self._index: Index | None = None
 
@@ -113,6 +119,7 @@ class Database:
         if name not in holder._members:
             raise UnknownPatternError(unknown(name, self._members.keys() | names.keys()))
         member = holder._members.pop(name)
+        holder._names.difference_update(_own_names(member))
         if isinstance(member, _Place):
             member.group._sequences.remove(self)  # type: ignore[arg-type]
         holder._changed()
@@ -133,15 +140,16 @@ class Database:
     def _add(self, member: Entry | _Place) -> None:
         """Hold something under its name, unless one of its names is taken where it would be found."""
         held_by: Sequence[Database] = self._sequences or [self]
-        taken = {name for database in held_by for name in database._taken()}
         for name in member.names:
-            if name in taken:
+            if any(database._takes(name) for database in held_by):
                 raise ValueError(f"the name {name!r} is taken; choose another, or unregister what has it")
         self._members[member.name] = member
+        self._names.update(_own_names(member))
         self._changed()
 
-    def _taken(self) -> Iterator[str]:
-        return (name for member in self._members.values() for name in member.names)
+    def _takes(self, name: str) -> bool:
+        groups = (member.group for member in self._members.values() if isinstance(member, _Place))
+        return name in self._names or any(name in group._names for group in groups)
 
     def _changed(self) -> None:
         for database in (self, *self._sequences):
@@ -162,7 +170,7 @@ class Database:
         """The patterns that match a query, by name."""
         chosen: dict[str, Entry] = {}
         seen: dict[str, Entry] = {}
-        for sign, atom in query.all_steps():
+        for sign, atom in query.all_steps:
             found = self._stand_for(sign, atom, seen)
             if sign == "+":
                 seen |= found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -83,17 +84,16 @@ class Query:
                 raise TypeError(f"a name, a query, a class or an instance of a pattern is expected, not {item!r}")
         return cls((), steps=steps)
 
-    def all_steps(self) -> Iterator[Step]:
+    @cached_property
+    def all_steps(self) -> tuple[Step, ...]:
         """The steps, and then those that the words are; the order of words in a set has no effect, but on messages."""
-        yield from self.steps
         parts: tuple[tuple[Sign, frozenset[Word]], ...] = (("+", self.include), ("&", self.require), ("-", self.exclude))
-        for sign, words in parts:
-            yield from ((sign, word) for word in sorted(words, key=str))
+        return (*self.steps, *((sign, word) for sign, words in parts for word in sorted(words, key=str)))
 
     def holds(self, words: Container[Any]) -> bool:
         """Whether something that is called by some words, and by no others, is found."""
         found = False
-        for sign, word in self.all_steps():
+        for sign, word in self.all_steps:
             found = found or word in words if sign == "+" else found and (word in words) is (sign == "&")
         return found
 
