@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_not
 
 from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, floor_div, is_nonnegative, product
 from xoptim.facts.info import Info, Shape
@@ -67,8 +68,8 @@ def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
     Where the sizes give the number of elements when they are multiplied, which is less than 2**48, one of them at most does
     not fit 32 bits; whatever became of it, all that the others leave is its size. A factor of that number fits 64 bits.
     """
-    meant = [before_wrapping(size) for size in target]
-    if all(a is b for a, b in zip(meant, target, strict=True)):
+    meant = [size if type(size) is int else before_wrapping(size) for size in target]
+    if not any(map(is_not, meant, target)):
         return target
     total = product(source)
     if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:

@@ -8,6 +8,7 @@ numbers that a runtime computes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -80,12 +81,11 @@ def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
     """Elements of an array as integers, ``None`` when one of them is no integer or a negative zero."""
     if array.size > DATA_LIMIT or array.dtype.kind not in "iufbV":
         return None
-    wide = array.ravel() if array.dtype.kind in "iub" else array.ravel().astype(np.float64)
-    if wide.dtype.kind == "f" and not bool(np.all((np.abs(wide) <= 2.0**53) & (wide == np.floor(wide)))):
-        return None
-    if wide.dtype.kind == "f" and bool(np.any(np.signbit(wide) & (wide == 0))):
-        return None
-    return tuple(int(value) for value in wide.tolist())
+    if array.dtype.kind in "iub":
+        return tuple(map(int, array.ravel().tolist()))
+    wide: list[float] = array.ravel().astype(np.float64).tolist()
+    exact = (abs(x) <= 2.0**53 and x.is_integer() and (x != 0 or math.copysign(1.0, x) > 0) for x in wide)
+    return tuple(map(int, wide)) if all(exact) else None
 
 
 def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -> Info:

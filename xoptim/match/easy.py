@@ -127,7 +127,7 @@ class EasyPatternOptimization(PatternOptimization):
         """Try all variants at a node; a listener receives the nearest miss of each that does not match."""
         listen = listener()
         examine = partial(self._examine, g, node)
-        programs = compiled(self)
+        programs = _PROGRAMS.get(type(self)) or compiled(self)
         if listen is None:
             # Where there is one variant only, the producers were looked at when the pattern was chosen.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
@@ -211,9 +211,13 @@ def _operands(found: Trace, attempt: Attempt) -> Iterator[str]:
 
 def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
     """The programs that begin with the operator of a node and that no producer of an input rules out."""
-    producers = [g.graph.producer(name) for name in node.input]
-    near = {None, CONSTANT, *((p.domain, p.op_type) for p in producers if p is not None)}
-    return [p for p in programs if p.anchor.op_type == node.op_type and p.anchor.domain == node.domain and p.near in near]
+    near: set[Key | None] = {None, CONSTANT}
+    for name in node.input:
+        producer = g.graph.producer(name)
+        if producer is not None:
+            near.add((producer.domain, producer.op_type))
+    key = node.domain, node.op_type
+    return [program for program in programs if program.near in near and program.anchor_key == key]
 
 
 def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:

@@ -74,15 +74,14 @@ class Attempt:
 
     def _steps(self, position: int) -> MatchResult | None:
         """Run the rest of the program."""
-        steps = self.program.steps
-        while position < len(steps):
-            step = steps[position]
+        for step in self.program.steps[position:]:
             position += 1
             wanted = step.node
             if step.kind == "inputs":
-                if len(step.orders) != 1:
-                    return self._first(step, position, step.orders or self._orders(wanted), self._operands)
-                if not self._operands(wanted, step.orders[0]):
+                orders = step.orders
+                if not step.is_straight:
+                    return self._first(step, position, orders or self._orders(wanted), self._operands)
+                if not self._operands(wanted, orders[0]):
                     return None
             elif step.kind == "up":
                 node = self._producer(self._name(step), wanted)
@@ -186,7 +185,8 @@ class Attempt:
         return (
             node.op_type == wanted.op_type
             and node.domain == wanted.domain
-            and not self._is_taken(node)
+            and node not in self.nodes
+            and node not in self.extra
             and self._attributes(wanted, node)
             and self._results(wanted, node)
         )
@@ -218,14 +218,20 @@ class Attempt:
         assert node is not None
         if wanted.variadic >= 0:
             return self._operands_and_list(wanted, node, order)
-        inputs = node.input
-        if len(inputs) > len(wanted.inputs) and not self._has_defaults_behind(wanted, node):
+        inputs, names = node.input, self.names
+        count = len(inputs)
+        if count > len(wanted.inputs) and not self._has_defaults_behind(wanted, node):
             return False
         for place, symbol in zip(order, wanted.inputs, strict=True):
             if symbol is None:
                 if not self._is_absent(place, wanted, node):
                     return False
-            elif not self._unify(symbol, inputs[place] if place < len(inputs) else "", wanted, node):
+                continue
+            name = inputs[place] if place < count else ""
+            known = names[symbol.index]
+            if known is None and name and symbol.is_plain:
+                names[symbol.index] = name
+            elif known != name and not self._unify(symbol, name, wanted, node):
                 return False
         return True
 
@@ -295,7 +301,7 @@ class Attempt:
         known = self.names[symbol.index]
         if known is not None:
             return known == name
-        if symbol.kind is None and symbol.literal is None:
+        if symbol.is_plain:
             if not name and symbol.producer is None:
                 return False
         elif not self._suits(symbol, name) or not self._keeps_shape(symbol, name, node, beside):

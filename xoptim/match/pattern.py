@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
 from xoptim.match.refusal import Refusal, listener
-from xoptim.match.result import MatchResult
+from xoptim.match.result import MatchResult, checked
 
 if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
@@ -157,15 +157,8 @@ class PatternOptimization:
         Raises:
             TypeError: when it returned something else.
         """
-        found: Any = self.match(g, node, matched)
-        if found is None:
-            return None
-        if not isinstance(found, MatchResult):
-            raise TypeError(f"match returns a MatchResult or None, not {found!r:.80}")
-        if not all(each is None or isinstance(each, Node) for each in found.nodes):
-            raise TypeError(f"the nodes of a MatchResult are nodes of the graph or None, not {found.nodes!r:.80}")
-        found.anchor = node
-        return found
+        found = self.match(g, node, matched)
+        return None if found is None else checked(found, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
         """Make the replacement.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from xoptim.facts.schema import is_commutative
@@ -26,6 +26,11 @@ class Step:
     node: PatternNode
     symbol: Symbol | None = None
     orders: tuple[tuple[int, ...], ...] = ()
+    is_straight: bool = field(init=False)
+    """Whether there is one order only."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_straight", len(self.orders) == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +55,14 @@ class Program:
     size: int
     count: int
     reach: int
+    near: Key | None = field(init=False)
+    """The first step of the path."""
+    anchor_key: Key = field(init=False)
+    """Operator of the anchor."""
 
-    @property
-    def near(self) -> Key | None:
-        """The first step of the path."""
-        return self.path[0] if self.path else None
-
-    @property
-    def anchor_key(self) -> Key:
-        """Operator of the anchor."""
-        return self.anchor.domain, self.anchor.op_type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "near", self.path[0] if self.path else None)
+        object.__setattr__(self, "anchor_key", (self.anchor.domain, self.anchor.op_type))
 
 
 def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:

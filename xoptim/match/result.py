@@ -51,3 +51,17 @@ class MatchResult:
     def __repr__(self) -> str:
         types = ", ".join("" if node is None else node.op_type for node in self.nodes)
         return f"MatchResult({type(self.pattern).__name__}, [{types}])"
+
+
+def checked(found: Any, anchor: Node) -> MatchResult:
+    """What a pattern found at a node, which is noted in it.
+
+    Raises:
+        TypeError: when it is not a match.
+    """
+    if not isinstance(found, MatchResult):
+        raise TypeError(f"match returns a MatchResult or None, not {found!r:.80}")
+    if not all(each is None or isinstance(each, Node) for each in found.nodes):
+        raise TypeError(f"the nodes of a MatchResult are nodes of the graph or None, not {found.nodes!r:.80}")
+    found.anchor = anchor
+    return found

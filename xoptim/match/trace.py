@@ -84,6 +84,11 @@ class Symbol:
     elements: type | None = None
     least: int = 0
     interior: Literal["", "keep", "refuse"] = ""
+    is_plain: bool = field(init=False)
+    """Whether any result may stand for it, whatever its value."""
+
+    def __post_init__(self) -> None:
+        self.is_plain = self.kind is None and self.literal is None
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.result import MatchResult
+from xoptim.match.result import MatchResult, checked
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.application import Application
 from xoptim.optimize.provenance import inherit
@@ -37,11 +37,12 @@ class Applier:
 
     def match(self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """The match at a node, ``None`` when there is none, it was dropped before, or the pattern fails."""
-        name = pattern.name()
-        if name in self.state.failed or (name, node) in self._dropped:
+        failed, dropped = self.state.failed, self._dropped
+        if (failed or dropped) and (pattern.name() in failed or (pattern.name(), node) in dropped):
             return None
         try:
-            return pattern.match_at(self.view, node, matched)
+            found = pattern.match(self.view, node, matched)
+            return None if found is None else checked(found, node)
         except PASSED_ON:
             raise
         except Exception as error:  # whatever the code of a pattern may raise

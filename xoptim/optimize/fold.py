@@ -65,12 +65,21 @@ class Folder:
         for node in graph.nodes:
             if node.op_type == "Constant" and not node.domain:
                 self._store_constant(node)
-            elif not can_fold(node) or (node.domain, node.op_type) in _KEPT or not any(node.output):
+            elif not self._may_be_constant(node) or not can_fold(node) or (node.domain, node.op_type) in _KEPT:
                 continue
             elif not self._from_shapes(node) and any(node.input):
                 self._settle(node)
                 self._visit(node)
         self._flush()
+
+    def _may_be_constant(self, node: Node) -> bool:
+        """Whether the results are known from shapes or from constants, those that were folded just now included."""
+        graph, pending = self.graph, self._pending
+        for name in node.output:
+            info = graph.known(name) if name else None
+            if info is not None and (info.data is not None or graph.is_computed(name)):
+                return True
+        return node in self._readers or (bool(pending) and not pending.isdisjoint(node.input))
 
     def _flush(self) -> None:
         """Compute what has been collected."""

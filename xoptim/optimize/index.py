@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
@@ -37,18 +38,18 @@ class _Paths:
         for number in self.here:
             found[number] = None
         beyond = self.beyond
-        if beyond:
-            for name in node.input:
-                producer = graph.producer(name)
-                if producer is not None:
-                    further = beyond.get((producer.domain, producer.op_type))
-                    if further is not None:
-                        further.collect(graph, producer, found)
-                if name and (producer is None or producer.op_type == "Constant" or graph.is_computed(name)):
-                    further = beyond.get(CONSTANT)
-                    if further is not None:
-                        for number in further.here:
-                            found[number] = None
+        if not beyond:
+            return
+        constant = beyond.get(CONSTANT)
+        for name in node.input:
+            producer = graph.producer(name)
+            if producer is not None:
+                further = beyond.get((producer.domain, producer.op_type))
+                if further is not None:
+                    further.collect(graph, producer, found)
+            if constant is not None and name:
+                if producer is None or producer.op_type == "Constant" or graph.is_computed(name):
+                    found.update(dict.fromkeys(constant.here))
 
 
 class PatternIndex:
@@ -94,18 +95,18 @@ class PatternIndex:
             graph: the graph.
             nodes: nodes to look at, with their distance from the nearest change.
         """
-        found: dict[int, list[Node]] = {}
+        found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():
             paths = self._by_anchor.get((node.domain, node.op_type))
+            numbers: dict[int, None] = {}
             if paths is not None:
-                numbers: dict[int, None] = {}
                 paths.collect(graph, node, numbers)
-                for number in numbers:
-                    if distance <= reach[number]:
-                        found.setdefault(number, []).append(node)
+            for number in numbers:
+                if distance <= reach[number]:
+                    found[number].append(node)
             for number in self._everywhere:
-                found.setdefault(number, []).append(node)
+                found[number].append(node)
         return dict(sorted(found.items()))
 
 
