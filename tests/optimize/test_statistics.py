@@ -63,7 +63,7 @@ def test_where_most_matches_were_refused() -> None:
 def test_listening_to_events() -> None:
     statistics = Statistics()
     stream = EventStream()
-    stream.subscribe(statistics, measurements=True)
+    stream.subscribe(statistics, Statistics.kinds)
     graph = load(chain("Neg")).graph
     application = Application(1, NegNegPattern(), next(iter(graph.nodes)), graph, (), ())
     stream.iteration = 4

@@ -39,6 +39,8 @@ class Edit(Graph):
         self.target = graph
         self.functions: list[Function] = []
         self.created: list[Node] = []
+        self._uninferred: dict[str, Node] = {}
+        """Nodes about whose results nothing has been asked yet, by result."""
         self._names = Names(graph.names)
         self._node_names: Names | None = None
         self._watched: list[tuple[Node, tuple[str, ...], tuple[str, ...]]] = []
@@ -58,6 +60,25 @@ class Edit(Graph):
     def _recorder(self, name: str) -> Graph | None:
         """What subgraphs of new nodes read is recorded here: the graph must not change before the commit."""
         return None if self.scope(name) is None else self
+
+    def collect(self, node: Node) -> None:
+        """Keep a new node. Its results are inferred when somebody asks about them, or else when it is committed."""
+        self.created.append(node)
+        self._uninferred.update(dict.fromkeys(node.output, node))
+
+    def info_of(self, name: str) -> Info:
+        """What is known about a result of a new node, or of the graph."""
+        node = self._uninferred.get(name)
+        if node is not None:
+            self._learn_results(node, infer_node(self, node))
+        return super().info_of(name)
+
+    def _learn_results(self, node: Node, results: Sequence[Info]) -> None:
+        for name in node.output:
+            self._uninferred.pop(name, None)
+        for name, info in zip(node.output, results, strict=False):
+            if name:
+                self.learn(name, info)
 
     def __enter__(self) -> Self:
         return self
@@ -129,9 +150,8 @@ class Edit(Graph):
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
         self.link(node)
-        for name, info in zip(node.output, results, strict=False):
-            if name:
-                self.learn(name, refine(self.target.known(name) or UNKNOWN, info))
+        known = [self.target.known(name) or UNKNOWN for name in node.output]
+        self._learn_results(node, list(map(refine, known, results)))
 
     def _check_call(self, node: Node) -> None:
         """Make sure that a node is one that ONNX can express."""

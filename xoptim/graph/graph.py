@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -117,6 +118,13 @@ class Graph:
         """Whether anything at all reads this result."""
         return name in self._uses or name in self._output_names or name in self._captures or name in self.pinned
 
+    def is_node_needed(self, node: Node) -> bool:
+        """Whether anything reads a result of a node."""
+        for name in node.output:
+            if name and (name in self._uses or self.is_needed(name)):
+                return True
+        return False
+
     def defines(self, name: str) -> bool:
         """Whether a result is computed, given or stored in this graph itself."""
         return name in self._producers or name in self._input_names or name in self.initializers
@@ -192,9 +200,10 @@ class Graph:
     def has_constant_inputs(self, node: Node) -> bool:
         """Whether the results of a node depend on constants only, so that they can be computed ahead of time."""
         found = False
+        is_computed = self._facts.is_computed
         for name in node.input:
             if name:
-                if not self._facts.is_computed(name) and self.tensor(name) is None:
+                if not is_computed(name) and self.tensor(name) is None:
                     return False
                 found = True
         return found and can_fold(node)
@@ -313,8 +322,12 @@ class Graph:
 
     def can_rename(self, old: str, new: str) -> bool:
         """Whether all readers may read ``new``: ``old`` is not pinned, and no subgraph that reads it has a ``new`` itself."""
+        if old in self.pinned:
+            return False
+        if old not in self._captures:
+            return True
         readers = [graph for node in self.captures(old) for graph in (node.graph, *node.bodies.values()) if graph is not None]
-        return old not in self.pinned and not any(graph.scope(new) is not self.scope(new) for graph in readers)
+        return not any(graph.scope(new) is not self.scope(new) for graph in readers)
 
     def rename(self, old: str, new: str) -> None:
         """Make every reader of ``old`` read ``new`` instead. Outputs of the graph keep their names.
@@ -327,8 +340,8 @@ class Graph:
         if old in self.annotations:
             self.annotations.setdefault(new, self.annotations.pop(old))
         for node in self.consumers(old):
-            self.set_inputs(node, tuple(new if name == old else name for name in node.input))
-        for node in self.captures(old):
+            self.set_inputs(node, [new if name == old else name for name in node.input])
+        for node in self.captures(old) if old in self._captures else ():
             assert node.graph is not None
             for body in node.bodies.values():
                 body._follow(old, new)
@@ -357,12 +370,13 @@ class Graph:
     def set_inputs(self, node: Node, inputs: Sequence[str]) -> None:
         """Change what a node reads."""
         old, node.input = node.input, tuple(inputs)
-        for name in node.input:
+        for name, former in zip_longest(node.input, old, fillvalue=""):
+            if name == former:
+                continue
             if name:
                 self._add_use(node, name)
-        for name in old:
-            if name:
-                self._drop_use(node, name)
+            if former:
+                self._drop_use(node, former)
         self._notify(node)
 
     def suspect(self, nodes: Iterable[Node]) -> None:
@@ -378,7 +392,7 @@ class Graph:
         count = 0
         while self._idle:
             node = self._idle.pop()
-            if node.graph is self and node.output and not any(name and self.is_needed(name) for name in node.output):
+            if node.graph is self and node.output and not self.is_node_needed(node):
                 self.remove(node)
                 count += 1
         return count

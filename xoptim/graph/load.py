@@ -225,7 +225,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     wrap, append = Node.from_proto, graph.nodes.append
     producers, by_type = graph._producers, graph._by_type
     used = graph.names.used
-    learn, hidden = graph.learn, graph.model.hidden_operators
+    learn, hidden = graph._facts.set, graph.model.hidden_operators
     owners: list[Node] = []
     for proto in protos:
         try:
@@ -266,12 +266,15 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
 
 def _connect(graph: Graph) -> bool:
     """Record the uses of all nodes; tell whether each comes after what it reads."""
-    producers, connect = graph._producers, graph.connect
+    producer_of, is_root, record = graph._producers.get, graph.parent is None, graph._uses.add
     is_sorted = True
     for node in graph.nodes:
-        connect(node)
+        if not is_root:
+            graph.connect(node)
         for name in node.input:
-            producer = producers.get(name)
+            if is_root and name:
+                record(name, node)
+            producer = producer_of(name)
             if producer is not None and producer.label >= node.label:
                 is_sorted = False
     return is_sorted

@@ -14,7 +14,6 @@ from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import infer_node
 from xoptim.match.moved import adapted
 
 Formal = tuple[str, frozenset[str]]
@@ -99,13 +98,6 @@ class OpBuilder:
             return node.output[0] if len(node.output) == 1 else node.output
 
         return call
-
-
-def collect(edit: Edit, node: Node) -> None:
-    """Keep a new node in an edit; the types of results in between decide those of literals that follow."""
-    edit.created.append(node)
-    for name, info in zip(node.output, infer_node(edit, node), strict=False):
-        edit.learn(name, info)
 
 
 def _operand(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[Formal]) -> str:

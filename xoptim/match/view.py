@@ -20,7 +20,7 @@ from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.splice import can_splice, splice
 from xoptim.graph.walk import owner_in
-from xoptim.match.create import OpBuilder, collect, make_node
+from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
 from xoptim.match.moved import read_moved
 
@@ -281,7 +281,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
         super().__init__(graph, provider)
         self.scope = self._edit = Edit(graph) if edit is None else edit
-        self.op = OpBuilder(self._draft, collect)
+        self.op = OpBuilder(self._draft, Edit.collect)
 
     @property
     def edit(self) -> Edit:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import ClassVar
 
 from xoptim.facts.errors import BudgetError
 from xoptim.graph.graph import Graph
-from xoptim.optimize.events import Event
+from xoptim.optimize.events import Event, EventKind
 
 REWRITES_PER_RESULT = 40
 """Patterns undo each other when the producer of a result is replaced more often than this, by no fewer nodes."""
@@ -22,6 +23,8 @@ class Budgets:
     Raises:
         BudgetError: when it would not end; the message names patterns.
     """
+
+    kinds: ClassVar[tuple[EventKind, ...]] = ("applied", "round")
 
     def __init__(self) -> None:
         self._rewritten: Counter[tuple[Graph, str]] = Counter()

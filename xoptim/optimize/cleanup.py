@@ -35,7 +35,7 @@ def remove_unused(graph: Graph) -> int:
     """Remove all nodes and initializers that nothing reads; returns how many nodes went."""
     count = 0
     for node in reversed(graph.nodes):
-        if node.output and not any(name and graph.is_needed(name) for name in node.output):
+        if node.output and not graph.is_node_needed(node):
             graph.remove(node)
             count += 1
     remove_unused_initializers(graph)

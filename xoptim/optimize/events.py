@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -16,7 +16,7 @@ from xoptim.optimize.application import Application
 logger = logging.getLogger("xoptim")
 EventKind = Literal["round", "tried", "matched", "refused", "applied", "dropped", "cleaned", "folded", "timed", "failed"]
 _MEASUREMENTS = ("tried", "timed")
-"""Kinds that are not logged, and sent to those only who ask for them: how long something took."""
+"""Kinds that are not logged, and sent only to listeners that name them: how long something took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +77,21 @@ class EventStream:
     def __init__(self, verbose: int = 0, on_event: Callable[[Event], None] | None = None) -> None:
         self.verbose = verbose
         self.iteration = 0
-        self._subscribers: list[Callable[[Event], None]] = []
-        self._measuring: list[Callable[[Event], None]] = []
+        self._subscribers: dict[EventKind, list[Callable[[Event], None]]] = {kind: [] for kind in get_args(EventKind)}
         if on_event is not None:
             self.subscribe(on_event)
         if verbose > 0:
             show_log()
 
-    def subscribe(self, subscriber: Callable[[Event], None], *, measurements: bool = False) -> None:
-        """Send events to one more listener, measurements too if it asks for them."""
-        self._subscribers.append(subscriber)
-        if measurements:
-            self._measuring.append(subscriber)
+    def subscribe(self, subscriber: Callable[[Event], None], kinds: Sequence[EventKind] = ()) -> None:
+        """Send events to one more listener: those of some kinds, or all but measurements when none are named."""
+        for kind in kinds or (kind for kind in self._subscribers if kind not in _MEASUREMENTS):
+            self._subscribers[kind].append(subscriber)
 
     def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
         """Send an event; it is logged when the verbosity is at least ``level``, but for measurements."""
-        is_measurement = kind in _MEASUREMENTS
-        is_logged = self.verbose >= level and not is_measurement
-        subscribers = self._measuring if is_measurement else self._subscribers
+        is_logged = self.verbose >= level and kind not in _MEASUREMENTS
+        subscribers = self._subscribers[kind]
         if not is_logged and not subscribers:
             return
         event = Event(kind, pattern, iteration=self.iteration, **details)

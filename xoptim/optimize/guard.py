@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xoptim.facts.errors import BudgetError
 from xoptim.graph.model import Model
-from xoptim.optimize.events import Event
+from xoptim.optimize.events import Event, EventKind
 
-_ACTORS = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
+_ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
 """Who has worked before an event, by its kind."""
 
 
@@ -21,6 +23,8 @@ class Guard:
         BudgetError: when no graph defines the result any more.
     """
 
+    kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
+
     def __init__(self, model: Model, name: str) -> None:
         self._model = model
         self._name = name
@@ -28,8 +32,6 @@ class Guard:
 
     def __call__(self, event: Event) -> None:
         """Look for the result after whatever may have removed it."""
-        if event.kind not in _ACTORS:
-            return
         is_there = self._is_there()
         if self._was_there and not is_there:
             raise BudgetError(f"PATTERNNOREMOVE: {_ACTORS[event.kind].format(event.pattern)} removes result {self._name!r}")

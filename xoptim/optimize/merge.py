@@ -6,6 +6,7 @@ from typing import Any
 
 from onnx import TensorProto
 
+from xoptim.facts.info import Info
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -68,7 +69,8 @@ def merge_nodes(graph: Graph) -> int:
             continue
         if functions and (node.domain, node.op_type) in functions:
             continue
-        if len(node.output) == 1 and _merge_value(graph, node, values, former):
+        info = graph.known(node.output[0]) if len(node.output) == 1 else None
+        if info is not None and info.data is not None and info.shape is not None and _merge_value(graph, node, info, values, former):
             count += 1
             continue
         inputs: tuple[str, ...] = node.input
@@ -76,7 +78,11 @@ def merge_nodes(graph: Graph) -> int:
             inputs = tuple(former.get(name, name) for name in inputs)
         if len(inputs) == 2 and inputs[0] > inputs[1] and is_commutative(node.op_type, node.domain):
             inputs = (inputs[1], inputs[0])
-        candidates = seen.setdefault((node.op_type, node.domain, inputs), [])
+        key = (node.op_type, node.domain, inputs)
+        candidates = seen.get(key)
+        if candidates is None:
+            seen[key] = [node]
+            continue
         twin = next((c for c in candidates if c.same_attributes(node) and len(c.output) >= len(node.output)), None)
         names = twin.output if twin is not None else ()
         if twin is not None and _absorb(graph, node, twin):
@@ -88,11 +94,9 @@ def merge_nodes(graph: Graph) -> int:
     return count
 
 
-def _merge_value(graph: Graph, node: Node, values: dict[object, str], former: dict[str, str]) -> bool:
-    info = graph.known(node.output[0])
-    if info is None or info.data is None or info.shape is None:
-        return False
-    key: Any = (info.dtype, len(info.shape), info.data)
+def _merge_value(graph: Graph, node: Node, info: Info, values: dict[object, str], former: dict[str, str]) -> bool:
+    """Let an earlier result with the same elements take the place of a node's, of which they are known."""
+    key: Any = (info.dtype, info.rank, info.data)
     kept = values.setdefault(key, node.output[0])
     if kept == node.output[0] or not graph.defines(kept):
         values[key] = node.output[0]

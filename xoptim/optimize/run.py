@@ -45,7 +45,7 @@ class Optimizer:
         self.patterns = options.selected()
         self.state = State(model, options)
         self.statistics = Statistics()
-        self.state.events.subscribe(self.statistics, measurements=True)
+        self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(options.verbosity(pattern) > 0 for pattern in self.patterns):
             show_log()
         self._products = stored_operands(model)

@@ -48,13 +48,13 @@ class State:
         self.rewrites = 0
         self.counts: Counter[str] = Counter()
         self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
-        self.events.subscribe(Budgets())
+        self.events.subscribe(Budgets(), Budgets.kinds)
         if options.debug.keep:
-            self.events.subscribe(Guard(model, options.debug.keep), measurements=True)
+            self.events.subscribe(Guard(model, options.debug.keep), Guard.kinds)
         if options.on_application is not None:
-            self.events.subscribe(for_applications(options.on_application))
+            self.events.subscribe(for_applications(options.on_application), ("applied",))
         if options.debug.dump is not None:
-            self.events.subscribe(for_applications(partial(dump_application, options.debug.dump)))
+            self.events.subscribe(for_applications(partial(dump_application, options.debug.dump)), ("applied",))
 
     @property
     def is_exhausted(self) -> bool:

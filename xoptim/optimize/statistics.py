@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
-from xoptim.optimize.events import Event
+from xoptim.optimize.events import Event, EventKind
 
 _NOTHING = {"instances": 0, "match_index": 0, "tried": 0, "added": 0, "removed": 0, "exit_point": ""}
 """All rows have the same columns, so that sums and maxima can be asked for whatever happened."""
@@ -18,6 +18,8 @@ class Statistics:
     ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index``, ``tried`` (nodes), ``added``, ``removed`` (0 where
     they make no sense), and ``exit_point`` (where most matches were refused; empty unless refusals are listened to).
     """
+
+    kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied")
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []

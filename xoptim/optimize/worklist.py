@@ -61,7 +61,7 @@ class Worklist:
 
 
 def _neighbours(graph: Graph, node: Node) -> list[Node]:
-    near = [p for p in map(graph.producer, node.input) if p is not None]
+    near = list(filter(None, map(graph.producer, node.input)))
     for name in node.output:
         readers = graph.consumers(name)
         if len(readers) <= _CROWD:
