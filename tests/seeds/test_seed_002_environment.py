@@ -143,8 +143,7 @@ def test_several_patterns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("PATTERN", "MatMulAddPattern,NeutralAdd")
     assert [line.split()[1:3] for line in shown(capsys)] == [
         *[["NeutralAdd", "refused"]] * 2,
-        *[["matched", "MatMulAdd"]] * 2,
-        *[["applied", "MatMulAdd"]] * 2,
+        *[["matched", "MatMulAdd"], ["applied", "MatMulAdd"]] * 2,
     ]
 
 

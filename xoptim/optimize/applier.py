@@ -49,8 +49,13 @@ class Applier:
             self.state.fail(pattern, node, error)
             return None
 
-    def apply(self, match: MatchResult, is_fresh: bool) -> bool:
-        """Apply a match if it still holds; returns whether it was applied.
+    def explained_match(self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """The same; a refusal is sent as an event."""
+        with self.state.refusals(pattern):
+            return self.match(pattern, node, matched)
+
+    def apply(self, match: MatchResult, is_fresh: bool) -> list[Node] | None:
+        """Apply a match if it still holds; returns the nodes that took its place, ``None`` when it was not applied.
 
         Args:
             match: the match.
@@ -59,7 +64,7 @@ class Applier:
         pattern, anchor = match.pattern, match.anchor
         assert anchor is not None
         if self.state.is_exhausted:
-            return False
+            return None
         found: MatchResult | None = match
         if any(node is not None and node.graph is not self.graph for node in match.nodes):
             found = None
@@ -69,7 +74,7 @@ class Applier:
                 self._report_drop(pattern, anchor, "it no longer matches")
         if found is None:
             self.offer_again(match)
-            return False
+            return None
         return self._rewrite(found, anchor)
 
     def offer_again(self, match: MatchResult) -> None:
@@ -77,19 +82,19 @@ class Applier:
         nodes = [node for node in (match.anchor, *match.nodes) if node is not None and node.graph is self.graph]
         self.state.worklist.add(nodes)
 
-    def _rewrite(self, match: MatchResult, anchor: Node) -> bool:
+    def _rewrite(self, match: MatchResult, anchor: Node) -> list[Node] | None:
         start = perf_counter()
         matched = sorted((node for node in match.nodes if node is not None), key=lambda node: node.label)
         given = self._replace(match, anchor, matched)
         if given is None:
-            return False
+            return None
         added = [node for node in given if node not in matched]
         gone = [node for node in matched if node.graph is None]
         state, pattern = self.state, match.pattern
         inherit(added, gone, pattern.name() if state.options.tag_nodes else "")
         application = Application(state.rewrites + 1, pattern, anchor, self.graph, tuple(matched), tuple(given))
         state.applied(application, added, gone, perf_counter() - start)
-        return True
+        return given
 
     def _replace(self, match: MatchResult, anchor: Node, matched: list[Node]) -> list[Node] | None:
         """Make the replacement and put it in; ``None`` when that fails. Whatever is raised, everything is as it was."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from time import perf_counter
 
@@ -77,7 +77,7 @@ class Engine:
     def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
         """Match a pattern at one node and rewrite there at once; returns whether it did."""
         match = self.applier.match(pattern, node, [])
-        if match is None or not self.applier.apply(match, is_fresh=True):
+        if match is None or self.applier.apply(match, is_fresh=True) is None:
             return False
         self._clean()
         return True
@@ -94,48 +94,60 @@ class Engine:
             sweep = None
             self._rounds_left -= 1
             state.events.iteration += 1
-            start = perf_counter()
-            matches = self._collect(index, nodes)
-            collected = perf_counter()
-            applied = sum(self.applier.apply(match, is_fresh=not place) for place, match in enumerate(matches))
+            start, rewriting = perf_counter(), 0.0
+            found = applied = 0
+            claims = Claims()
+            for match, is_fresh in self._chosen(index, nodes, claims):
+                matched = perf_counter()
+                given = self.applier.apply(match, is_fresh)
+                found, applied = found + 1, applied + (given is not None)
+                claims.nodes.update(given or ())  # new nodes are left to the next round
+                rewriting += perf_counter() - matched
+                if state.options.debug.step:
+                    state.worklist.add(node for node in nodes if node.graph is graph)
+                    break
             rewritten = perf_counter()
             self._clean()
-            self._report_round(f"{len(matches)} matches, {applied} applied", start, collected, rewritten)
+            self._report_round(f"{found} matches, {applied} applied", start, rewriting, rewritten)
             total += applied
         return total
 
-    def _collect(self, index: PatternIndex, nodes: Mapping[Node, int]) -> list[MatchResult]:
-        """Matches that do not overlap, chosen by the strategy; what is left over is offered again."""
-        claims, state = Claims(), self.state
+    def _chosen(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[tuple[MatchResult, bool]]:
+        """Matches that do not overlap, and whether the graph is as it was when each was found.
+
+        When those that are found first win, each is given at once, to be applied before the next one is looked for. Other
+        strategies compare all matches of the round.
+        """
+        if self._strategy is first_found:
+            for match in self._matches(index, nodes, claims):
+                if self._claim(match, claims):
+                    yield match, True
+        else:
+            for match in self._strategy(list(self._matches(index, nodes, claims))):
+                if self._claim(match, claims):
+                    yield match, False
+
+    def _matches(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[MatchResult]:
+        """All matches of a round at nodes that no other match has claimed, in the order of the patterns."""
+        graph, state, taken = self.graph, self.state, claims.nodes
         matches: list[MatchResult] = []
-        for number, anchors in index.candidates(self.graph, nodes).items():
+        for number, anchors in index.candidates(graph, nodes).items():
             pattern, start, before = index.patterns[number], perf_counter(), len(matches)
-            with state.refusals(pattern):
-                for match in self._matches(pattern, anchors, matches, claims):
+            is_explained = state.options.verbosity(pattern) >= EXPLAINED
+            find = self.applier.explained_match if is_explained else self.applier.match
+            for node in anchors:
+                if node in taken or node.graph is not graph:
+                    continue
+                match = find(pattern, node, matches)
+                if match is not None:
                     matches.append(match)
-                    state.events.send(
-                        "matched", pattern.name(), node=match.anchor, graph=self.graph.name, level=state.level(pattern)
-                    )
+                    level = state.level(pattern)
+                    state.events.send("matched", pattern.name(), node=match.anchor, graph=graph.name, level=level)
+                    suspended = perf_counter()
+                    yield match
+                    start += perf_counter() - suspended
             seconds, found = perf_counter() - start, len(matches) - before
             state.events.send("tried", pattern.name(), seconds=seconds, count=found, tried=len(anchors))
-        if self._strategy is not first_found:
-            matches = [match for match in self._strategy(matches) if self._claim(match, claims)]
-        if state.options.debug.step:
-            for match in matches[1:]:
-                self.applier.offer_again(match)
-            return matches[:1]
-        return matches
-
-    def _matches(
-        self, pattern: PatternOptimization, anchors: Iterable[Node], matched: list[MatchResult], claims: Claims
-    ) -> Iterator[MatchResult]:
-        """The matches of a pattern; when those that are found first win, without those that come too late."""
-        taken = claims.nodes
-        for node in anchors:
-            if node not in taken:
-                match = self.applier.match(pattern, node, matched)
-                if match is not None and (self._strategy is not first_found or self._claim(match, claims)):
-                    yield match
 
     def _claim(self, match: MatchResult, claims: Claims) -> bool:
         if claims.take(match):
@@ -151,10 +163,10 @@ class Engine:
         if options.remove_unused:
             self.graph.sweep()
 
-    def _report_round(self, text: str, start: float, collected: float, rewritten: float) -> None:
+    def _report_round(self, text: str, start: float, rewriting: float, rewritten: float) -> None:
         events, now, nodes = self.state.events, perf_counter(), len(self.graph.nodes)
         events.send("round", level=1, graph=self.graph.name, text=text, nodes=nodes, source=self.graph)
-        events.send("timed", "insert_and_remove_nodes", seconds=rewritten - collected)
+        events.send("timed", "insert_and_remove_nodes", seconds=rewriting)
         events.send("timed", "remove_unused", seconds=now - rewritten)
         events.send("timed", "iteration", seconds=now - start)
 

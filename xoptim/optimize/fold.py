@@ -67,19 +67,19 @@ class Folder:
                 self._store_constant(node)
             elif not self._may_be_constant(node) or not can_fold(node) or (node.domain, node.op_type) in _KEPT:
                 continue
-            elif not self._from_shapes(node) and any(node.input):
+            elif any(node.output) and not self._from_shapes(node):
                 self._settle(node)
                 self._visit(node)
         self._flush()
 
     def _may_be_constant(self, node: Node) -> bool:
-        """Whether the results are known from shapes or from constants, those that were folded just now included."""
-        graph, pending = self.graph, self._pending
-        for name in node.output:
-            info = graph.known(name) if name else None
-            if info is not None and (info.data is not None or graph.is_computed(name)):
-                return True
-        return node in self._readers or (bool(pending) and not pending.isdisjoint(node.input))
+        """Whether the elements of the result are known from shapes, or the first operand is constant: a quick look at each node."""
+        graph = self.graph
+        info = graph.known(node.output[0]) if node.output else None
+        if info is not None and info.data is not None:
+            return True
+        first = next(filter(None, node.input), "")
+        return bool(first) and (first in self._pending or graph.tensor(first) is not None)
 
     def _flush(self) -> None:
         """Compute what has been collected."""

@@ -70,7 +70,12 @@ def merge_nodes(graph: Graph) -> int:
         if functions and (node.domain, node.op_type) in functions:
             continue
         info = graph.known(node.output[0]) if len(node.output) == 1 else None
-        if info is not None and info.data is not None and info.shape is not None and _merge_value(graph, node, info, values, former):
+        if (
+            info is not None
+            and info.data is not None
+            and info.shape is not None
+            and _merge_value(graph, node, info, values, former)
+        ):
             count += 1
             continue
         inputs: tuple[str, ...] = node.input
