@@ -120,10 +120,7 @@ class Graph:
 
     def is_node_needed(self, node: Node) -> bool:
         """Whether anything reads a result of a node."""
-        for name in node.output:
-            if name and (name in self._uses or self.is_needed(name)):
-                return True
-        return False
+        return any(name and self.is_needed(name) for name in node.output)
 
     def defines(self, name: str) -> bool:
         """Whether a result is computed, given or stored in this graph itself."""

@@ -73,7 +73,7 @@ class Folder:
         self._flush()
 
     def _may_be_constant(self, node: Node) -> bool:
-        """Whether the elements of the result are known from shapes, or the first operand is constant: a quick look at each node."""
+        """Whether the elements of the result are known from shapes, or the first operand is constant: a quick look."""
         graph = self.graph
         info = graph.known(node.output[0]) if node.output else None
         if info is not None and info.data is not None:

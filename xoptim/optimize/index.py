@@ -47,9 +47,10 @@ class _Paths:
                 further = beyond.get((producer.domain, producer.op_type))
                 if further is not None:
                     further.collect(graph, producer, found)
-            if constant is not None and name:
-                if producer is None or producer.op_type == "Constant" or graph.is_computed(name):
-                    found.update(dict.fromkeys(constant.here))
+            if constant is None or not name:
+                continue
+            if producer is None or producer.op_type == "Constant" or graph.is_computed(name):
+                found.update(dict.fromkeys(constant.here))
 
 
 class PatternIndex:
