@@ -57,9 +57,10 @@ def rounded(
     if not all(bool(np.all(np.abs(each) <= _MARGIN * float(limits.max))) for each in (wide, *(terms or ()))):
         return None
     if terms is not None:
-        size = np.abs(wide)
-        usual = np.maximum(np.maximum(size, np.median(size)), np.abs(beside))
-        return None if cancels(terms, usual, dtype) else result
+        size = np.maximum(np.abs(wide), np.abs(beside))
+        if not cancels(terms, size, dtype):
+            return result
+        return None if cancels(terms, np.maximum(size, np.median(np.abs(wide))), dtype) else result
     small = (np.abs(result) < limits.smallest_normal) & (wide != 0)
     if not small.any():
         return result

@@ -280,8 +280,10 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
     def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
         super().__init__(graph, provider)
-        self.scope = self._edit = Edit(graph) if edit is None else edit
-        self.op = OpBuilder(self._draft, Edit.collect)
+        own = Edit(graph) if edit is None else edit
+        self.scope = self._edit = own
+        # No method of this view: thousands of views that refer to themselves would be left to the garbage collector.
+        self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property
     def edit(self) -> Edit:

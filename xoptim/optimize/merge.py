@@ -70,12 +70,7 @@ def merge_nodes(graph: Graph) -> int:
         if functions and (node.domain, node.op_type) in functions:
             continue
         info = graph.known(node.output[0]) if len(node.output) == 1 else None
-        if (
-            info is not None
-            and info.data is not None
-            and info.shape is not None
-            and _merge_value(graph, node, info, values, former)
-        ):
+        if info is not None and info.data is not None and _merge_value(graph, node, info, values, former):
             count += 1
             continue
         inputs: tuple[str, ...] = node.input
@@ -101,7 +96,9 @@ def merge_nodes(graph: Graph) -> int:
 
 def _merge_value(graph: Graph, node: Node, info: Info, values: dict[object, str], former: dict[str, str]) -> bool:
     """Let an earlier result with the same elements take the place of a node's, of which they are known."""
-    key: Any = (info.dtype, info.rank, info.data)
+    if info.shape is None:
+        return False
+    key: Any = (info.dtype, len(info.shape), info.data)
     kept = values.setdefault(key, node.output[0])
     if kept == node.output[0] or not graph.defines(kept):
         values[key] = node.output[0]
