@@ -146,13 +146,18 @@ class EasyPatternOptimization(PatternOptimization):
 
     def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | Misfit:
         """Check what nodes that fit one by one must satisfy together."""
-        found, names = attempt.program.trace, attempt.names
+        program, names = attempt.program, attempt.names
+        found = program.trace
         nodes = [*attempt.bound, *attempt.extra]
-        bindings: dict[str, Any] = {s.name: names[s.index] or "" for s in found.symbols if s.name}
+        bindings: dict[str, Any] = {name: names[register] or "" for name, register in program.captures}
         bindings.update(attempt.attributes)
         bindings.update(found.options)
-        outputs = list(_flat(bindings[s.name] if s.kind is Variadic else names[s.index] or "" for s in found.outputs))
-        operands = set(filter(None, _operands(found, attempt)))
+        outputs: list[str] = []
+        for symbol in found.outputs:
+            outputs += bindings[symbol.name] if symbol.kind is Variadic else (names[symbol.index] or "",)
+        operands = {name for register in program.operands if (name := names[register])}
+        for listed in program.lists:
+            operands.update(filter(None, attempt.attributes.get(listed, ())))
         if not operands.isdisjoint(outputs):
             return Misfit(anchor, "an operand is one of the results")
         kept = needed_outside(g, nodes, set(outputs), operands)
@@ -199,16 +204,6 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _operands(found: Trace, attempt: Attempt) -> Iterator[str]:
-    """Results from outside that the pattern reads."""
-    for symbol in found.symbols:
-        if symbol.producer is None and symbol.literal is None:
-            if symbol.kind is Variadic:
-                yield from attempt.attributes.get(symbol.name, ())
-            else:
-                yield attempt.names[symbol.index] or ""
-
-
 def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
     """The programs that begin with the operator of a node and that no producer of an input rules out."""
     near: set[Key | None] = {None, CONSTANT}
@@ -253,9 +248,7 @@ def needed_outside(
     graph = g.graph
     inside = set(nodes)
     kept: set[Node] = set()
-    pending = [
-        node for node in nodes if any(name not in outputs and _is_read(g, name, inside, operands) for name in node.output)
-    ]
+    pending = [n for n in nodes for name in n.output if name not in outputs and _is_read(g, name, inside, operands)]
     while pending:
         node = pending.pop()
         if node not in kept:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from xoptim.facts.schema import is_commutative
 from xoptim.match.pattern import Key
-from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace
+from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace, Variadic
 
 Kind = Literal["inputs", "terms", "up", "down"]
 
@@ -59,10 +59,24 @@ class Program:
     """The first step of the path."""
     anchor_key: Key = field(init=False)
     """Operator of the anchor."""
+    captures: tuple[tuple[str, int], ...] = field(init=False)
+    """Results that are captured: name and register."""
+    operands: tuple[int, ...] = field(init=False)
+    """Registers of the results from outside that the pattern reads, lists of results apart."""
+    lists: tuple[str, ...] = field(init=False)
+    """Names of these lists."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "near", self.path[0] if self.path else None)
-        object.__setattr__(self, "anchor_key", (self.anchor.domain, self.anchor.op_type))
+        given = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
+        found = {
+            "near": self.path[0] if self.path else None,
+            "anchor_key": (self.anchor.domain, self.anchor.op_type),
+            "captures": tuple((s.name, s.index) for s in self.trace.symbols if s.name),
+            "operands": tuple(s.index for s in given if s.kind is not Variadic),
+            "lists": tuple(s.name for s in given if s.kind is Variadic),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
 
 def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
