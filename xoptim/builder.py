@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from xoptim.culprit import Culprit
 from xoptim.facts.dims import Dim, fresh, named
-from xoptim.facts.dtypes import GRADES, Exactness, type_name
+from xoptim.facts.dtypes import Exactness, type_name, weakest
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
 from xoptim.graph.constants import constant_array, store
@@ -243,9 +243,8 @@ class GraphBuilder(GraphQueries):
         used = optimizer.grades() if optimizer is not None else []
         if optimizer is not None and self._has_half_precision():
             used.append("rounding")
-        weakest = max(used, key=GRADES.index, default=GRADES[0])
         rows = optimizer.statistics.rows if optimizer is not None else []
-        return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest)
+        return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest(used))
 
     def infer_shapes(self) -> None:
         """Find shapes and types again."""
