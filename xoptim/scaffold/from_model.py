@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from xoptim.diagnose.words import locate
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
@@ -28,7 +29,6 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.match.functions import DOMAIN
 from xoptim.match.moved import AT_RUN_TIME, read_moved
-from xoptim.optimize.explain import locate
 
 _WIDTH = 128
 """Length of a line, as everywhere in the house."""

@@ -12,8 +12,7 @@ import pytest
 
 from tests.optimize.random_graphs import RandomGraph
 from tests.support import parse, types
-from xoptim import EasyPatternOptimization, OptimizationOptions, optimize
-from xoptim.healing import Suspect
+from xoptim import EasyPatternOptimization, OptimizationOptions, Suspect, optimize
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.fold import Folder
