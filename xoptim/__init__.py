@@ -31,7 +31,7 @@ from xoptim.optimize.events import Event
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, verify
-from xoptim.rewriting import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
+from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
