@@ -18,14 +18,15 @@ from xoptim import (
     NoMatchError,
     PatternOptimization,
     Place,
+    Replayed,
     apply_at,
     explain,
     find_matches,
     read_rules,
+    replay,
     resolve,
 )
 from xoptim.proof import Proof, compare_each_provider
-from xoptim.validate import Replayed, replay
 
 from .pipeline import DIFFERENT, protect_weights, summarize, target_of, verdict, write
 from .progress import Progress

@@ -72,7 +72,7 @@ def optimize_command(model: Path, **choices: Any) -> int:
             checks=validation_options(choices),
             whole=choices["verify"],
             each=choices["check"] == "each",
-            heal=not choices["strict"],
+            bisect=not choices["strict"],
             inline=choices["inline"],
             on_loaded=lambda builder: protect_weights(builder, target),
             on_step=progress.say,

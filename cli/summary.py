@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from xoptim import Culprit, Exactness
-from xoptim.validate import EachCheck, ValidationReport
+from xoptim.diagnose.each import EachCheck
+from xoptim.validate import ValidationReport
 
 
 @dataclass(slots=True)

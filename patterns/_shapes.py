@@ -15,42 +15,6 @@ from xoptim.match import GraphView, Node
 
 from ._nodes import is_op
 
-BROADCASTING: Final = (
-    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater"),
-    *("GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
-)
-"""Operators of the standard domain all of whose operands broadcast to the shape of the result (since operator set 8)."""
-
-ELEMENTWISE: Final = frozenset(
-    (
-        *(
-            "Abs",
-            "Acos",
-            "Acosh",
-            "Asin",
-            "Asinh",
-            "Atan",
-            "Atanh",
-            "BitwiseNot",
-            "Cast",
-            "Ceil",
-            "Celu",
-            "Clip",
-            "Cos",
-            "Cosh",
-        ),
-        *("Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish"),
-        *("Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus"),
-        *("Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
-    )
-)
-"""Operators whose result has the shape of the first operand, each element from the one in its place; bounds are numbers."""
-SHAPE_KEEPING: Final = ELEMENTWISE | {
-    *("BatchNormalization", "CastLike", "CumSum", "Dropout", "GroupNormalization", "Hardmax", "InstanceNormalization"),
-    *("LayerNormalization", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "PRelu", "RMSNormalization"),
-    *("DequantizeLinear", "QuantizeLinear", "ReverseSequence", "ScatterElements", "ScatterND", "Softmax", "Trilu"),
-}
-"""Operators whose first result has the shape of the first operand."""
 _HUGE: Final = 2**31
 """No axis is that long; onnxruntime refuses constants that are."""
 _LOOKED_AT: Final = 64

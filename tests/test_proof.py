@@ -88,7 +88,7 @@ def test_what_differs_is_an_error() -> None:
     assert types(caught.value.model) == ["Neg", "Neg", "Exp", "Exp", "Sin"]
 
 
-def test_what_cannot_be_healed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_left_to_leave_out_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "MOST_CULPRITS", 0)
     with pytest.raises(DifferentModelError):
         optimize(parse(MODEL), patterns=WrongReluPattern, verify=True)
@@ -137,7 +137,7 @@ def test_every_kind_of_model(tmp_path: Path) -> None:
     assert verify(light, light, original_dir=tmp_path, optimized_dir=tmp_path).ok
 
 
-def test_healing_with_weights_in_a_file(tmp_path: Path) -> None:
+def test_leaving_out_with_weights_in_a_file(tmp_path: Path) -> None:
     import onnx_ir as ir
 
     model = weighted()

@@ -1,22 +1,25 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
-from xoptim.builder import GraphBuilder, OptimizationReport
+from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.catalogue.query import Query
 from xoptim.catalogue.selection import resolve, select
-from xoptim.culprit import Culprit
+from xoptim.diagnose.culprit import Culprit
+from xoptim.diagnose.explanation import Explanation, NoMatchError
+from xoptim.diagnose.replay import Replayed, replay
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.diagnose.words import Place, ValueFacts
+from xoptim.diagnosing import Suspect, apply_at, explain, find_matches
 from xoptim.dialects.chain import ChainPattern
 from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
-from xoptim.explaining import apply_at, explain, find_matches
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import BudgetError, ModelError, RewriteError, TextRuleError, UnknownPatternError, XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
-from xoptim.healing import Suspect
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.match.refusal import Refusal
@@ -25,14 +28,12 @@ from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.match.whole_graph import GlobalRewriter, global_rewriter
 from xoptim.optimize.events import Event
-from xoptim.optimize.explain import Explanation, NoMatchError, Place, ValueFacts
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, verify
-from xoptim.rewriting import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
+from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.replay import Replayed, replay
 from xoptim.validate.report import ValidationReport
 
 __version__ = "0.1.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.culprit import Culprit
+from xoptim.diagnose.dump import dump_to
+from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.dims import Dim, fresh, named
-from xoptim.facts.dtypes import GRADES, Exactness, type_name
+from xoptim.facts.dtypes import type_name, weakest
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
 from xoptim.graph.constants import constant_array, store
@@ -34,35 +35,10 @@ from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.run import Optimizer
-from xoptim.validate.report import ValidationReport
 
 _DEFAULT_OPSET = 21
 _DEFAULT_IR_VERSION = 10
 _LARGEST_OPSET = (1 << 31) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizationReport:
-    """What an optimization did.
-
-    Attributes:
-        rows: statistics, one dictionary a row, for ``pandas.DataFrame``.
-        applied: how often each pattern was applied, by name.
-        nodes_before: number of nodes, subgraphs included.
-        nodes_after: the same afterwards.
-        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices);
-            ``rounding`` at best when a product has an operand stored that was computed, or the other way round, because
-            runtimes have other kernels for it then, and for a model that computes in 16 bits, where the runtime decides
-            what is rounded.
-    """
-
-    rows: list[dict[str, Any]]
-    applied: dict[str, int]
-    nodes_before: int
-    nodes_after: int
-    exactness: Exactness
-    validation: tuple[ValidationReport, ...] = ()
-    left_out: tuple[Culprit, ...] = ()
 
 
 class GraphBuilder(GraphQueries):
@@ -233,8 +209,14 @@ class GraphBuilder(GraphQueries):
             max_iter=max_iter if max_iter >= 0 else options.max_iter,
             remove_identity=remove_identity and options.remove_identity,
         )
+        return self._new_optimizer(options).run(self)
+
+    def _new_optimizer(self, options: OptimizationOptions) -> Optimizer:
+        """An optimizer of the model, on which `report` reports from now on."""
         self._optimizer = Optimizer(self.model, options)
-        return self._optimizer.run(self)
+        if options.debug.dump is not None:
+            self._optimizer.state.events.subscribe(dump_to(options.debug.dump), ("applied",))
+        return self._optimizer
 
     def report(self) -> OptimizationReport:
         """What the last optimization did."""
@@ -243,9 +225,8 @@ class GraphBuilder(GraphQueries):
         used = optimizer.grades() if optimizer is not None else []
         if optimizer is not None and self._has_half_precision():
             used.append("rounding")
-        weakest = max(used, key=GRADES.index, default=GRADES[0])
         rows = optimizer.statistics.rows if optimizer is not None else []
-        return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest)
+        return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest(used))
 
     def infer_shapes(self) -> None:
         """Find shapes and types again."""

@@ -9,7 +9,8 @@ from typing import Any, TypeVar, Unpack, overload
 
 import onnx
 
-from xoptim.builder import GraphBuilder, OptimizationReport
+from xoptim.builder import GraphBuilder
+from xoptim.diagnose.report import OptimizationReport
 from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationChanges, OptimizationOptions
@@ -88,7 +89,7 @@ def optimize(
             proto = _optimized(source, chosen, inline, report)
     else:
         checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(chosen.provider,))
-        proto = _proved(source, chosen, ProofOptions(checks=checks, heal=not chosen.strict, inline=inline), report)
+        proto = _proved(source, chosen, ProofOptions(checks=checks, bisect=not chosen.strict, inline=inline), report)
     return source.give_back(proto)
 
 

@@ -1,4 +1,4 @@
-"""Optimize, prove, heal: the result computes what the original computes, or it is said why not."""
+"""Optimize and prove: the result computes what the original computes, or a report says why not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import onnx
 
-from xoptim.builder import GraphBuilder, OptimizationReport
-from xoptim.culprit import Culprit
+from xoptim.builder import GraphBuilder
+from xoptim.diagnose.culprit import Culprit
+from xoptim.diagnose.each import EachCheck
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.diagnosing import Suspect
 from xoptim.graph.sources import Source
-from xoptim.healing import Suspect
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.validate.each import EachCheck
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -39,7 +40,7 @@ class ProofOptions:
         checks: how models are compared; one report is made for each of its providers.
         whole: whether the result is compared with the original.
         each: whether each rewrite is checked by itself too.
-        heal: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
+        bisect: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
         inline: whether to replace calls of local functions by their bodies first.
         on_loaded: called when the model is loaded, before anything is done to it.
         on_step: called with what is done next, in words.
@@ -48,7 +49,7 @@ class ProofOptions:
     checks: ValidationOptions = field(default_factory=ValidationOptions)
     whole: bool = True
     each: bool = False
-    heal: bool = True
+    bisect: bool = True
     inline: bool = False
     on_loaded: Callable[[GraphBuilder], object] = _ignore
     on_step: Callable[[str], object] = _ignore
@@ -115,7 +116,7 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
         if proof.whole:
             proof.on_step("validating")
             found.reports = compare_each_provider(original, found, checks)
-        if not proof.heal or len(left_out) == MOST_CULPRITS:
+        if not proof.bisect or len(left_out) == MOST_CULPRITS:
             return found
         culprit = _culprit(original, found, options, replace(proof, checks=checks))
         if culprit is None:

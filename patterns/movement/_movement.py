@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, exact_quotient, product
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
 from xoptim.match import GraphView, Node
 
 from .._axes import permutation
 from .._proofs import reshapes_as_inferred
-from .._shapes import BROADCASTING, ELEMENTWISE
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
 

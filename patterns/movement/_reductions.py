@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from xoptim.facts.families import REDUCTIONS
 from xoptim.match import GraphView, Node
 
 from .._axes import axis_of
 
-REDUCTIONS: Final = (
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
-    *("ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin"),
-)
+REDUCING: Final = (*REDUCTIONS, "ArgMax", "ArgMin")
 
 
 def reduced_axes(g: GraphView, node: Node) -> set[int] | None:

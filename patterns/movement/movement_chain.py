@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import permutation
-from .._shapes import BROADCASTING, ELEMENTWISE, inserted_ones, reshape_target
+from .._shapes import inserted_ones, reshape_target
 from ._movement import MOVEMENTS, Link, Plan, chain_above, follow, may_be_one, may_come_first, plans
 
 _Steps = list[tuple[str, list[int]]]

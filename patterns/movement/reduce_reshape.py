@@ -8,7 +8,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op
 from .._shapes import same_dims
-from ._reductions import REDUCTIONS, reduced_axes
+from ._reductions import REDUCING, reduced_axes
 
 
 class ReduceReshapePattern(PatternOptimization):
@@ -22,12 +22,12 @@ class ReduceReshapePattern(PatternOptimization):
     """
 
     anchors = ("Squeeze", "Unsqueeze", "Reshape")
-    near = REDUCTIONS
+    near = REDUCING
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Only the shapes matter."""
         reduction = g.node_before(node.input[0])
-        if not is_op(reduction, *REDUCTIONS) or not g.is_exclusive(node.input[0]):  # (2)
+        if not is_op(reduction, *REDUCING) or not g.is_exclusive(node.input[0]):  # (2)
             return self.none(node, msg="no reduction, or it is read elsewhere")
         source, axes = g.try_infer_shape(reduction.input[0]), reduced_axes(g, reduction)
         if source is None or axes is None:  # (1)

@@ -10,7 +10,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import permutation
 from .._nodes import is_op
-from ._reductions import REDUCTIONS, reduced_axes
+from ._reductions import REDUCING, reduced_axes
 
 
 class TransposeReducePattern(PatternOptimization):
@@ -24,7 +24,7 @@ class TransposeReducePattern(PatternOptimization):
     3. an axis may have size 0: onnxruntime gives results of other ranks then.
     """
 
-    anchors = REDUCTIONS
+    anchors = REDUCING
     near = ("Transpose",)
     exactness = "rounding"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, Node
 
 from .._axes import permutation
-from .._shapes import BROADCASTING, ELEMENTWISE
 
 
 def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:

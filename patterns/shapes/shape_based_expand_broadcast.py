@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xoptim.facts.families import BROADCASTING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._shapes import BROADCASTING, broadcast_shape, same_dims, unstretched
+from .._shapes import broadcast_shape, same_dims, unstretched
 
 
 class ShapeBasedExpandBroadcastPattern(PatternOptimization):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._shapes import BROADCASTING, ELEMENTWISE, same_dims
+from .._shapes import same_dims
 from ._expand import is_read_from_outside, shape_with
 
 _LARGEST = 32

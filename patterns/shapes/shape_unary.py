@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xoptim.facts.families import SHAPE_KEEPING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
-from .._shapes import SHAPE_KEEPING
 
 
 class ShapeUnaryPattern(PatternOptimization):

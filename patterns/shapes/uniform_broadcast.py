@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from xoptim.facts.families import BROADCASTING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._shapes import BROADCASTING, broadcast_shape, same_dims, uniform_value
+from .._shapes import broadcast_shape, same_dims, uniform_value
 
 
 class UniformBroadcastPattern(PatternOptimization):

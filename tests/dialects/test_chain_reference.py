@@ -12,7 +12,7 @@ from tests.support import load
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.view import GraphBuilderPatternOptimization
-from xoptim.optimize.strategy import match_patterns
+from xoptim.optimize.find import match_patterns
 
 UNARY = ("Neg", "Exp", "Abs")
 BINARY = ("Add", "Sub")

@@ -77,3 +77,8 @@ def test_rounding_allows_at_least_a_step(dtype: type) -> None:
 def test_unknown_exactness() -> None:
     with pytest.raises(ValueError, match="rounding"):
         dtypes.tolerance(TensorProto.FLOAT, "roughly")  # type: ignore[arg-type]
+
+
+def test_one_weak_guarantee_weakens_all() -> None:
+    assert dtypes.weakest(["exact", "finite", "rounding"]) == "finite"
+    assert dtypes.weakest([]) == "exact"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,8 @@ from tests.meta.sources import Source, sources
 
 FLOORS = {
     "facts": 0, "inference": 1, "evaluate": 2, "graph": 3, "match": 4, "dialects": 5, "catalogue": 6,
-    "optimize": 7, "validate": 8, "__init__": 9, "builder": 9, "culprit": 9, "doc": 9, "explaining": 9, "healing": 9,
-    "optimizing": 9, "proof": 9, "reduction": 9, "rewriting": 9, "torch": 9,
-    "testing": 10, "scaffold": 10, "__main__": 11,
+    "optimize": 7, "validate": 8, "diagnose": 9, "__init__": 10, "builder": 10, "diagnosing": 10, "doc": 10,
+    "optimizing": 10, "proof": 10, "rules": 10, "torch": 10, "testing": 11, "scaffold": 11, "__main__": 12,
 }  # fmt: skip
 """Architecture, section 3; ``testing`` and ``scaffold`` stand beside the door and may see all of it."""
 OPTIONAL = ("torch", "onnxscript", "dask", "pandas", "jinja2")
@@ -62,6 +62,30 @@ def _climbs(here: str, there: str) -> bool:
     return floor is None or floor > FLOORS[here] or there == "testing"
 
 
+def uses(everywhere: Iterable[Source]) -> dict[str, set[str]]:
+    """The rooms, and the modules beside them, that each of them imports."""
+    found: dict[str, set[str]] = {}
+    for source in everywhere:
+        here = room(source.room)
+        there = {room(module) for _, module in imports(source) if module.split(".")[0] == "xoptim"}
+        found.setdefault(here, set()).update(there - {here})
+    return found
+
+
+def test_no_circle_of_rooms() -> None:
+    """Floors tell that of rooms one above the other; those of one floor must not import each other either."""
+    found = uses(sources("xoptim"))
+    assert {"builder", "optimize"} <= found["diagnosing"]
+    TopologicalSorter(found).prepare()
+
+
+def test_circles_are_found() -> None:
+    texts = {"xoptim/testing/a.py": "import xoptim.scaffold.b", "xoptim/scaffold/b.py": "from xoptim.testing import a"}
+    made = uses(Source(path, text, ast.parse(text)) for path, text in texts.items())
+    with pytest.raises(CycleError):
+        TopologicalSorter(made).prepare()
+
+
 def test_rooms_name_each_other_absolutely() -> None:
     assert not [f"{s.path}:{line}" for s in sources("xoptim") for line, module in imports(s) if module.startswith(".")]
 
@@ -75,15 +99,40 @@ FOR_PATTERNS = ("match", "facts")
 """What a pattern needs to know or to do beyond facts, the view of the graph offers."""
 
 
+def misplaced(source: Source) -> Iterator[str]:
+    """Imports that a pattern must not have."""
+    for line, module in imports(source):
+        if module.split(".")[0] == "xoptim" and room(module) not in FOR_PATTERNS:
+            yield f"{source.path}:{line} imports {module}"
+        if module.split(".")[0] == "patterns" or (module.startswith("..") and not re.fullmatch(r"\.\._[a-z]+", module)):
+            yield f"{source.path}:{line} imports {module}: not a sibling, nor a helper that families share"
+
+
 def test_patterns_use_the_matching_room_facts_and_each_other() -> None:
-    wrong = []
-    for source in sources("patterns"):
-        for line, module in imports(source):
-            if module.split(".")[0] == "xoptim" and room(module) not in FOR_PATTERNS:
-                wrong.append(f"{source.path}:{line} imports {module}")
-            if module.split(".")[0] == "patterns" or (module.startswith("..") and not re.fullmatch(r"\.\._[a-z]+", module)):
-                wrong.append(f"{source.path}:{line} imports {module}: not a sibling, nor a helper that families share")
-    assert not wrong
+    assert not [wrong for source in sources("patterns") for wrong in misplaced(source)]
+
+
+def test_patterns_import_the_view_at_all() -> None:
+    """Else the test above would have nothing to look at."""
+    users = [s.path for s in sources("patterns") for _, module in imports(s) if module == "xoptim.match"]
+    assert len(set(users)) > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("from xoptim.graph.node import Node", 1),
+        ("import xoptim.inference", 1),
+        ("from xoptim import inference", 1),
+        ("from xoptim import Graph", 1),
+        ("def f():\n    from xoptim.evaluate.regions import evaluate", 1),
+        ("from patterns.shapes import relu", 1),
+        ("from ..shapes.relu import Relu", 1),
+        ("from xoptim.match import Node\nfrom xoptim.facts.dims import Dim\nfrom .._nodes import is_op\nfrom ._a import b", 0),
+    ],
+)
+def test_imports_that_a_pattern_must_not_have_are_found(text: str, count: int) -> None:
+    assert len(list(misplaced(Source("patterns/a.py", text, ast.parse(text))))) == count
 
 
 def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
@@ -98,7 +147,7 @@ def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
 
 
 def test_command_line_uses_the_door_and_the_validation() -> None:
-    allowed = {"__init__", "builder", "doc", "proof", "torch", "validate", "cli"}
+    allowed = {"__init__", "builder", "doc", "proof", "torch", "validate", "diagnose", "cli"}
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in sources("cli")

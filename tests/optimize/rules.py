@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from tests.support import parse
-from xoptim.builder import GraphBuilder, OptimizationReport
+from xoptim import GraphBuilder, OptimizationReport
 from xoptim.match import (
     EasyPatternOptimization,
     GraphBuilderPatternOptimization,

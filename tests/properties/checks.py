@@ -12,12 +12,12 @@ import xoptim
 from tests.inference.oracle import check_run
 from tests.properties.growing import EPSILON, Drawn
 from xoptim import GraphBuilder, OptimizationReport
+from xoptim.diagnose.each import EachCheck, with_outputs
 from xoptim.testing.harness import invalid
 from xoptim.testing.models import all_nodes, serialized
 from xoptim.testing.numbers import FORGETFUL, describe, is_specified
 from xoptim.testing.runtime import RUNTIME
 from xoptim.validate import ComparisonRules, ValidationOptions, Value, compare_values
-from xoptim.validate.each import EachCheck, with_outputs
 
 EVERYTHING = "default+onnxruntime"
 _SLACK = 4.0

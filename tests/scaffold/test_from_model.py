@@ -59,6 +59,11 @@ MODELS = {
         "{ t = Mul(x, s) u = Add(b, t) y = Tanh(u) }",
         "t,u,y",
     ),
+    "numbers of one axis": (
+        "agraph (bool[a,3] c, bool[a,3] d, float[a,3] x) => (float[a,3] y) <float[1] h = {2.5}, bool[1] f = {1}> "
+        "{ e = And(c, f) g = Xor(e, d) r = Relu(x) y = Where(g, r, h) }",
+        "e,g,r,y",
+    ),
     "a tensor as attribute": (
         "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) "
         "z = ConstantOfShape <value = float[1] {2}> (s) y = Mul(x, z) }",

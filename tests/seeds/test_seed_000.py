@@ -25,8 +25,8 @@ from xoptim import (
     find_matches,
     optimize,
 )
-from xoptim.match.disjoint import STRATEGIES
-from xoptim.optimize.strategy import match_patterns
+from xoptim.match.tie_break import STRATEGIES
+from xoptim.optimize.find import match_patterns
 
 LAYERS = {"acme": 1}
 W = "<float[2,2] w = {1,2,3,4}, float[2] bias = {5,6}>"

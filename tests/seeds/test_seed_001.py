@@ -26,8 +26,8 @@ from xoptim import (
     optimize,
 )
 from xoptim.match.refusal import Refusal, listening
+from xoptim.optimize.find import match_patterns
 from xoptim.optimize.merge import merge_initializers, merge_nodes
-from xoptim.optimize.strategy import match_patterns
 
 View = GraphBuilderPatternOptimization
 RNG = np.random.default_rng(0)

@@ -23,7 +23,7 @@ from xoptim.match import (
     Symbol,
 )
 from xoptim.testing import canonical, check_example, check_near_misses, near_misses, parse
-from xoptim.testing.near_miss import PERTURBATIONS
+from xoptim.testing.perturbations import PERTURBATIONS
 from xoptim.testing.runtime import RUNTIME, Runtime
 
 _SUM = "agraph (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }"

@@ -11,10 +11,10 @@ from onnx.defs import OpSchema
 
 from xoptim.facts.schema import schema
 from xoptim.graph.node import Node
-from xoptim.match.disjoint import disjoint
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import operator_key
 from xoptim.match.result import MatchResult
+from xoptim.match.tie_break import disjoint
 from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 

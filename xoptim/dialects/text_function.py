@@ -15,7 +15,7 @@ from onnx import AttributeProto
 from xoptim.dialects.filters import known_filters, misused
 from xoptim.dialects.text_source import FunctionSource, Place
 from xoptim.facts.attributes import AttributeReference, decode_attribute
-from xoptim.match.moved import MOVED
+from xoptim.facts.moved import MOVED
 
 Role: TypeAlias = Literal["match", "replace"]
 FILTER, SETTINGS = "filter", "rule"
@@ -254,16 +254,16 @@ def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bo
         and is better compared as an operand where it is one.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
-    moved = {place: (name, n) for (op, name), (place, _, n) in MOVED.items() if op == call.op_type}
+    moved = {operand.place: (name, operand) for (op, name), operand in MOVED.items() if op == call.op_type}
     while not call.domain and operands and len(operands) - 1 in moved:
-        name, is_number = moved[len(operands) - 1]
+        name, operand = moved[len(operands) - 1]
         value = side.constants.get(operands[-1])
-        if operands[-1] and (value is None or name in attributes or (value.size != 1 and (is_number or name == "k"))):
+        if operands[-1] and (value is None or name in attributes or (operand.is_single and value.size != 1)):
             break
         operands.pop()
         if value is not None:
-            has_number |= is_number
-            attributes[name] = number(value) if is_number or name == "k" else [int(v) for v in value.ravel()]
+            has_number |= operand.holds == "number"
+            attributes[name] = number(value) if operand.is_single else [int(v) for v in value.ravel()]
     return operands, attributes, has_number
 
 

@@ -180,7 +180,7 @@ def _reduction(op_type: str, ufunc: np.ufunc, grows: bool) -> None:
         data = required(inputs, 0)
         if data.dtype.kind not in "iu" or data.size == 0:
             return None
-        axes = ints_of(node, "axes", inputs, 1)
+        axes = ints_of(node, "axes", inputs)
         if not axes and flag(node, "noop_with_empty_axes"):
             return [data]
         chosen = tuple(axes_of(axes, data.ndim) if axes else range(data.ndim))

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from xoptim.facts.moved import MOVED
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LARGEST_RESULT = 1 << 24
@@ -106,9 +108,9 @@ def ints(value: Array) -> list[int]:
     return result
 
 
-def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None], index: int) -> list[int] | None:
-    """Integers that old operator sets keep in an attribute and new ones in an input; ``None`` when neither is given."""
-    value = optional(inputs, index)
+def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> list[int] | None:
+    """Integers that old operator sets keep in an attribute and new ones in an operand; ``None`` when neither is given."""
+    value = optional(inputs, MOVED[node.op_type, name].place)
     if value is not None:
         return ints(value)
     given = node.attribute(name)

@@ -96,7 +96,7 @@ def constant_of_shape(node: EvaluationNode, inputs: list[Array | None]) -> list[
 def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the rest."""
     data = required(inputs, 0)
-    dims = ints_of(node, "shape", inputs, 1)
+    dims = ints_of(node, "shape", inputs)
     if dims is None or min(dims, default=0) < -1:
         return None
     if not flag(node, "allowzero"):
@@ -121,7 +121,7 @@ def flatten(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 def squeeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """The same without some axes of length one (all of them when none is named, as onnxruntime reads an empty list too)."""
     data = required(inputs, 0)
-    axes = ints_of(node, "axes", inputs, 1)
+    axes = ints_of(node, "axes", inputs)
     if not axes:
         return [data.reshape([dim for dim in data.shape if dim != 1])]
     dropped = {axis_of(axis, data.ndim) for axis in axes}
@@ -134,7 +134,7 @@ def squeeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 def unsqueeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """The same with axes of length one at the given positions of the result."""
     data = required(inputs, 0)
-    axes = ints_of(node, "axes", inputs, 1)
+    axes = ints_of(node, "axes", inputs)
     if axes is None:
         return None
     rank = data.ndim + len(axes)
@@ -232,11 +232,11 @@ _REDUCTIONS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np
 def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Ranges of some axes, with steps of either sign."""
     data = required(inputs, 0)
-    starts = ints_of(node, "starts", inputs, 1)
-    ends = ints_of(node, "ends", inputs, 2)
+    starts = ints_of(node, "starts", inputs)
+    ends = ints_of(node, "ends", inputs)
     if starts is None or ends is None or len(starts) != len(ends):
         return None
-    axes = ints_of(node, "axes", inputs, 3)
+    axes = ints_of(node, "axes", inputs)
     step_values = optional(inputs, 4)
     axes = axes_of(range(len(starts)) if axes is None else axes, data.ndim)
     steps = [1] * len(starts) if step_values is None else ints(step_values)
@@ -290,7 +290,7 @@ def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
     """Consecutive parts of one axis: of the given lengths, or equal but for a shorter last one."""
     data = required(inputs, 0)
     axis = axis_of(node.attribute("axis", 0), data.ndim)
-    lengths = ints_of(node, "split", inputs, 1)
+    lengths = ints_of(node, "split", inputs)
     if lengths is None:
         lengths = _equal_parts(data.shape[axis], node)
     if sum(lengths) != data.shape[axis] or min(lengths) < 0 or len(lengths) != node.num_outputs:
@@ -310,7 +310,7 @@ def _equal_parts(length: int, node: EvaluationNode) -> list[int]:
 def pad(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """A border of one value (other modes are refused); negative widths cut."""
     data = required(inputs, 0)
-    pads = ints_of(node, "pads", inputs, 1)
+    pads = ints_of(node, "pads", inputs)
     if node.attribute("mode", "constant") != "constant" or pads is None or data.ndim == 0:
         return None
     fill = optional(inputs, 2)

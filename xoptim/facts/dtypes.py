@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import ml_dtypes
@@ -13,6 +14,11 @@ Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
 -0 occurs, or roughly."""
 GRADES: Final[tuple[Exactness, ...]] = get_args(Exactness)
 """The same words, from the strongest to the weakest guarantee."""
+
+
+def weakest(grades: Iterable[Exactness]) -> Exactness:
+    """The weakest of some guarantees, ``exact`` when there is none."""
+    return max(grades, key=GRADES.index, default=GRADES[0])
 
 
 class ElementType(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.moved import moved
 from xoptim.inference.registry import NodeContext
 
 _MOST_AXES = 1024
@@ -93,3 +94,35 @@ def vector(ctx: NodeContext, index: int) -> Sequence[Dim] | None:
     """The elements of an integer input of rank 1, numbers or symbols, when known."""
     data = ctx.data(index)
     return data if data is not None else ctx.ints(index)
+
+
+def place_of(ctx: NodeContext, name: str) -> int | None:
+    """Position of the operand that has taken the place of an attribute, ``None`` where it still is an attribute."""
+    operand = moved(ctx.op_type, name, ctx.opset)
+    return None if operand is None else operand.place
+
+
+def is_given(ctx: NodeContext, name: str) -> bool:
+    """Whether an attribute, or the operand that has taken its place, is there."""
+    place = place_of(ctx, name)
+    return (ctx.attribute(name) if place is None else ctx.input(place)) is not None
+
+
+def listed(ctx: NodeContext, name: str) -> list[int] | None:
+    """The integers in an attribute, or in the operand that has taken its place, when they are known numbers."""
+    place = place_of(ctx, name)
+    return integers(ctx, name) if place is None else ctx.ints(place)
+
+
+def listed_dims(ctx: NodeContext, name: str) -> Sequence[Dim] | None:
+    """The same, numbers or symbols."""
+    place = place_of(ctx, name)
+    return integers(ctx, name) if place is None else vector(ctx, place)
+
+
+def listed_count(ctx: NodeContext, name: str) -> int | None:
+    """How many integers there are, which may be known when they are not."""
+    place = place_of(ctx, name)
+    written = listed(ctx, name)
+    count = len(written) if written is not None else None if place is None else dim_of(ctx.input(place), 0, 1)
+    return count if type(count) is int else None

@@ -8,6 +8,7 @@ from typing import Final
 from xoptim.facts.dims import Dim, dim_max, dim_min
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
+from xoptim.inference.arguments import place_of
 from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, pairwise, valued, values
@@ -48,13 +49,16 @@ def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) 
 
 @infers("Clip")
 def clip(ctx: NodeContext) -> Results:
-    """Limits are scalar inputs since operator set 11, attributes before."""
+    """Limits are scalars; values are followed where they are operands."""
     x = ctx.input(0)
     if x is None or x.data is None:
         return (x,)
-    data: list[Dim | None] | None = list(x.data) if ctx.opset >= 11 else None
-    for index, rule in ((1, dim_max), (2, dim_min)):
-        if ctx.input(index) is not None:
-            limit = values(ctx, index)
+    data: list[Dim | None] | None = list(x.data)
+    for name, rule in (("min", dim_max), ("max", dim_min)):
+        place = place_of(ctx, name)
+        if place is None:
+            data = None
+        elif ctx.input(place) is not None:
+            limit = values(ctx, place)
             data = None if data is None else pairwise(rule, tuple(v for v in data if v is not None), limit)
     return (valued(x.dtype, x.shape, data),)

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integers, vector
+from xoptim.inference.arguments import fresh_shape, integers, is_given, listed, listed_count, listed_dims
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension
 
 
 @infers("Pad")
 def pad(ctx: NodeContext) -> Results:
-    """Amounts (all begins, then all ends; negative ones crop) are an input since operator set 11, an attribute before."""
+    """Amounts are all begins, then all ends; negative ones crop."""
     x = ctx.input(0)
     if x is None or x.container:
         return ()
-    pads = vector(ctx, 1) if ctx.opset >= 11 else integers(ctx, "pads" if ctx.opset >= 2 else "paddings")
-    some_axes = ctx.opset >= 18 and ctx.input(3) is not None
+    pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
+    some_axes = is_given(ctx, "axes")
     if x.shape is None:
         return (Info(x.dtype, None if some_axes else _of_unknown(ctx, pads)),)
     rank = len(x.shape)
-    axes = _axes(ctx.ints(3), rank) if some_axes else list(range(rank))
+    axes = _axes(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
     if axes is None or (pads is not None and len(pads) != 2 * len(axes)):
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
@@ -35,8 +35,8 @@ def pad(ctx: NodeContext) -> Results:
 
 def _of_unknown(ctx: NodeContext, pads: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
     """There are two amounts per axis, which tells the rank."""
-    count = len(pads) if pads is not None else dim_of(ctx.input(1), 0, 1) if ctx.opset >= 11 else None
-    return fresh_shape(ctx, count // 2) if type(count) is int else None
+    count = len(pads) if pads is not None else listed_count(ctx, "pads")
+    return None if count is None else fresh_shape(ctx, count // 2)
 
 
 def _axes(written: list[int] | None, rank: int) -> list[int] | None:

@@ -10,9 +10,10 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
+from xoptim.facts.families import REDUCTIONS
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, shape_of
+from xoptim.inference.arguments import fresh_shape, integer, is_given, listed, listed_count, place_of, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, RANGES, Values, valued, values
 
@@ -24,41 +25,20 @@ _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
 }
 
 
-@infers(
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
-    *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
-)
+@infers(*REDUCTIONS)
 def reduction(ctx: NodeContext) -> Results:
-    """Axes are an input since operator set 18 (ReduceSum: 13), an attribute before; none means all of them.
-
-    ``noop_with_empty_axes`` makes none mean none.
-    """
+    """No axes mean all of them, or none with ``noop_with_empty_axes``, which came when the axes became an operand."""
     x = ctx.input(0)
     if x is None or x.container:
         return ()
-    by_input = ctx.opset >= (13 if ctx.op_type == "ReduceSum" else 18)
     keep = integer(ctx, "keepdims", 1)
-    axes, count = _axes(ctx, by_input)
-    if count == 0 and by_input:
+    axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    if count == 0 and place_of(ctx, "axes") is not None:
         noop = integer(ctx, "noop_with_empty_axes", 0)
         if noop != 0:
             return (Info(x.dtype, x.shape if noop == 1 else None),)
     shape = None if keep is None else _reduced(ctx, x.shape, axes, count, bool(keep))
     return (valued(x.dtype, shape, None if count is None else _reduced_values(ctx, x)),)
-
-
-def _axes(ctx: NodeContext, by_input: bool) -> tuple[list[int] | None, int | None]:
-    """The axes as written and their number, each ``None`` when unknown."""
-    if not by_input:
-        axes = [] if ctx.attribute("axes") is None else integers(ctx, "axes")
-    elif ctx.input(1) is None:
-        axes = []
-    else:
-        axes = ctx.ints(1)
-        if axes is None:
-            count = dim_of(ctx.input(1), 0, 1)
-            return None, count if type(count) is int else None
-    return axes, None if axes is None else len(axes)
 
 
 def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None, keep: bool) -> Shape | None:

@@ -8,18 +8,18 @@ from operator import is_not
 from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, floor_div, is_nonnegative, product
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, vector
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, listed_dims
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 
 
 @infers("Reshape")
 def reshape(ctx: NodeContext) -> Results:
-    """The shape is an input since operator set 5, an attribute before."""
+    """The elements are those of the input, the shape is as much as is known of the target."""
     x = ctx.input(0)
     if x is None or x.container:
         return ()
-    target = integers(ctx, "shape") if ctx.opset < 5 else vector(ctx, 1)
+    target = listed_dims(ctx, "shape")
     if target is not None:
         allow_zero = integer(ctx, "allowzero", 0) if ctx.opset >= 14 else 0
         shape = None if allow_zero is None else _solve(ctx, x.shape, target, copy_zeros=not allow_zero)

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
 from xoptim.facts.info import Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integers, vector
+from xoptim.inference.arguments import fresh_shape, is_given, listed, listed_count, listed_dims
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 
@@ -21,7 +21,7 @@ _FAR: Final = 2**31 - 1
 
 @infers("Slice")
 def slice_(ctx: NodeContext) -> Results:
-    """Starts, ends, axes and steps are inputs since operator set 10, attributes (without steps) before."""
+    """The size of a sliced axis follows from start, end and step; other axes stay."""
     x = ctx.input(0)
     if x is None or x.container:
         return ()
@@ -43,13 +43,10 @@ def slice_(ctx: NodeContext) -> Results:
 
 def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
     """The axes that are sliced, ``None`` when unknown or malformed."""
-    by_input = ctx.opset >= 10
-    absent = ctx.input(3) is None if by_input else ctx.attribute("axes") is None
-    if absent:
-        starts = None if by_input else integers(ctx, "starts")
-        count = dim_of(ctx.input(1), 0, 1) if by_input else None if starts is None else len(starts)
-        return list(range(count)) if type(count) is int and count <= rank else None
-    written = ctx.ints(3) if by_input else integers(ctx, "axes")
+    if not is_given(ctx, "axes"):
+        count = listed_count(ctx, "starts")
+        return list(range(count)) if count is not None and count <= rank else None
+    written = listed(ctx, "axes")
     if written is None:
         return None
     axes = [axis for axis in (normalized(axis, rank) for axis in written) if axis is not None]
@@ -58,15 +55,8 @@ def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
 
 def _spans(ctx: NodeContext, count: int) -> list[Span] | None:
     """What to take along each axis, ``None`` when it is not known for all of them."""
-    starts: Sequence[Dim] | None
-    ends: Sequence[Dim] | None
-    steps: list[int] | None = [1] * count
-    if ctx.opset < 10:
-        starts, ends = integers(ctx, "starts"), integers(ctx, "ends")
-    else:
-        starts, ends = vector(ctx, 1), vector(ctx, 2)
-        if ctx.input(4) is not None:
-            steps = ctx.ints(4)
+    starts, ends = listed_dims(ctx, "starts"), listed_dims(ctx, "ends")
+    steps = listed(ctx, "steps") if is_given(ctx, "steps") else [1] * count
     if starts is None or ends is None or steps is None or not len(starts) == len(ends) == len(steps) == count:
         return None
     return list(zip(starts, ends, steps, strict=True))

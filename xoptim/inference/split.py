@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from xoptim.facts.dims import Dim, ceil_div, exact_quotient, floor_div
 from xoptim.facts.info import Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import fresh_shape, integer, integers, vector
+from xoptim.inference.arguments import fresh_shape, integer, is_given, listed_dims
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, dimension, valued
 
 
 @infers("Split")
 def split(ctx: NodeContext) -> Results:
-    """Sizes are an input since operator set 13, an attribute before; without them the parts are equal.
+    """Without sizes the parts are equal.
 
     Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and what is left to the last one.
     """
@@ -39,13 +39,8 @@ def split(ctx: NodeContext) -> Results:
 
 
 def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
-    if ctx.opset < 13:
-        given: Sequence[Dim] | None = integers(ctx, "split")
-        absent = ctx.attribute("split") is None and ctx.input(1) is None
-    else:
-        given, absent = vector(ctx, 1), ctx.input(1) is None
-    if not absent or not count:
-        return given
+    if is_given(ctx, "split") or ctx.input(1) is not None or not count:  # the first operator set has either
+        return listed_dims(ctx, "split")
     if ctx.opset < 18:
         return _equal_parts(total, count)
     parts = integer(ctx, "num_outputs")

@@ -5,18 +5,9 @@ from __future__ import annotations
 from xoptim.facts.dims import is_never_one
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integers
+from xoptim.inference.arguments import fresh_shape, is_given, listed, listed_count
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
-
-
-def _axes(ctx: NodeContext) -> tuple[list[int] | None, int | None]:
-    """The axes and their number, each ``None`` when unknown: an input since operator set 13, an attribute before."""
-    axes = integers(ctx, "axes") if ctx.opset < 13 else ctx.ints(1)
-    if axes is not None:
-        return axes, len(axes)
-    count = dim_of(ctx.input(1), 0, 1) if ctx.opset >= 13 else None
-    return None, count if type(count) is int else None
 
 
 @infers("Squeeze")
@@ -25,8 +16,7 @@ def squeeze(ctx: NodeContext) -> Results:
     x = ctx.input(0)
     if x is None or x.container:
         return ()
-    absent = ctx.input(1) is None if ctx.opset >= 13 else ctx.attribute("axes") is None
-    axes, count = ([], 0) if absent else _axes(ctx)
+    axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
     return (valued(x.dtype, _squeezed(ctx, x.shape, axes, count), x.data),)
 
 
@@ -51,7 +41,7 @@ def unsqueeze(ctx: NodeContext) -> Results:
     x = ctx.input(0)
     if x is None or x.container:
         return ()
-    axes, count = _axes(ctx)
+    axes, count = listed(ctx, "axes"), listed_count(ctx, "axes")
     if x.shape is None or count is None:
         return (Info(x.dtype),)
     rank = len(x.shape) + count

@@ -8,6 +8,7 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, is_nonnegative
+from xoptim.facts.families import ELEMENTWISE
 from xoptim.facts.info import Info
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, valued, wrapped
@@ -36,15 +37,12 @@ _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
     "Round": _itself,
     "Sign": _sign,
 }
+_OWN_FORMULAS: Final = frozenset(("Cast", "Clip", "IsInf", "IsNaN", "Not"))
+"""Elementwise operators of which more is known, or whose result has another type."""
 
 
-@infers(
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh"),
-    *("CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "LeakyRelu"),
-    *("Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "ReverseSequence", "Round", "Selu", "Shrink"),
-    *("Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "SwiGLU", "Swish", "Tan", "Tanh"),
-    *("ThresholdedRelu", "Trilu"),
-)
+@infers(*sorted(ELEMENTWISE - _OWN_FORMULAS))
+@infers("CumProd", "CumSum", "Hardmax", "LogSoftmax", "ReverseSequence", "Softmax", "SwiGLU", "Trilu")
 def unary(ctx: NodeContext) -> Results:
     """Type and shape of the first input."""
     inputs = ctx.inputs

@@ -12,22 +12,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xoptim.facts.attributes import AttributeReference, same_attribute
+from xoptim.facts.families import STRETCHING
+from xoptim.facts.moved import MOVED_DEFAULTS, moved_inputs
 from xoptim.facts.schema import attribute_default, is_commutative
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import UNIFORM_LIMIT
-from xoptim.match.moved import MOVED_DEFAULTS, moved_inputs, read_moved
+from xoptim.match.moved import read_moved
 from xoptim.match.program import Program, Step
 from xoptim.match.refusal import Misfit
 from xoptim.match.result import MatchResult
 from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternNode, Scalar, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, equals_literal
-
-_BROADCASTING = frozenset(
-    (
-        *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "And", "Or", "Xor", "Equal"),
-        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
-    )
-)
 
 _MOST_ORDERS = 720
 """Orders of many operands that are tried, the given one first: all of those of six."""
@@ -356,7 +351,7 @@ class Attempt:
 
     def _keeps_shape(self, symbol: Symbol, name: str, node: Node, beside: Sequence[str] | None) -> bool:
         """Whether another operand alone decides the shape of the result, so that a constant may be taken for a number."""
-        if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in _BROADCASTING:
+        if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in STRETCHING:
             return True
         shape = self.g.info(name).shape
         if shape == ():

@@ -8,9 +8,9 @@ from time import perf_counter
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.disjoint import Claims, first_found, strategy_named
 from xoptim.match.pattern import PHASES, PatternOptimization
 from xoptim.match.result import MatchResult
+from xoptim.match.tie_break import Claims, first_found, strategy_named
 from xoptim.optimize.applier import Applier
 from xoptim.optimize.cleanup import remove_identities
 from xoptim.optimize.index import PatternIndex, index_of

@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.model import Model
@@ -15,7 +14,6 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.optimize.application import Application
 from xoptim.optimize.budgets import Budgets
-from xoptim.optimize.dump import dump_application
 from xoptim.optimize.events import EventStream, for_applications
 from xoptim.optimize.guard import Guard
 from xoptim.optimize.index import defect_of
@@ -53,8 +51,6 @@ class State:
             self.events.subscribe(Guard(model, options.debug.keep), Guard.kinds)
         if options.on_application is not None:
             self.events.subscribe(for_applications(options.on_application), ("applied",))
-        if options.debug.dump is not None:
-            self.events.subscribe(for_applications(partial(dump_application, options.debug.dump)), ("applied",))
 
     @property
     def is_exhausted(self) -> bool:

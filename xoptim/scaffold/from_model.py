@@ -15,9 +15,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from xoptim.diagnose.words import locate
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
+from xoptim.facts.families import BROADCASTING
+from xoptim.facts.moved import moved_inputs
 from xoptim.facts.schema import attribute_default, since_version
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
@@ -25,8 +28,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.match.functions import DOMAIN
-from xoptim.match.moved import AT_RUN_TIME, moved_inputs, read_moved
-from xoptim.optimize.explain import locate
+from xoptim.match.moved import AT_RUN_TIME, read_moved
 
 _WIDTH = 128
 """Length of a line, as everywhere in the house."""
@@ -34,9 +36,6 @@ _PARAMETERS = 8
 """Most parameters of a function, ``self`` not counted, likewise."""
 _SHOWN = 16
 """Elements up to which a constant is written out."""
-_BROADCASTING = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Equal", "Greater", "GreaterOrEqual", "Less",
-                           "LessOrEqual"))  # fmt: skip
-"""Operators with which a constant of one element means a number, whatever its shape."""
 
 TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 
@@ -272,7 +271,7 @@ class _Selection:
             return self.variables[name]
         array = self._constant(name)
         if array is not None and array.size == 1 and array.dtype.kind in "bif" and np.isfinite(array).all():
-            if node.op_type in _BROADCASTING and not node.domain:
+            if node.op_type in BROADCASTING and not node.domain:
                 return _literal(_number(array))
             return f"np.array({_literal([_number(array)] if array.ndim == 1 else _number(array))})"
         known = self.variables.get(name)

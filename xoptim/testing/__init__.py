@@ -11,8 +11,8 @@ from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.harness import check_example
 from xoptim.testing.models import optimize_alone, parse
-from xoptim.testing.near_miss import check_near_misses, near_misses
 from xoptim.testing.numbers import Numbers, same_numbers
+from xoptim.testing.perturbations import check_near_misses, near_misses
 from xoptim.testing.variant import Variant
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import onnx
 from onnx import AttributeProto, ModelProto
 
-from xoptim.builder import OptimizationReport
+from xoptim.diagnose.report import OptimizationReport
 from xoptim.match.pattern import PatternOptimization
 from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions

@@ -13,7 +13,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from xoptim.builder import GraphBuilder
 from xoptim.doc import pretty_onnx
-from xoptim.facts.dtypes import GRADES, Exactness
+from xoptim.facts.dtypes import GRADES, Exactness, weakest
 from xoptim.graph.model import Model
 from xoptim.match.pattern import Example, PatternOptimization
 from xoptim.optimize.environment import DebugSettings
@@ -289,8 +289,8 @@ class PairCheck:
     def _in_turn(self, model: ModelProto, one: PatternClass, other: PatternClass) -> Outcome:
         before = self._optimize("", model, [one])
         after = self._optimize("", before.model, [other])
-        weakest = max(before.exactness, after.exactness, key=GRADES.index)
-        return Outcome(f"{one.name()} before {other.name()}", after.model, weakest, before.applied + after.applied)
+        grade = weakest((before.exactness, after.exactness))
+        return Outcome(f"{one.name()} before {other.name()}", after.model, grade, before.applied + after.applied)
 
     def _optimize(self, order: str, model: ModelProto, patterns: Sequence[PatternClass]) -> Outcome:
         providers = {provider_of(p) for p in patterns} - {"cpu"} if len(patterns) <= 2 else set()

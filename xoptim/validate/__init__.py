@@ -2,13 +2,11 @@
 
 from xoptim.validate.benchmark import Latency, benchmark
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
-from xoptim.validate.each import Disagreement, EachCheck
 from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.memory import available_memory, data_size
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
-from xoptim.validate.replay import Replayed, replay
 from xoptim.validate.report import Noise, RunReport, ValidationReport
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 from xoptim.validate.testdata import load_test_data
@@ -17,15 +15,12 @@ from xoptim.validate.validation import validate
 __all__ = [
     "Comparison",
     "ComparisonRules",
-    "Disagreement",
-    "EachCheck",
     "FeedError",
     "Latency",
     "LoadError",
     "ModelLike",
     "Noise",
     "ProviderUnavailable",
-    "Replayed",
     "RunError",
     "RunReport",
     "Session",
@@ -38,7 +33,6 @@ __all__ = [
     "compare_values",
     "data_size",
     "load_test_data",
-    "replay",
     "resolve_providers",
     "run_reference",
     "validate",

@@ -12,6 +12,7 @@ import onnx
 from onnx import NodeProto, TensorProto
 
 from xoptim.facts.dtypes import is_integer
+from xoptim.facts.families import REDUCTIONS
 from xoptim.validate.dataflow import Dataflow, Use, attribute
 
 Kind: TypeAlias = Literal[
@@ -86,10 +87,6 @@ _SLOTS: Final[dict[tuple[str, int], Kind]] = {
     ("Atanh", 0): "unit", ("Dropout", 1): "zero", ("NonMaxSuppression", 3): "one", ("CumProd", 1): "zero",
     ("DFT", 1): "count", ("DFT", 2): "one", ("STFT", 1): "one", ("STFT", 3): "count", ("OneHot", 0): "index",
 }  # fmt: skip
-_REDUCTIONS: Final = (
-    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-    "ReduceLogSum", "ReduceLogSumExp",
-)  # fmt: skip
 _COMPARISONS: Final = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _KNOWN_VALUES: Final = (
     "keys_strings", "keys_int64s", "cats_strings", "cats_int64s", "pool_strings", "pool_int64s", "classlabels_strings",
@@ -179,7 +176,7 @@ def _kind(flow: Dataflow, use: Use, role: Role, offset: int) -> Kind | None:
         return "choice"
     if domain:
         return None
-    kind = _SLOTS.get((node.op_type, slot)) or ("axes" if slot == 1 and node.op_type in _REDUCTIONS else None)
+    kind = _SLOTS.get((node.op_type, slot)) or ("axes" if slot == 1 and node.op_type in REDUCTIONS else None)
     if kind == "index":
         depth = flow.constant(use.operand(1))
         role.limits.append((1 if depth is None else int(depth.reshape(-1)[0]), offset))

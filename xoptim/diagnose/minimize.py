@@ -7,9 +7,9 @@ from typing import Final
 
 import onnx
 
-from xoptim.builder import GraphBuilder
 from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
@@ -17,7 +17,7 @@ Shows = Callable[[onnx.ModelProto], bool]
 _MOST_TRIALS: Final = 400
 
 
-def reduce_model(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()) -> onnx.ModelProto | None:
+def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()) -> onnx.ModelProto | None:
     """The smallest model found that shows a fault.
 
     What the nodes that stay read from the others becomes an input. Nodes of subgraphs are kept or dropped with their node.
@@ -30,7 +30,7 @@ def reduce_model(model: onnx.ModelProto, shows: Shows, around: Collection[str] =
     Returns:
         A model that shows it, ``None`` when neither the model nor any part of it does.
     """
-    graph = GraphBuilder(model).graph
+    graph = load_model(model).graph
     trials = 0
 
     def fails(nodes: Sequence[Node]) -> bool:

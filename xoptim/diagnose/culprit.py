@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from xoptim.diagnose.each import Disagreement
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.validate.each import Disagreement
 from xoptim.validate.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]
@@ -22,7 +22,7 @@ class Culprit:
     Attributes:
         step: a pattern, or a step of the optimizer.
         name: of the pattern; the step otherwise.
-        number: which rewrite of the run, counted from 1; 0 for what is no rewrite.
+        number: which rewrite of the run, counted from 1; 0 for a step that is not a rewrite.
         node: where.
         evidence: how the results differ, in one line.
         around: results that the rewrite made.

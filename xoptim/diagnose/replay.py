@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import onnx
 
-from xoptim.facts.dtypes import Exactness
+from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.load import read_proto
 from xoptim.validate.options import ValidationOptions
@@ -60,7 +60,7 @@ class Replayed:
 def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",)) -> list[Replayed]:
     """Run the models that were dumped before and after each application of a pattern, and compare.
 
-    How much the numbers may differ follows from the exactness of the pattern, which the dump tells.
+    How much the numbers may differ follows from the exactness of the pattern, which the dump states.
 
     Args:
         folder: what the environment variable ``DUMPPATTERNS`` named.
@@ -93,11 +93,11 @@ def _replay(folder: Path, stem: str, files: set[str], providers: tuple[str, ...]
         before, after = (read_proto(folder / f"{stem}.{kind}.onnx") for kind in ("before", "after"))
     except ModelError as error:
         return Replayed(stem, name, None, str(error))
-    told = {entry.key: entry.value for entry in before.metadata_props}
-    name, exactness = told.get("xoptim.pattern", name), told.get("xoptim.exactness", "rounding")
-    if exactness not in get_args(Exactness):
+    written = {entry.key: entry.value for entry in before.metadata_props}
+    name, exactness = written.get("xoptim.pattern", name), written.get("xoptim.exactness", "rounding")
+    if exactness not in GRADES:
         return Replayed(stem, name, None, f"{stem}.before.onnx: there is no exactness {exactness!r}")
-    options = ValidationOptions(exactness=exactness, providers=providers)  # type: ignore[arg-type]
+    options = ValidationOptions(exactness=exactness, providers=providers)
     unfit = _unfit(before)
     report = ValidationReport("not validated", unfit, options.exactness, providers) if unfit else None
     return Replayed(stem, name, report or validate(before, after, options))

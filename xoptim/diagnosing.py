@@ -1,15 +1,19 @@
-"""The door to single patterns: why one does not apply, where it would, and applying it once."""
+"""The public door to diagnosis: why a pattern does not apply, where it would, and which rewrite changes a result."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 from xoptim.builder import GraphBuilder
 from xoptim.catalogue.selection import Item, Selection
+from xoptim.diagnose.bisect import Bisection, Optimized
+from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
+from xoptim.diagnose.explanation import Explanation
 from xoptim.graph.sources import Source
-from xoptim.optimize.explain import Explanation, apply_in_model, explain_model, find_in_model
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.run import Optimizer
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
 
 AnyModel = TypeVar("AnyModel")
 
@@ -32,7 +36,7 @@ def explain(
         after: selection of patterns to run first, for what a fusion sees within an optimization (``"default"``; ``""`` only
             cleans, folds constants and merges equal nodes); by default the model is taken as it is.
         provider: execution provider that the model would be optimized for.
-        limit: most refusals to tell; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
+        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
 
     Returns:
         Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
@@ -56,7 +60,7 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
     """Apply a pattern once, at one node; nothing else is done to the model.
 
     Args:
-        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` tells what was done.
+        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` lists what was done.
         pattern: name, class or instance.
         at: name of a node or of a result, or ``#17`` for its position. Any node of the match will do.
         provider: execution provider to optimize for.
@@ -65,15 +69,14 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
         A model of the same kind.
 
     Raises:
-        NoMatchError: the pattern does not match there; ``explanations`` tells why.
+        NoMatchError: the pattern does not match there; ``explanations`` has the reasons.
         ModelError: the model cannot be read, or no node is called ``at``.
         XoptimError: the pattern failed.
     """
     options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
     source = None if isinstance(model, GraphBuilder) else Source(model)
     builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source)
-    builder._optimizer = Optimizer(builder.model, options)  # so that its report tells what was applied
-    apply_in_model(builder._optimizer, pattern, at)
+    apply_in_model(builder._new_optimizer(options), pattern, at)
     if source is None:
         return model
     result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
@@ -87,3 +90,28 @@ def _prepared(model: Any, after: Selection, provider: str) -> GraphBuilder:
     builder = GraphBuilder(given, optimization_options=OptimizationOptions(patterns=after, provider=provider))
     builder.optimize()
     return builder
+
+
+class Suspect(Bisection):
+    """A model whose optimization gives other results.
+
+    Args:
+        model: the original, a file or a protobuf.
+        options: of the optimization.
+        checks: of the validation.
+        inline: whether local functions are replaced by their bodies first.
+
+    Attributes:
+        report: how the whole compared in the last search, ``None`` when a rewrite was found wrong before that was asked.
+    """
+
+    def __init__(
+        self, model: ModelLike, options: OptimizationOptions, checks: ValidationOptions | None = None, *, inline: bool = False
+    ) -> None:
+        super().__init__(model, partial(_optimized, inline=inline), options, checks)
+
+
+def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:
+    builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    builder.optimize()
+    return Optimized(builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir)

@@ -1,4 +1,4 @@
-"""Strategies: which of several matches that overlap are applied."""
+"""Tie-breaks: a strategy decides which of several matches that overlap are applied."""
 
 from __future__ import annotations
 

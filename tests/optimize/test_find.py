@@ -13,8 +13,8 @@ from tests.optimize.rules import AbsNegPattern, NegNegPattern, chain, events, re
 from tests.support import load, node_of, parse, types
 from xoptim import ChainPattern, ChainRegistry, MatchResult, UnknownPatternError, XoptimError
 from xoptim.graph.node import Node
-from xoptim.match.disjoint import STRATEGIES, disjoint, first_found, largest_first, strategy_named
-from xoptim.optimize.strategy import match_patterns
+from xoptim.match.tie_break import STRATEGIES, disjoint, first_found, largest_first, strategy_named
+from xoptim.optimize.find import match_patterns
 
 
 def fused(*patterns: type[ChainPattern]) -> list[type[ChainPattern]]:

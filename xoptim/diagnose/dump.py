@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -10,8 +12,14 @@ from onnx import TensorProto
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.side_by_side import side_by_side
 from xoptim.optimize.application import Application
+from xoptim.optimize.events import Event, for_applications
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def dump_to(folder: Path) -> Callable[[Event], None]:
+    """A listener to events that dumps each rewrite into a folder; see `dump_application`."""
+    return for_applications(partial(dump_application, folder))
 
 
 def dump_application(folder: Path, application: Application) -> None:

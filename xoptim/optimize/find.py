@@ -11,9 +11,9 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.match.disjoint import disjoint, strategy_named
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import MatchResult
+from xoptim.match.tie_break import disjoint, strategy_named
 from xoptim.match.view import GraphBuilderPatternOptimization
 from xoptim.optimize.index import index_of
 
@@ -26,7 +26,7 @@ def match_patterns(
     Args:
         model: the model, subgraphs and local functions included, or one graph.
         patterns: what to look for, all of it at once whatever the phases are.
-        strategy: which of the matches that overlap wins, by its name in `xoptim.match.disjoint.STRATEGIES`. Among equals the
+        strategy: which of the matches that overlap wins, by its name in `xoptim.match.tie_break.STRATEGIES`. Among equals the
             one of the earlier pattern (position, priority, name), then the one with the earlier anchor does.
         provider: execution provider to look for, empty for any.
 

@@ -13,9 +13,9 @@ import pytest
 from tests.optimize.random_graphs import RandomGraph
 from tests.support import parse
 from xoptim import EasyPatternOptimization, optimize
+from xoptim.diagnose.each import EachCheck, record
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.validate import ValidationOptions
-from xoptim.validate.each import EachCheck, record
 
 TINY_BERT = Path("examples/models/tiny_bert.onnx")
 

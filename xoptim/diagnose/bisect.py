@@ -1,21 +1,22 @@
-"""When an optimized model computes something else: which rewrite did it, and a result without it."""
+"""When an optimized model computes something else: which rewrite changes it, and a small model that shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import onnx
 
-from xoptim.builder import GraphBuilder
-from xoptim.culprit import STEPS, Culprit
+from xoptim.diagnose.culprit import STEPS, Culprit
+from xoptim.diagnose.each import EachCheck
+from xoptim.diagnose.minimize import minimize
+from xoptim.facts.dtypes import Exactness
 from xoptim.graph.sources import Source
 from xoptim.match.whole_graph import GlobalRewriter
 from xoptim.optimize.application import Application
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.reduction import reduce_model
-from xoptim.validate.each import EachCheck
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -23,38 +24,50 @@ from xoptim.validate.session import Value
 from xoptim.validate.validation import validate
 
 
-class Suspect:
-    """A model whose optimization gives other results.
+class Optimized(NamedTuple):
+    """An optimized model, as far as it is compared.
+
+    Attributes:
+        proto: the model.
+        exactness: the weakest guarantee of the rewrites made.
+        base_dir: folder of its external data.
+    """
+
+    proto: onnx.ModelProto
+    exactness: Exactness
+    base_dir: Path | None
+
+
+Optimize: TypeAlias = Callable[[Source, OptimizationOptions], Optimized]
+
+
+class Bisection:
+    """Searches for what makes the optimization of a model compute something else.
 
     Args:
         model: the original, a file or a protobuf.
+        optimize: optimizes a model; makes the same rewrites for the same model and options.
         options: of the optimization.
         checks: of the validation.
-        inline: whether local functions are replaced by their bodies first.
 
     Attributes:
         report: how the whole compared in the last search, ``None`` when a rewrite was found wrong before that was asked.
     """
 
     def __init__(
-        self,
-        model: ModelLike,
-        options: OptimizationOptions,
-        checks: ValidationOptions | None = None,
-        *,
-        inline: bool = False,
+        self, model: ModelLike, optimize: Optimize, options: OptimizationOptions, checks: ValidationOptions | None = None
     ) -> None:
         self.model = model
+        self.optimize = optimize
         quiet = replace(options.debug, dump=None)
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
-        self.report: ValidationReport | None = None
         self.checks = checks or ValidationOptions()
-        self.inline = inline
+        self.report: ValidationReport | None = None
         self._runs = 0
         self._source: Source | None = None
 
     def find_culprit(self) -> Culprit | None:
-        """What is to blame, ``None`` when the optimized model computes the same (or cannot be judged).
+        """What changes a result, ``None`` when the optimized model computes the same (or cannot be judged).
 
         Every rewrite is checked by itself first; when each of them is right alone, the sequence of rewrites is bisected, which
         takes a number of runs that grows with the logarithm of their number.
@@ -67,14 +80,14 @@ class Suspect:
             check(application)
             applications.append(application)
 
-        builder = self._optimized(on_application=listen)
+        optimized = self._optimized(on_application=listen)
         if check.disagreements:
             count = check.checked + len(check.unchecked) + len(check.disagreements)
             return replace(Culprit.of(check.disagreements[0]), runs=count)
-        self.report = self._verdict(builder)
+        self.report = self._verdict(optimized)
         if self.report.status != "different":
             return None
-        if self._differs(self._optimized(max_rewrites=0)):
+        if self._verdict(self._optimized(max_rewrites=0)).status == "different":
             return self._step()
         return self._bisect(applications, check)
 
@@ -83,20 +96,16 @@ class Suspect:
 
         It is made of the nodes as they are just before the rewrite, so that the pattern alone spoils it.
         """
-        before = replace(self.options, max_rewrites=max(culprit.number - 1, 0))
-        if culprit.step != "pattern":
-            before = replace(before, constant_folding=False, merge=False)
-        state = self._build(before).to_onnx(optimize=False)
+        changes: dict[str, Any] = {} if culprit.step == "pattern" else {"constant_folding": False, "merge": False}
+        before = self._optimized(max_rewrites=max(culprit.number - 1, 0), **changes)
         alone = self._alone(culprit)
 
         def shows(model: onnx.ModelProto) -> bool:
             given = {value.name for value in model.graph.input}
             feeds = {name: value for name, value in culprit.feeds.items() if name in given}
-            builder = GraphBuilder(model, optimization_options=alone)
-            builder.optimize()
-            return self._verdict(builder, model, feeds).status == "different"
+            return self._verdict(self.optimize(Source(model), alone), model, feeds).status == "different"
 
-        return reduce_model(state, shows, culprit.around)
+        return minimize(before.proto, shows, culprit.around)
 
     def _alone(self, culprit: Culprit) -> OptimizationOptions:
         if culprit.step == "pattern":
@@ -108,12 +117,12 @@ class Suspect:
     # ---------------------------------------------------------------- ways to find it
 
     def _step(self) -> Culprit:
-        """Which step is to blame when even without a rewrite the results differ."""
+        """The step that changes a result when even without a rewrite the results differ."""
         evidence = ""
         suspects = [Culprit(step, step) for step in STEPS]
         suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, GlobalRewriter)]
         for culprit in suspects:
-            report = self._verdict(self._build(culprit.avoided_by(replace(self.options, max_rewrites=0))))
+            report = self._verdict(self._run(culprit.avoided_by(replace(self.options, max_rewrites=0))))
             if report.status != "different":
                 return replace(culprit, evidence=f"without it the results are equal{evidence}", runs=self._runs)
             evidence = f"; {report.reason}"
@@ -130,33 +139,27 @@ class Suspect:
             else:
                 good = middle
         report = report or self._verdict(self._optimized(max_rewrites=bad))
-        guilty = applications[bad - 1]
-        results = tuple(name for node in (*guilty.matched, *guilty.given) for name in node.output if name)
-        values = check.values
-        node = guilty.anchor.name or guilty.anchor.output[0]
-        return Culprit("pattern", guilty.pattern.name(), bad, node, report.reason, results, values, self._runs)
+        wrong = applications[bad - 1]
+        results = tuple(name for node in (*wrong.matched, *wrong.given) for name in node.output if name)
+        node = wrong.anchor.name or wrong.anchor.output[0]
+        return Culprit("pattern", wrong.pattern.name(), bad, node, report.reason, results, check.values, self._runs)
 
     # ---------------------------------------------------------------- running
 
-    def _optimized(self, on_application: Callable[[Application], None] | None = None, **changes: Any) -> GraphBuilder:
-        return self._build(replace(self.options, on_application=on_application, **changes))
+    def _optimized(self, **changes: Any) -> Optimized:
+        return self._run(replace(self.options, **changes))
 
-    def _build(self, options: OptimizationOptions) -> GraphBuilder:
+    def _run(self, options: OptimizationOptions) -> Optimized:
         if self._source is None:
             self._source = Source(self.model, self.checks.original_dir)
-        builder = GraphBuilder(self._source, optimization_options=options, inline=self.inline)
-        builder.optimize()
-        return builder
-
-    def _differs(self, builder: GraphBuilder) -> bool:
-        return self._verdict(builder).status == "different"
+        return self.optimize(self._source, options)
 
     def _verdict(
-        self, builder: GraphBuilder, model: ModelLike | None = None, feeds: Mapping[str, Value] | None = None
+        self, optimized: Optimized, model: ModelLike | None = None, feeds: Mapping[str, Value] | None = None
     ) -> ValidationReport:
         self._runs += 1
-        exactness = builder.report().exactness
-        checks = replace(self.checks, exactness=exactness, optimized_dir=builder.model.base_dir)
+        folder = optimized.base_dir
+        checks = replace(self.checks, exactness=optimized.exactness, optimized_dir=folder)
         if feeds is not None:
-            checks = replace(checks, feeds=feeds, dims={}, test_data=None, assignments=1, original_dir=builder.model.base_dir)
-        return validate(self.model if model is None else model, builder.to_onnx(optimize=False), checks)
+            checks = replace(checks, feeds=feeds, dims={}, test_data=None, assignments=1, original_dir=folder)
+        return validate(self.model if model is None else model, optimized.proto, checks)

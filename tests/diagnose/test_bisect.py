@@ -12,8 +12,9 @@ import pytest
 
 from tests.optimize.random_graphs import RandomGraph
 from tests.support import parse, types
-from xoptim import EasyPatternOptimization, OptimizationOptions, optimize
-from xoptim.healing import Suspect
+from xoptim import EasyPatternOptimization, OptimizationOptions, Suspect, optimize
+from xoptim.diagnose.bisect import Bisection, Optimized
+from xoptim.graph.sources import Source
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.fold import Folder
@@ -187,3 +188,21 @@ def test_looking_for_it_writes_no_dumps(tmp_path: Path) -> None:
     assert culprit.runs > 0
     assert found.minimal_model(culprit) is not None
     assert not list(tmp_path.iterdir())
+
+
+def test_any_optimizer_can_be_searched() -> None:
+    """The room below the public door is given what optimizes."""
+    asked: list[int] = []
+
+    def negates(source: Source, options: OptimizationOptions) -> Optimized:
+        asked.append(options.max_rewrites)
+        result = onnx.ModelProto()
+        result.CopyFrom(source.proto)
+        if options.merge:
+            result.graph.node[-1].op_type = "Neg"
+        return Optimized(result, "exact", None)
+
+    culprit = Bisection(parse(CHAIN), negates, OptimizationOptions(patterns=None)).find_culprit()
+    assert culprit is not None
+    assert (culprit.step, culprit.runs) == ("merge", 4)
+    assert asked == [-1, 0, 0, 0]

@@ -1,0 +1,104 @@
+"""Why a pattern does not match: every place where it could begin, and the first condition that failed there."""
+
+from __future__ import annotations
+
+from xoptim.catalogue.selection import Item, select
+from xoptim.diagnose.explainer import Explainer
+from xoptim.diagnose.explanation import Explanation, NoMatchError, Status
+from xoptim.diagnose.words import locate
+from xoptim.facts.errors import UnknownPatternError
+from xoptim.graph.model import Model
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.optimize.engine import Engine
+from xoptim.optimize.run import Optimizer
+
+_ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
+_BEST = 20
+"""Refusals that are returned of a pattern that is offered every node."""
+
+
+def explain_model(
+    model: Model, pattern: Item, at: str | None = None, *, provider: str = "cpu", limit: int | None = None
+) -> list[Explanation]:
+    """What becomes of a pattern at each node where it could begin, in all graphs of a model.
+
+    Args:
+        model: the model, which is not changed.
+        pattern: name, class or instance.
+        at: look at one node only: its name, the name of one of its results, or ``#17`` for its position. For a node with
+            which the search does not begin, the searches that reached it are returned.
+        provider: execution provider that the model would be optimized for.
+        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
+
+    Returns:
+        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
+
+    Raises:
+        ModelError: no node is called ``at``; the message gives the nearest names.
+        UnknownPatternError: the pattern is not known, or the word stands for several.
+    """
+    explainer = Explainer(model, one_pattern(pattern), provider)
+    wanted = None if at is None else locate(model, at)
+    found = [] if wanted is None else [explainer.explain(node) for node in wanted if explainer.is_anchor(node)]
+    if not found:
+        found = [explainer.explain(node) for node in explainer.candidates()]
+    if wanted is not None and not any(map(explainer.is_anchor, wanted)):
+        places = [explainer.place(node) for node in wanted]
+        found = [e for e in found if any(p in e.matched or p == e.culprit for p in places)]
+        found = found or [explainer.out_of_reach(place) for place in places]
+    found.sort(key=lambda e: (_ORDER.index(e.status), -e.progress))
+    most = _BEST if limit is None and not explainer.keys and at is None else limit
+    refused = [e for e in found if not e.matches]
+    return [*refused[:most], *found[len(refused) :]]
+
+
+def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:
+    """Where a pattern would apply, in the order of the graphs. The matches may overlap. Arguments as for `explain_model`."""
+    explainer = Explainer(model, one_pattern(pattern), provider)
+    graphs = {graph: explainer.exclusion(graph) for graph in model.graphs()}
+    nodes = (node for node in explainer.candidates() if node.graph is not None and not graphs[node.graph][0])
+    return [found for node in nodes if (found := explainer.match(node)) is not None]
+
+
+def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
+    """Apply a pattern once, at one node.
+
+    Args:
+        optimizer: holds the model, which is changed, and counts; its options say for which execution provider.
+        pattern: name, class or instance.
+        at: as for `explain_model`; without a match that begins there, the first one that the node is part of.
+
+    Raises:
+        NoMatchError: the pattern does not match there.
+        ModelError: no node is called ``at``.
+        XoptimError: the pattern failed, and the options are strict.
+    """
+    model, chosen = optimizer.model, one_pattern(pattern)
+    explainer = Explainer(model, chosen, optimizer.options.provider)
+    wanted = locate(model, at)
+    model.listeners.append(optimizer.state.worklist)
+    try:
+        for node in explainer.anchors_for(wanted):
+            graph = node.graph
+            assert graph is not None
+            engine = Engine(graph, optimizer.state)
+            if not explainer.exclusion(graph)[0] and engine.apply_at(chosen, node):
+                return
+    finally:
+        model.listeners.remove(optimizer.state.worklist)
+    raise NoMatchError(explain_model(model, chosen, at, provider=optimizer.options.provider))
+
+
+def one_pattern(pattern: Item) -> PatternOptimization:
+    """The pattern that a name, a class or an instance stands for.
+
+    Raises:
+        UnknownPatternError: it stands for none or several, or for a rewriter that matches nothing.
+    """
+    found = select(pattern)
+    if len(found) != 1:
+        raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
+    if isinstance(found[0], GlobalRewriter):
+        raise UnknownPatternError(f"{found[0].name()} rewrites a whole model; there is no node where it begins")
+    return found[0]

@@ -1,0 +1,179 @@
+"""Try one pattern at the nodes of one model, and put into words how far it comes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from xoptim.diagnose.explanation import Explanation
+from xoptim.diagnose.words import Place, ValueFacts, all_nodes, describe, labels, plain
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.easy import EasyPatternOptimization
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.refusal import Refusal, listening
+from xoptim.match.result import MatchResult
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+
+class Explainer:
+    """Tries one pattern at the nodes of one model.
+
+    Args:
+        model: the model, which is not changed.
+        pattern: the pattern.
+        provider: execution provider that the model would be optimized for.
+
+    Attributes:
+        pattern: the pattern.
+        keys: domain and type of the operators with which its search begins; empty when that may be any of them.
+    """
+
+    def __init__(self, model: Model, pattern: PatternOptimization, provider: str) -> None:
+        self.pattern = pattern
+        self.keys = pattern.anchor_keys()
+        self._provider = provider
+        self._labels = labels(model)
+        self._positions = {node: i for i, node in enumerate(all_nodes(model))}
+        self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._labels}
+
+    def is_anchor(self, node: Node) -> bool:
+        """Whether the search can begin with a node."""
+        return not self.keys or (node.domain, node.op_type) in self.keys
+
+    def candidates(self) -> list[Node]:
+        """All nodes where the search can begin, in order."""
+        return [node for node in self._positions if self.is_anchor(node)]
+
+    def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
+        """Those of these nodes with which the search can begin, then the anchors of matches that take in one of the nodes."""
+        yield from filter(self.is_anchor, wanted)
+        places = {self.place(node) for node in wanted}
+        for node in self.candidates():
+            match = self.match(node)
+            if match is not None and not places.isdisjoint(match.matched):
+                yield node
+
+    def try_at(self, node: Node) -> MatchResult | None:
+        """The match at a node, if there is one."""
+        assert node.graph is not None
+        return self.pattern.match_at(self._views[node.graph], node, [])
+
+    def match(self, node: Node) -> Explanation | None:
+        """The match at a node in words; an error of the pattern counts as none."""
+        try:
+            found = self.try_at(node)
+        except Exception as error:
+            raise XoptimError(self._failed(node, error).headline) from error
+        return None if found is None else self._found(node, found)
+
+    def explain(self, node: Node) -> Explanation:
+        """What becomes of the pattern at a node."""
+        assert node.graph is not None
+        refusals: list[Refusal] = []
+        try:
+            with listening(refusals.append):
+                match = self.try_at(node)
+        except Exception as error:
+            return self._failed(node, error)
+        refusals.sort(key=lambda refusal: -refusal.progress)
+        refused = [self._refused(node, refusal) for refusal in refusals]
+        tried = [self._found(node, match)] if match is not None else refused or [self._silent(node)]
+        reason, attribute = self.exclusion(node.graph)
+        if reason:
+            file, line = _attribute_line(type(self.pattern), attribute)
+            others = tuple(tried) if match is None else ()
+            best = replace(tried[0], status="refused", reason=reason, culprit=self.place(node), file=file, line=line)
+            return replace(best, values=(), bindings=None, others=others)
+        return replace(tried[0], others=tuple(tried[1:]))
+
+    def exclusion(self, graph: Graph) -> tuple[str, str]:
+        """Why the pattern is not used in a graph at all, and the attribute that says so; empty when it is."""
+        return self.pattern.unfit_for(graph.opsets.get("", 0), self._provider) or ("", "")
+
+    def out_of_reach(self, place: Place) -> Explanation:
+        """The answer for a node that no search came to."""
+        anchors = " or ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in self.keys))
+        reason = f"the search begins with {anchors}, and none came to this node"
+        return Explanation(self.pattern.name(), "refused", place, reason, place, *_class_line(type(self.pattern)))
+
+    # ---------------------------------------------------------------- words
+
+    def place(self, node: Node) -> Place:
+        """A node in words; one that is in no graph of the model has position -1."""
+        kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        label = self._labels.get(node.graph, "") if node.graph is not None else ""
+        return Place(self._positions.get(node, -1), kind, node.name, node.output, label)
+
+    def _found(self, anchor: Node, match: MatchResult) -> Explanation:
+        nodes = tuple(self.place(node) for node in match.nodes if node is not None)
+        name = self.pattern.name()
+        bindings = {key: plain(value) for key, value in (match.bindings or {}).items()}
+        return Explanation(
+            name, "matches", self.place(anchor), matched=nodes, total=len(nodes), progress=math.inf, bindings=bindings
+        )
+
+    def _refused(self, anchor: Node, refusal: Refusal) -> Explanation:
+        readers = [node for node in refusal.matched if refusal.values and refusal.values[0] in node.input]
+        culprit = readers[-1] if refusal.node is None and readers else refusal.node
+        return Explanation(
+            self.pattern.name(),
+            "refused",
+            self.place(anchor),
+            refusal.reason,
+            None if culprit is None else self.place(culprit),
+            refusal.file,
+            refusal.line,
+            self._values(anchor, culprit, refusal.values),
+            tuple(map(self.place, refusal.matched)),
+            refusal.total,
+            refusal.progress,
+        )
+
+    def _silent(self, anchor: Node) -> Explanation:
+        """The pattern returned ``None`` without a reason."""
+        where = _class_line(
+            type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
+        )
+        return Explanation(self.pattern.name(), "refused", self.place(anchor), "", None, *where, self._values(anchor, None))
+
+    def _failed(self, anchor: Node, error: Exception) -> Explanation:
+        frames = traceback.extract_tb(error.__traceback__)
+        home = _class_line(type(self.pattern))[0]
+        frame = next((f for f in reversed(frames) if f.filename == home), frames[-1])
+        reason = f"the pattern raised {type(error).__name__}: {error}"
+        place = self.place(anchor)
+        where = frame.filename, frame.lineno or 0
+        return Explanation(self.pattern.name(), "failed", place, reason, place, *where, self._values(anchor, None))
+
+    def _values(self, anchor: Node, culprit: Node | None, names: Iterable[str] = ()) -> tuple[ValueFacts, ...]:
+        node = culprit if culprit is not None and culprit.graph is not None else anchor
+        assert node.graph is not None
+        chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(filter(None, (*node.input, *node.output)))
+        return tuple(describe(node.graph, name) for name in chosen)
+
+
+def _class_line(cls: type[PatternOptimization], method: str = "") -> tuple[str, int]:
+    """File and line of a class or of a method of it; empty when there is no source."""
+    try:
+        found = getattr(cls, method) if method else cls
+        return inspect.getsourcefile(found) or "", inspect.getsourcelines(found)[1]
+    except (OSError, TypeError):
+        return "", 0
+
+
+def _attribute_line(cls: type[PatternOptimization], name: str) -> tuple[str, int]:
+    """File and line where a class attribute is set."""
+    owner = next((c for c in cls.__mro__ if name in vars(c) and c is not PatternOptimization), cls)
+    try:
+        lines, first = inspect.getsourcelines(owner)
+    except (OSError, TypeError):
+        return "", 0
+    offset = next((i for i, line in enumerate(lines) if re.match(rf"\s+{name}\b", line)), 0)
+    return inspect.getsourcefile(owner) or "", first + offset

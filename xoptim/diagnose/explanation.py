@@ -1,0 +1,95 @@
+"""The answer to the question why a pattern does not match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from xoptim.diagnose.words import Place, ValueFacts, plain
+from xoptim.facts.errors import XoptimError
+
+Status = Literal["failed", "refused", "matches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became of a pattern at one node.
+
+    Attributes:
+        pattern: its name.
+        status: ``refused``, ``matches``, or ``failed`` when the pattern raised an error.
+        anchor: where the search began.
+        reason: the first condition that failed; empty when the pattern gave none, or for a match.
+        culprit: the node that does not fit, if it is one; the reader of a result that no fitting node computes.
+        file: source file of the condition.
+        line: its line.
+        values: results that the condition is about; inputs and outputs of the culprit when it names none.
+        matched: nodes that did fit.
+        total: number of nodes of the pattern, 0 when that is not known.
+        progress: how far the search had come; comparable between explanations of one pattern.
+        bindings: what a match captured, by name.
+        others: what else was tried at this node, such as other variants, best first.
+    """
+
+    pattern: str
+    status: Status
+    anchor: Place
+    reason: str = ""
+    culprit: Place | None = None
+    file: str = ""
+    line: int = 0
+    values: tuple[ValueFacts, ...] = ()
+    matched: tuple[Place, ...] = ()
+    total: int = 0
+    progress: float = 0
+    bindings: dict[str, Any] | None = None
+    others: tuple[Explanation, ...] = ()
+
+    @property
+    def matches(self) -> bool:
+        """Whether the pattern applies here."""
+        return self.status == "matches"
+
+    @property
+    def exit_point(self) -> str:
+        """``file:line`` of the condition, empty when it is not known."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    @property
+    def reached(self) -> str:
+        """How far the search came, in words."""
+        if self.matches:
+            return f"all {len(self.matched)} nodes"
+        return f"{len(self.matched)} of {self.total} nodes" if self.total else ""
+
+    @property
+    def headline(self) -> str:
+        """Everything but the values, in one line."""
+        if self.matches:
+            return f"{self.pattern} matches at {self.anchor}: {', '.join(map(str, self.matched))}"
+        node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
+        far = f", {self.reached} fit" if self.reached else ""
+        where = f" ({self.exit_point}{far})" if self.exit_point else f" ({far[2:]})" if far else ""
+        return f"{self.pattern} {self.status} at {self.anchor}: {self.reason or 'no reason given'}{node}{where}"
+
+    def __str__(self) -> str:
+        return "\n".join((self.headline, *(f"    {value}" for value in self.values)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, with nothing in it that JSON cannot hold."""
+        found: dict[str, Any] = plain(asdict(self))
+        found["others"] = [other.to_json() for other in self.others]
+        return found
+
+
+class NoMatchError(XoptimError):
+    """The pattern does not match where it was to be applied.
+
+    Attributes:
+        explanations: why.
+    """
+
+    def __init__(self, explanations: Sequence[Explanation]) -> None:
+        super().__init__(explanations[0].headline)
+        self.explanations = list(explanations)
