@@ -16,7 +16,7 @@ from xoptim.graph.facts import FactTable
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.order import OrderedNodes
-from xoptim.graph.tensors import Tensor
+from xoptim.graph.tensors import Tensor, constant_value
 from xoptim.graph.uses import Uses
 
 if TYPE_CHECKING:
@@ -489,19 +489,3 @@ class Graph:
 def can_fold(node: Node) -> bool:
     """Whether the results of a node depend on its inputs only and can be computed ahead of time."""
     return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type != "Constant"
-
-
-def constant_value(node: Node) -> Tensor | None:
-    """The value of a Constant node, ``None`` when it is given by a function's caller or is sparse."""
-    for name, value in node.attribute.items():
-        if name == "value" and isinstance(value, np.ndarray):
-            return Tensor.from_array(value)
-        if name == "value" and hasattr(value, "data_type"):
-            return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)
-        if name in ("value_float", "value_floats") and isinstance(value, (float, list)):
-            return Tensor.from_array(np.asarray(value, dtype=np.float32))
-        if name in ("value_int", "value_ints") and isinstance(value, (int, list)):
-            return Tensor.from_array(np.asarray(value, dtype=np.int64))
-        if name in ("value_string", "value_strings") and isinstance(value, (str, bytes, list)):
-            return Tensor.from_array(np.asarray(value, dtype=object))
-    return None

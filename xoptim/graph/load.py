@@ -225,7 +225,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     wrap, append = Node.from_proto, graph.nodes.append
     producers, by_type = graph._producers, graph._by_type
     used = graph.names.used
-    learn, hidden = graph._facts.set, graph.model.hidden_operators
+    learn, hidden = graph.learn, graph.model.hidden_operators
     owners: list[Node] = []
     for proto in protos:
         try:

@@ -16,6 +16,7 @@ from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.lazy import lazy_module
+from xoptim.graph.node import Node
 from xoptim.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 if TYPE_CHECKING:
@@ -280,6 +281,22 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({TensorProto.DataType.Name(self.dtype)}, {self.shape})"
+
+
+def constant_value(node: Node) -> Tensor | None:
+    """The value of a Constant node, ``None`` when it is given by a function's caller or is sparse."""
+    for name, value in node.attribute.items():
+        if name == "value" and isinstance(value, np.ndarray):
+            return Tensor.from_array(value)
+        if name == "value" and hasattr(value, "data_type"):
+            return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)
+        if name in ("value_float", "value_floats") and isinstance(value, (float, list)):
+            return Tensor.from_array(np.asarray(value, dtype=np.float32))
+        if name in ("value_int", "value_ints") and isinstance(value, (int, list)):
+            return Tensor.from_array(np.asarray(value, dtype=np.int64))
+        if name in ("value_string", "value_strings") and isinstance(value, (str, bytes, list)):
+            return Tensor.from_array(np.asarray(value, dtype=object))
+    return None
 
 
 def _label(proto: TensorProto) -> str:
