@@ -13,10 +13,10 @@ from ._pads import added_pads
 class PadAveragePoolPattern(EasyPatternOptimization):
     """AveragePool(Pad(x, 0)) → AveragePool(x) with pads that count
 
-    What: lets the operator pad, and count the padding.
+    What: the operator pads, and counts the padding.
     Why: saves a copy of its operand.
     Refuses when:
-    1. what is padded is not constant, zeros, outside of batch and channels, and to no negative amount.
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
     2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has gaps.
     3. the operator pads already, and does not count that.
     4. a window could lie in the padding altogether, which onnxruntime does not allow.
@@ -40,7 +40,7 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the sum of the pads."""
+        """Derive the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="it pads other axes, or unknown or negative amounts")

@@ -1,7 +1,7 @@
 """Chains of Reshape, Transpose, Squeeze, Unsqueeze and Flatten as one rearrangement of the factors of axes.
 
-Each axis is a product of factors. Reshape groups the same sequence of factors in another way, Transpose permutes groups: in
-the end all that counts is in which order the factors of the source stand in the result.
+Each axis is a product of factors. Reshape groups the same sequence of factors in another way, Transpose permutes groups: the
+order of the source's factors in the result determines the rearrangement.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rearrangement:
 
 
 def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rearrangement | None:
-    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that can be told.
+    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that are known.
 
     Args:
         shape: of the source.
@@ -222,7 +222,7 @@ class Link(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether it is a movement, not an operator that works on each element alone."""
+        """Whether the node is a movement, not an elementwise operator."""
         return self.node.op_type in MOVEMENTS
 
     @property

@@ -1,4 +1,4 @@
-"""Several nodes that only move data about."""
+"""Several nodes that only move data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class MovementChainPattern(PatternOptimization):
     """Reshape, Transpose, Squeeze, Unsqueeze, Flatten in a row → as few of them as it takes
 
     What: follows the factors of all axes through the chain and writes the same rearrangement anew: nothing, a Reshape, a
-    Transpose, or both. Operators in between that work on each element alone come first then.
+    Transpose, or both. Elementwise operators in between then come first.
     Why: each Transpose copies the tensor; exporters merge and split the batch axes around each product of an attention.
     Refuses when:
-    1. a shape is unknown, or sizes have no factors in common that can be told.
+    1. a shape is unknown, or sizes have no factors in common that are known.
     2. a result in between is read elsewhere (the chain begins there).
-    3. it takes as many nodes as before, or a Reshape whose shape is no constant.
-    4. a computed size may be 0 by surprise: a Reshape would copy another size in its place.
+    3. it takes as many nodes as before, or a Reshape whose shape is not a constant.
+    4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
     5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time stays proportional.
     6. a number in between is stored with more axes than the tensor has where it would come.
     """

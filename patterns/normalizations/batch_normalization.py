@@ -47,7 +47,7 @@ class BatchNormalizationPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

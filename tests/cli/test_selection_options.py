@@ -88,8 +88,8 @@ def test_a_model_is_optimized_by_what_is_chosen(xopt: Xopt, words: tuple[str, ..
 
 @pytest.mark.usefixtures("own")
 def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
-    deprecated = "pattern 'Late' is deprecated: it may go in a later version"
-    renamed = "pattern 'Entire' is called 'Whole' now; its old name may go"
+    deprecated = "pattern 'Late' is deprecated: it may be removed in a later version"
+    renamed = "pattern 'Entire' is called 'Whole' now; its old name may be removed"
     write(TRANSPOSES)
     assert xopt("model.onnx", "-q", "--include", "Late", *ONLY).warnings == [deprecated]
     assert xopt("model.onnx", "-q", "--drop", "Entire", *ONLY).warnings == [renamed]

@@ -213,7 +213,7 @@ def test_wrong_answers(answer: Any, message: str, caplog: pytest.LogCaptureFixtu
 
 def test_mistakes_in_the_decoration() -> None:
     for operators in ("", [], [3], lambda g, node: None):
-        with pytest.raises(TypeError, match="names the operators that it looks at"):
+        with pytest.raises(TypeError, match="names the operators of its nodes"):
             local_rewriter(operators)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a pattern has no 'colour'"):
         local_rewriter("Neg", colour="red")(lambda g, node: None)

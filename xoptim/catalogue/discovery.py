@@ -22,8 +22,8 @@ _BASES = (PatternOptimization, EasyPatternOptimization, GlobalRewriter)
 def installed_patterns() -> dict[str, type[PatternOptimization]]:
     """All patterns by name, in alphabetical order.
 
-    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one counts, else
-    the one of the pack that comes first in the alphabet.
+    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one is used, else
+    the one of the pack whose name is first in alphabetical order.
     """
     found: dict[str, type[PatternOptimization]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.value != GROUP, e.name, e.value)):

@@ -93,7 +93,7 @@ def not_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
 def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:
     """Whether an integer division by these values cannot stop the process.
 
-    A zero does on some builds of onnxruntime, -1 does when the dividend is the least number of its type.
+    A zero divisor stops it on some builds of onnxruntime, -1 does when the dividend is the least number of its type.
     """
     if divisor.dtype.kind not in "iu":
         return True
@@ -161,7 +161,7 @@ _extremum("Max", np.maximum)
 
 @kernel("Range")
 def range_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Numbers from the first input up to, not including, the second: the third is added again and again, as in onnxruntime."""
+    """Numbers from the first input up to, not including, the second: the third is added repeatedly, as in onnxruntime."""
     operands = [required(inputs, index) for index in range(3)]
     if operands[0].dtype.kind == "u" or not is_number(*operands) or any(v.size != 1 for v in operands):
         return None
@@ -218,10 +218,10 @@ def cum_sum(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 
 @kernel("Cast", "CastLike")
 def cast(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The elements in another type, where the standard leaves no choice.
+    """The elements in another type, where the standard defines the result.
 
     Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds twice), text, and
-    every type that numpy does not know but bfloat16.
+    every type that numpy does not support but bfloat16.
     """
     x = required(inputs, 0)
     target = required(inputs, 1).dtype if node.op_type == "CastLike" else numpy_dtype(node.attribute("to"))

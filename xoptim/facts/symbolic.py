@@ -1,7 +1,7 @@
 """The class of symbolic dimensions: interned polynomials of bounded size, their sums and products, and their bounds.
 
-The rooms beside this one hold what does not expand: divisions, extremes, broadcasting, integers that wrap around. Each
-enters its rule in `RULES`.
+The neighbouring modules define operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
+Each enters its rule in `RULES`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _anonymous_serial = itertools.count()
 class SymbolicDim:
     """An integer expression that is not a constant. Equal expressions are the same object.
 
-    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: ask
+    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: compare by the
     `lower_bound` of a difference.
 
     Attributes:
@@ -106,7 +106,7 @@ class SymbolicDim:
 
     @property
     def depth(self) -> int:
-        """How deeply operations are nested."""
+        """Nesting depth of operations."""
         return max(atom.depth for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
@@ -212,7 +212,7 @@ def _weight(terms: Terms) -> int:
 
 
 def _fits(terms: Terms) -> bool:
-    """Whether a polynomial is small enough to be followed."""
+    """Whether a polynomial is within the limits of size."""
     if len(terms) > MOST_TERMS or _weight(terms) > MOST_WEIGHT:
         return False
     return all(abs(number) >> MOST_BITS == 0 and degree(monomial) <= MOST_DEGREE for monomial, number in terms)
@@ -250,7 +250,7 @@ def full_terms(dim: Dim) -> Terms:
 
 
 def from_full(terms: Terms) -> Dim:
-    """The dimension of which these are all terms."""
+    """The dimension with these terms, the constant one included."""
     return make(terms[:-1], terms[-1][1]) if terms and not terms[-1][0] else make(terms, 0)
 
 
@@ -260,7 +260,7 @@ def single_atom(dim: Dim) -> Atom | None:
 
 
 def of_atom(atom: Atom) -> SymbolicDim:
-    """The dimension that an atom is."""
+    """The dimension that consists of one atom."""
     return cast(SymbolicDim, make(((((atom, 1),), 1),), 0))
 
 
@@ -287,7 +287,7 @@ def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
 
 
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
-    """An anonymous symbol for the result of an operation on operands: the same one whenever it is asked for.
+    """An anonymous symbol for the result of an operation on operands: always the same one.
 
     Args:
         kind: one of the operations of `operation_bounds`, or any other text.
@@ -330,7 +330,7 @@ def named(name: str) -> SymbolicDim:
 
 
 def fresh(nonnegative: bool = True) -> SymbolicDim:
-    """A new anonymous symbol, equal to nothing but itself. Numbered in the order of creation.
+    """A new anonymous symbol, equal only to itself. Numbered in the order of creation.
 
     It stands for a dimension or, without ``nonnegative``, for any integer of 64 bits.
     """

@@ -21,7 +21,7 @@ Rule = Callable[[Dim, Dim], "Dim | None"]
 def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
     """``a / b`` rounded toward zero, a symbol for it where signs are not known.
 
-    A run in which the divisor is 0 has no result, so here it is not.
+    A run in which the divisor is 0 has no result, so the divisor is taken not to be 0.
     """
     if b == 0:
         return None
@@ -106,7 +106,7 @@ def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
 
 @infers("Add", "Sub", "Mul", "Div", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
 def arithmetic(ctx: NodeContext) -> Results:
-    """Operands and result are of one type."""
+    """Operands and result have one type."""
     a, b = ctx.input(0), ctx.input(1)
     if a is None or b is None or a.container or b.container:
         return ()

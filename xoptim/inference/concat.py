@@ -46,7 +46,7 @@ def _joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) 
 
 
 def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
-    """Values of joined vectors; an element of which nothing is known gets a symbol where others are known."""
+    """Values of joined vectors; an unknown element gets a symbol where others are known."""
     if not any(info.data for info in parts):
         return None
     elements: list[Dim] = []

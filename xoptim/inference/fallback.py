@@ -34,7 +34,7 @@ def infer_with_onnx(
         constants: value of the input at a position, ``None`` when it is not constant.
 
     Returns:
-        One entry per output; ``None`` for one left out and for one of which nothing is known. Nothing is known at all where
+        One entry per output; ``None`` for one left out and for an unknown one. All are unknown where
         the node does not conform to its schema. Symbolic dimensions keep their identity.
     """
     found = schema(node.op_type, node.domain, opset)
@@ -59,12 +59,12 @@ def infer_with_onnx(
         return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
     except MemoryError:
         raise
-    except Exception:  # whatever a malformed node makes the checks of the package raise
+    except Exception:  # the checks of the package raise many types on malformed nodes
         return unknown
 
 
 def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
-    """The node with a name for each output: nobody may read one, yet the checks want it."""
+    """The node with a name for each output: the checks require one even for unread outputs."""
     if "" not in node.output:
         return node
     complete = onnx.NodeProto()

@@ -14,7 +14,7 @@ from xoptim.inference.union import Invariant
 from xoptim.inference.values import values
 
 _ROUNDS = 6
-"""Rounds after which the shapes of carried values are given up, and after as many again their types."""
+"""Rounds after which the shapes of carried values are forgotten, and after as many again their types."""
 
 
 def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[list[Info]], Sequence[Info]]) -> Invariant:
@@ -58,9 +58,9 @@ def loop(ctx: NodeContext) -> Results:
 
 
 def _condition(ctx: NodeContext) -> Info | None:
-    """What an iteration is told of the condition when it holds at first: that it holds, or no iteration would run.
+    """Facts about the condition in an iteration when it holds at first: it holds, since no iteration runs otherwise.
 
-    One that is left out holds. What the body returns counts even then, at least in onnxruntime.
+    An absent condition holds. The one that the body returns counts even then, at least in onnxruntime.
     """
     given = ctx.input(1)
     if given is None:
@@ -69,7 +69,7 @@ def _condition(ctx: NodeContext) -> Info | None:
 
 
 def _limit(ctx: NodeContext) -> Dim | None:
-    """Number of iterations of a loop that nothing but M ends."""
+    """Number of iterations of a loop that only M ends."""
     limit = scalar(ctx, 0) if ctx.input(0) is not None else None
     return None if limit is None else dim_max(limit, 0)
 

@@ -34,7 +34,7 @@ def pad(ctx: NodeContext) -> Results:
 
 
 def _of_unknown(ctx: NodeContext, pads: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
-    """There are two amounts per axis, which tells the rank."""
+    """There are two amounts per axis, which determines the rank."""
     count = len(pads) if pads is not None else dim_of(ctx.input(1), 0, 1) if ctx.opset >= 11 else None
     return fresh_shape(ctx, count // 2) if type(count) is int else None
 

@@ -29,9 +29,9 @@ _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
 )
 def reduction(ctx: NodeContext) -> Results:
-    """Axes are an input since operator set 18 (ReduceSum: 13), an attribute before; none means all of them.
+    """Axes are an input since operator set 18 (ReduceSum: 13), an attribute before; without axes, all are reduced.
 
-    ``noop_with_empty_axes`` makes none mean none.
+    With ``noop_with_empty_axes``, none is reduced then.
     """
     x = ctx.input(0)
     if x is None or x.container:
@@ -96,7 +96,7 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
 def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
     """Whether no partial result leaves the integers that doubles and the type itself hold.
 
-    onnxruntime reduces integers in double precision, in an order of its own. Of floating-point numbers nothing is told:
+    onnxruntime reduces integers in double precision, in an order of its own. Floating-point numbers are never exact here:
     partial results may be inexact although the total is small.
     """
     sizes: list[int] = []

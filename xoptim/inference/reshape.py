@@ -39,9 +39,9 @@ def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -
 def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, copy_zeros: bool) -> Shape:
     """Dimensions of the result.
 
-    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for what is left. A symbolic
-    size that may be negative may be that -1 as well, so it is found like one, unless there is a -1 already. A size that is
-    at least 0 is taken to be what it says: where it were 0, zero would have to be what is copied.
+    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for the remaining factor. A
+    symbolic size that may be negative may be -1 at run time, so it is solved for like -1, unless there is a -1 already. A
+    size that is at least 0 is used as it is: at a run where it is 0, the copied size would have to be 0 too.
     """
     if source is not None:
         target = _meant(source, target)
@@ -62,10 +62,10 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
 
 
 def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
-    """The target with sizes for which the element type may have no room as they would be with enough room.
+    """The target with the exact sizes in place of those that may wrap around in their element type.
 
     Where the sizes give the number of elements when they are multiplied, which is less than 2**48, one of them at most does
-    not fit 32 bits; whatever became of it, all that the others leave is its size. A factor of that number fits 64 bits.
+    not fit 32 bits; the others determine its size. A factor of that number fits 64 bits.
     """
     meant = [before_wrapping(size) for size in target]
     if all(a is b for a, b in zip(meant, target, strict=True)):
@@ -83,7 +83,7 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
     rest = list(source)
     divisors: list[Dim] = []
     for dim in used:
-        # The same factor on both sides cancels: where it is 0, no size can be told apart from another.
+        # The same factor on both sides cancels: where it is 0, the tensor is empty for every size.
         if dim in rest and dim != 0:
             rest.remove(dim)
         else:

@@ -23,7 +23,7 @@ _EXACT = 256
 
 
 _LARGEST = 2.0**20
-"""Scales from here on are no scales of a valid model."""
+"""No valid model has scales from here on."""
 
 
 @infers("Upsample")
@@ -48,7 +48,7 @@ def resize(ctx: NodeContext) -> Results:
 
 
 def _input_scales(ctx: NodeContext, index: int) -> Any:
-    """Scales that are an input: a constant, or whole numbers that followed from others."""
+    """Scales that are an input: a constant, or whole numbers that were inferred."""
     scales = ctx.constant(index)
     return values(ctx, index) if scales is None else scales
 

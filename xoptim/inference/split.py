@@ -16,7 +16,7 @@ from xoptim.inference.values import Values, dimension, valued
 def split(ctx: NodeContext) -> Results:
     """Sizes are an input since operator set 13, an attribute before; without them the parts are equal.
 
-    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and what is left to the last one.
+    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the last one.
     """
     x = ctx.input(0)
     if x is None or x.container:
@@ -53,7 +53,7 @@ def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
 
 
 def _equal_parts(total: Dim, count: int) -> list[Dim] | None:
-    """A number that does not divide makes the model invalid."""
+    """Sizes of equal parts; ``None`` for a number that is not divisible, since the model is invalid."""
     if type(total) is int and total % count:
         return None
     return [floor_div(total, count)] * count
