@@ -40,7 +40,7 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
         except OSError as error:
             raise TextRuleError(f"{path}: the rules cannot be read: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
-            raise TextRuleError(f"{path}: the rules cannot be read: this is no text in UTF-8") from error
+            raise TextRuleError(f"{path}: the rules cannot be read: the file is not a text in UTF-8") from error
         for rule in parse_rules(text, str(path), len(found)):
             if rule.name() in found:
                 known = found[rule.name()].rule.match.place

@@ -196,8 +196,8 @@ def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape
 def main_operand(g: GraphView, node: Node) -> int | None:
     """The operand that a chain of movements goes through, ``None`` when a node does not belong into one.
 
-    It is the first one of a movement and of an operator that works on each element alone, whatever its place; so does one
-    that combines a tensor with a number.
+    It is the first operand of a movement or of an elementwise operator, and the tensor of an operator that combines a tensor
+    with a number.
     """
     if node.domain or not node.input:
         return None

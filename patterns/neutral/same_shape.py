@@ -145,7 +145,7 @@ class IdentityReducePattern(_SameShape):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Five kinds (2), whatever the axes."""
+        """Five kinds (2), any axes."""
         return getattr(g.op, g.choice("operator", *_CHOOSING, "ReduceSum", "ReduceMean", "ReduceProd"))(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

@@ -222,7 +222,7 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
 
 
 def test_presets_are_no_tags(install: Install) -> None:
-    """What a pattern says about itself is judged by the rules; what is said on registration is not."""
+    """The rules apply to the tags that a pattern declares, not to those given on registration."""
     install(toy("Boast", tags=("fast_run", "all", "default"), exactness="approximate"), toy("Plain"))
     assert names(select("fast_run")) == ["Plain"]
     register(toy("Trusted", exactness="approximate"), "fast_run")

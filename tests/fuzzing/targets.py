@@ -1,4 +1,4 @@
-"""What is fed with spoilt inputs: each target reads bytes, and may raise nothing but the errors that are meant for users."""
+"""The targets of damaged inputs: each reads bytes, and may raise only the errors that are meant for users."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _options() -> OptimizationOptions:
 
 
 def load_and_save(data: bytes) -> None:
-    """What ``xopt MODEL --no-verify`` does, from a file to a file."""
+    """Run ``xopt MODEL --no-verify``, from a file to a file."""
     path = _folder() / "model.onnx"
     path.write_bytes(data)
     builder = GraphBuilder(path, optimization_options=_options())

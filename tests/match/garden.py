@@ -52,7 +52,7 @@ class Copy:
 
 
 def frozen(bindings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What was captured, to be compared: floats as a model stores them, lists as tuples."""
+    """Captured values in a comparable form: floats as a model stores them, lists as tuples."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):

@@ -185,7 +185,7 @@ def weighty(value: float) -> onnx.ModelProto:
 
 
 def value_in(path: Path) -> float:
-    """What the model on the disk computes, weights included."""
+    """Results of the model on the disk, weights included."""
     (found,) = run(onnx.ModelProto(), {"x": np.ones((1, 40), np.float32)}, base=str(path))
     return float(found[0, 0]) / 40
 

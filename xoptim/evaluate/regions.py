@@ -147,7 +147,7 @@ class _Region:
 
 
 def _to_numpy(value: Any) -> Array:
-    """A copy of a result, whatever its element type.
+    """A copy of a result of any element type.
 
     Raises:
         TypeError: when it is not a dense tensor.

@@ -94,7 +94,7 @@ def byte_size(element_type: int, count: int) -> int:
 
 
 def is_float(element_type: int) -> bool:
-    """Whether the type is a real floating-point one, whatever its size."""
+    """Whether the type is a real floating-point one, of any size."""
     return _kind(element_type) == "f"
 
 

@@ -340,7 +340,7 @@ def fresh(nonnegative: bool = True) -> SymbolicDim:
 
 
 def bounds(dim: Dim) -> Bounds:
-    """Sound bounds ``(low, high)`` of a dimension, ``None`` where nothing is known."""
+    """Sound bounds ``(low, high)`` of a dimension, ``None`` for an unknown one."""
     return (dim.low, dim.high) if type(dim) is SymbolicDim else (dim, dim)
 
 

@@ -28,7 +28,7 @@ def infer_with_onnx(
     """Facts about each output of a node.
 
     Args:
-        node: the node, of a domain that the ``onnx`` package knows, without subgraphs.
+        node: the node, of a domain that the ``onnx`` package defines, without subgraphs.
         opset: version of the operator set of its domain.
         inputs: facts about each input, ``None`` for one that is left out.
         constants: value of the input at a position, ``None`` when it is not constant.

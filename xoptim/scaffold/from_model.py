@@ -36,7 +36,7 @@ _SHOWN = 16
 """Elements up to which a constant is written out."""
 _BROADCASTING = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Equal", "Greater", "GreaterOrEqual", "Less",
                            "LessOrEqual"))  # fmt: skip
-"""Operators with which a constant of one element means a number, whatever its shape."""
+"""Operators with which a constant of one element stands for a number, in any shape."""
 
 TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 

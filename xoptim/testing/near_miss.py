@@ -159,7 +159,7 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
         result = optimize_alone(pattern_class, model)
         twice = result.applied and variant.family not in _OUT_OF_RANGE
         again = optimize_alone(pattern_class, result.model).model if twice else result.model
-    except Exception as error:  # whatever a pattern may raise
+    except Exception as error:  # a pattern may raise any type
         if not _makes_sense(case, variant):
             return ["skipped"], ""
         return [], report(pattern_class, f"{variant.name}: {type(error).__name__}: {error}", variant=model)
@@ -191,7 +191,7 @@ def _check_preset(case: Case, variant: Variant) -> str:
     try:
         found = optimize(model, patterns=PRESET, strict=True)
         again = optimize(found, patterns=PRESET, strict=True)
-    except Exception as error:  # whatever a pattern may raise
+    except Exception as error:  # a pattern may raise any type
         found, failure = model, f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else ""
     else:
         changed = canonical(found) != canonical(model)

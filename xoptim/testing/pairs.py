@@ -262,7 +262,7 @@ class PairCheck:
             self.counts.update(("splices", splice.kind))
             try:
                 failure = self._check(first, second, splice, numbers)
-            except Exception as error:  # whatever a pattern may raise
+            except Exception as error:  # a pattern may raise any type
                 failure = f"{type(error).__name__}: {error}"
             if failure:
                 failures.append(report(first, f"{splice.kind} with {second.name()}: {failure}", before=splice.model))

@@ -32,7 +32,7 @@ class ValidationOptions:
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
         assignments: number of runs, on different sizes where dimensions are open.
-        extremes: whether to add, where sizes are open and more than one run is asked for, a run with sizes above the
+        extremes: whether to add, where sizes are open and ``assignments`` is above 1, a run with sizes above the
             constants of the model and one with an empty axis, as far as the original runs with them and time allows.
         seed: of the random values.
         max_attempts: runs of the original that may fail before the search for sizes ends.
