@@ -24,10 +24,11 @@ class MemoryBound:
     def set(self) -> None:
         """Set the limit."""
         free, used = available_memory(), data_size()
-        if free is None or used is None:
+        if free is None or used is None:  # not Linux
             return
         resource = importlib.import_module("resource")  # Windows lacks the module
         before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
+        # A container may forbid the change, and a lower hard limit holds anyway.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (used + int(_SHARE * free), before[1]))
             self._before = before

@@ -64,6 +64,7 @@ class DefaultGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
+            # Python flushes standard output at exit, which would raise again.
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return UNREAD

@@ -1,4 +1,4 @@
-"""``xopt explain``, ``find`` and ``apply``; a condition broken on purpose is the first thing that is told."""
+"""``xopt explain``, ``find`` and ``apply``; a condition broken on purpose is reported first."""
 
 from __future__ import annotations
 

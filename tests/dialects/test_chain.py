@@ -237,7 +237,7 @@ EXP_W = "e = Exp(w) "
     ],
 )
 def test_sub_patterns(sub: type[ChainPattern], nodes: str, expected: bool) -> None:
-    """An operator of a domain that nothing is known about is not constant whatever it reads."""
+    """The result of an operator of an unknown domain is not constant, even if its operands are."""
     assert matches(chained("Gemm", subs=[{"B": sub}]), nodes) is expected
 
 

@@ -36,7 +36,7 @@ from xoptim.optimize.environment import DebugSettings
 from xoptim.validate import load_test_data, validate
 
 MEANT = (XoptimError, click.ClickException)
-"""Errors with a message for whoever gave the input."""
+"""Errors with a message for the user."""
 _SEPARATOR = b"\n====\n"
 FEED = "agraph (float[n,4] x, int64[m] i) => (float[m,4] y) { r = Relu(x) y = Gather(r, i) }"
 RULE = """

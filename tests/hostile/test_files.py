@@ -1,4 +1,4 @@
-"""Files that are no model, or no file."""
+"""Files that are not models, and paths that are not files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types that few have seen, and values that are no tensors."""
+"""Rare element types, and values that are not tensors."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def folded(nodes: str, outputs: str = "float[2,3] y", **more: Any) -> onnx.Model
     ids=["same", "parameter shape", "operator", "three", "no parameter", "level", "two groups", "type"],
 )
 def test_conditions(nodes: str, expected: list[list[str]]) -> None:
-    """Inner layers: config and shapes of the parameters; tensors: shape and type. ONNX knows no gradients."""
+    """Inner layers: config and shapes of the parameters; tensors: shape and type. ONNX has no gradients."""
     assert groups(nodes) == expected
 
 

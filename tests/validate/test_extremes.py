@@ -34,7 +34,7 @@ def test_a_slice_that_is_dropped() -> None:
     assert "shape" in report.reason
     assert check(SLICED, SAME, extremes=False).ok
     assert check(SLICED, SAME, assignments=1).ok
-    assert check(SLICED, SAME, dims={"seq": 40}).ok  # nobody asked about others
+    assert check(SLICED, SAME, dims={"seq": 40}).ok  # other sizes are not tried
     same = check(SLICED, SLICED)
     assert same.ok
     assert same.notes == ()

@@ -111,6 +111,7 @@ class _Region:
                 raise ValueError(f"{name!r} is too large for its element type")
             self.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
             return
+        # onnxruntime refuses arrays of ml_dtypes: pass their bits as integers together with the ONNX type.
         plain = value if value.dtype.isbuiltin == 1 else value.view(_SAME_SIZE[value.dtype.itemsize])
         held = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, code)
         if is_input:
@@ -118,7 +119,7 @@ class _Region:
             self.inputs[name] = held
             return
         stub = TensorProto(name=name, data_type=code, dims=value.shape, data_location=TensorProto.EXTERNAL)
-        stub.external_data.add(key="location", value="memory")
+        stub.external_data.add(key="location", value="memory")  # any text: add_external_initializers replaces the tensor
         self.graph.initializer.append(stub)
         self.initializers[name] = held
 
@@ -126,6 +127,7 @@ class _Region:
         """The region as a model. Initializers that are not inputs require version 4 of the format, functions version 8."""
         version = max(ir_version, 8 if functions else 4)
         model = onnx.ModelProto(ir_version=version, graph=self.graph, functions=functions)
+        # A model must import the domains of the functions that it calls.
         versions = {"": 1, **{f.domain: 1 for f in functions}, **opsets}
         model.opset_import.extend(onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items())
         return model
@@ -136,7 +138,7 @@ class _Region:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_mem_reuse = options.enable_mem_pattern = options.enable_cpu_mem_arena = False
-        options.log_severity_level = 4
+        options.log_severity_level = 4  # fatal errors only: others arrive as exceptions
         if self.initializers:
             options.add_external_initializers(list(self.initializers), list(self.initializers.values()))
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -156,7 +158,7 @@ def _to_numpy(value: Any) -> Array:
         raise TypeError(f"a result is a {value.data_type()}, not a tensor")
     code, shape = value.element_type(), tuple(value.shape())
     if dtypes.numpy_dtype(code).isbuiltin == 1:
-        return np.array(value.numpy())
+        return np.array(value.numpy())  # a copy, since the view ends with the value
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return onnx.numpy_helper.to_array(TensorProto(data_type=code, dims=shape, raw_data=raw)).copy()
 
@@ -187,7 +189,7 @@ def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionPr
     while by_name and pending:
         node = pending.pop()
         key = node.domain, node.op_type
-        function = by_name.pop(key, None)
+        function = by_name.pop(key, None)  # each function once, so that recursion ends
         if function is not None:
             found[key] = function
             pending.extend(function.node)

@@ -172,7 +172,7 @@ class _Proof:
                 if atom.args and exponent == len(monomial) == 1 and atom not in skipped:
                     rest = merge_terms(terms, ((monomial, coefficient),), -1)
                     best = _largest((best, self.open(atom, coefficient, rest, constant, (skipped, depth - 1))))
-                    skipped = (*skipped, atom)
+                    skipped = (*skipped, atom)  # each order of opening the same atoms would repeat the work
         return best
 
     def open(
@@ -194,6 +194,7 @@ class _Proof:
             else self.low(merge_terms(rest, arg.terms, coefficient), constant + coefficient * arg.constant, *limits)
             for arg in args
         ]
+        # A maximum is at least each operand, so the best bound counts; of a minimum, the worst one holds.
         at_least_each = atom.kind == ("max" if coefficient > 0 else "min")
         return _largest(lows) if at_least_each else _smallest(_all_or_none(lows))
 

@@ -65,7 +65,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
         return False
     if any(kernel.types is None or dtype in kernel.types for kernel in serving):
         return True
-    return False if dtype else None
+    return False if dtype else None  # a kernel exists, but an unknown type may be unsupported
 
 
 def _serves(kernel: _Kernel, since: int) -> bool:
@@ -83,6 +83,7 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
         definitions = _registry_of_onnxruntime.get_all_opkernel_def()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         return {}
+    # The registry names types as "tensor(float)".
     numbers = {f"tensor({entry.name})": number for number, entry in ELEMENT_TYPES.items()}
     found: dict[_Key, list[_Kernel]] = {}
     for definition in definitions:

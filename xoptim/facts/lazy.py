@@ -23,7 +23,7 @@ class _LazyModule(ModuleType):
             self._module = module = importlib.import_module(self.__name__)
         return getattr(module, attribute)
 
-    def __dir__(self) -> list[str]:
+    def __dir__(self) -> list[str]:  # imports the module: completion in a shell needs its names
         return dir(importlib.import_module(self.__name__))
 
     def __repr__(self) -> str:

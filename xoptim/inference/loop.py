@@ -31,7 +31,7 @@ def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[lis
             if not invariant.admit(step(invariant.infos)):
                 return invariant
         invariant.forget(dtypes=dtypes)
-    step(invariant.infos)
+    step(invariant.infos)  # the caller reads the outputs of the last step, which must be that of the invariant
     return invariant
 
 
@@ -47,11 +47,12 @@ def loop(ctx: NodeContext) -> Results:
     outputs: list[Info] = []
 
     def step(carried: list[Info]) -> Sequence[Info]:
-        # What is left open here takes the type that the body declares.
+        # Where the argument is None, the body declares the type.
         outputs[:] = ctx.body("body", [None, entry, *carried])
         return outputs[1 : 1 + count]
 
     invariant = settle(ctx, initial, step)
+    # Only M ends the loop if the condition holds at first and the body returns true whenever it holds.
     goes_on = entry is not None and outputs[:1] != [] and outputs[0].data == (1,)
     trips = known(ctx, _limit(ctx) if goes_on else None)
     return [*invariant.results(), *(stacked(info, trips, 0) for info in outputs[1 + count :])]

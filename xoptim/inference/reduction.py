@@ -40,7 +40,7 @@ def reduction(ctx: NodeContext) -> Results:
     keep = integer(ctx, "keepdims", 1)
     axes, count = _axes(ctx, by_input)
     if count == 0 and by_input:
-        noop = integer(ctx, "noop_with_empty_axes", 0)
+        noop = integer(ctx, "noop_with_empty_axes", 0)  # None if it is not an integer: the shape is unknown then
         if noop != 0:
             return (Info(x.dtype, x.shape if noop == 1 else None),)
     shape = None if keep is None else _reduced(ctx, x.shape, axes, count, bool(keep))
@@ -74,7 +74,7 @@ def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, coun
             return fresh_shape(ctx, rank)
         return fresh_shape(ctx, rank - count) if count is not None and count <= rank else None
     dropped = {normalized(axis, rank) for axis in axes}
-    if None in dropped:
+    if None in dropped:  # an axis is out of range
         return None
     if keep:
         return tuple(1 if axis in dropped else dim for axis, dim in enumerate(shape))
@@ -88,6 +88,7 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
     if rule is None or not data:
         return None
     if ctx.op_type in ("ReduceProd", "ReduceSum") and not _is_exact(ctx.op_type, x.dtype, data):
+        # Inexact, so the sum of the polynomials may be wrong; the same operands still give the same result.
         symbolic = not all(type(value) is int for value in data)
         return [opaque(f"{ctx.op_type}{x.dtype}", data, RANGES[x.dtype])] if symbolic else None
     return [rule(data)]

@@ -32,7 +32,7 @@ def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -
     if type(count) is not int:
         return None
     if source is not None and count == 1:
-        return (product(source),)
+        return (product(source),)  # the only axis holds all elements, for any value of the target
     return fresh_shape(ctx, count)
 
 
@@ -45,6 +45,7 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
     """
     if source is not None:
         target = _meant(source, target)
+    # At most one -1 is allowed, so beside a written one no symbol can be -1.
     rest_is_left = -1 in target
     dims: list[Dim | None] = []
     for index, size in enumerate(target):
@@ -71,6 +72,7 @@ def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
     if all(a is b for a, b in zip(meant, target, strict=True)):
         return target
     total = product(source)
+    # A written 0 copies an axis: the product of the sizes then says nothing about the number of elements.
     if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:
         return meant
     wide = [before_wrapping(size, 64) for size in target]
@@ -90,10 +92,11 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
             divisors.append(dim)
     total, divisor = product(rest), product(divisors)
     if divisor == 0:
-        return None
+        return None  # -1 beside an axis of length 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
         return quotient
+    # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every run that has a result.
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 
 
@@ -104,7 +107,7 @@ def flatten(ctx: NodeContext) -> Results:
     if x is None or x.container:
         return ()
     axis = integer(ctx, "axis", 1)
-    if x.shape is not None and axis == len(x.shape):
+    if x.shape is not None and axis == len(x.shape):  # valid for Flatten, but not an axis for `normalized`
         return (Info(x.dtype, (product(x.shape), 1)),)
     start = None if x.shape is None else normalized(axis, len(x.shape))
     if x.shape is None or start is None:

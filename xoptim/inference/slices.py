@@ -76,6 +76,7 @@ def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | 
     if spans is None or len(spans) != 1:
         return data if spans == [] else None
     start, end, step = spans[0]
+    # The data of a vector have one axis, so there is one span at most.
     if type(start) is not int or type(end) is not int or not _is_sound(end, step):
         return None
     return [data[position] for position in _positions(len(data), start, end, step)]
@@ -88,7 +89,7 @@ def _is_sound(end: Dim, step: int) -> bool:
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
     """Return the positions taken from an axis. Unlike in Python, a negative step from before the first one takes the first."""
-    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end behind the first position
     first = min(max(start + size if start < 0 else start, 0), highest)
     stop = min(max(end + size if end < 0 else end, lowest), highest)
     return range(first, stop, step) if size else range(0)
@@ -106,6 +107,7 @@ def sliced(size: Dim, span: Span) -> Dim | None:
         return None
     if type(size) is int and type(start) is int and type(end) is int:
         return len(_positions(size, start, end, step))
+    # Before the bounds are analyzed: this form is frequent, and the result is the very same dimension.
     if step == 1 and type(start) is int and not start and type(end) is int and end >= _FAR:
         return size
     count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)

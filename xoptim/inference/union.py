@@ -99,7 +99,7 @@ class Invariant:
         if held is None or new is None or len(held) != len(new):
             return None
         if all(a == b or a in self._varying for a, b in zip(held, new, strict=True)):
-            return held
+            return held  # the same object: `admit` compares by identity
         return tuple(a if a == b or a in self._varying else self._symbol() for a, b in zip(held, new, strict=True))
 
     def _symbol(self) -> Dim:
@@ -110,5 +110,6 @@ class Invariant:
     def _settled(self, info: Info) -> Info:
         if info.shape is None or not any(d in self._varying for d in info.shape):
             return info
+        # The symbols of the invariant hold at the start of one iteration; after the last one the sizes may differ.
         shape = tuple(self._ctx.fresh() if d in self._varying else d for d in info.shape)
         return Info(info.dtype, shape, info.data, info.container, info.element, info.type_proto)

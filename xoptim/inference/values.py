@@ -80,6 +80,7 @@ def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
     """Elements of an array as integers, ``None`` when one of them is not an integer, or is a negative zero."""
     if array.size > DATA_LIMIT or array.dtype.kind not in "iufbV":
         return None
+    # Kind V is that of the types of ml_dtypes, such as bfloat16.
     wide = array.ravel() if array.dtype.kind in "iub" else array.ravel().astype(np.float64)
     if wide.dtype.kind == "f" and not bool(np.all((np.abs(wide) <= 2.0**53) & (wide == np.floor(wide)))):
         return None
@@ -96,7 +97,7 @@ def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -
     """
     if data is None or shape is None or len(shape) > 1 or len(data) > DATA_LIMIT or dtype not in RANGES:
         return Info(dtype, shape)
-    if shape and type(shape[0]) is not int:
+    if shape and type(shape[0]) is not int:  # the number of known elements determines a symbolic length
         shape = (len(data),)
     if len(data) != (shape[0] if shape else 1):
         return Info(dtype, shape)

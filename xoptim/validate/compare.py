@@ -250,7 +250,7 @@ def _chunks(
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if ulp is not None:
             distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
-            excess = distances / max(ulp, 0.5)
+            excess = distances / max(ulp, 0.5)  # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
         yield start, gap, magnitude, excess
 
 
@@ -259,7 +259,7 @@ def _median_magnitude(values: np.ndarray) -> float:
 
     Numbers next to the largest that the type can hold are left out: masks use them for minus infinity.
     """
-    sample = values[:: -(-values.size // _SAMPLE) or 1]
+    sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up
     magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
     magnitude = magnitude[(magnitude > 0) & (magnitude < _largest_measured(values.dtype))]
     return float(np.median(magnitude)) if magnitude.size else 0.0
@@ -267,6 +267,7 @@ def _median_magnitude(values: np.ndarray) -> float:
 
 def _largest_measured(dtype: np.dtype) -> float:
     """The bound of finite numbers of a type; larger ones stand for an infinity."""
+    # In 8 bits, the numbers next to the largest one are ordinary values.
     return np.inf if dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 

@@ -62,7 +62,7 @@ def judge(
             judging.runs.append(_compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
             return judging.report("different", f"onnxruntime cannot run the optimized model{_where(run.sizes)}: {error}")
-    del candidate
+    del candidate  # frees its weights before the verdict loads further sessions
     return judging.verdict(reference, is_part)
 
 

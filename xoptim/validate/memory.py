@@ -45,6 +45,7 @@ def _free() -> int | None:
 def _left_in_group() -> list[int]:
     """Bytes that the control group of a container still allows."""
     pairs = [(_read(limit).strip(), _read(current).strip()) for limit, current in _GROUPS]
+    # Without a limit, the file contains the word "max".
     return [int(limit) - int(current) for limit, current in pairs if limit.isdecimal() and current.isdecimal()]
 
 

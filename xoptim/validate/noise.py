@@ -102,8 +102,9 @@ def _factors(kind: onnx.TypeProto.Tensor, rng: np.random.Generator) -> np.ndarra
     if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
         return None
     sizes = [dim.dim_value for dim in kind.shape.dim]
-    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:
+    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # an open dimension has the size 0 here
         return None
+    # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets one factor.
     shape = (sizes[-1],) if 0 < sizes[-1] <= _LONGEST_AXIS else ()
     return move_one_ulp(np.ones(shape, numpy_dtype(kind.elem_type)), rng)
 
@@ -117,6 +118,7 @@ def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
         (cast if node.op_type == "Cast" else used).update(node.input)
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             scales.add(node.input[1])
+    # A weight that is also read without a Cast is computed with in its own type.
     return cast - used, scales
 
 
@@ -146,5 +148,6 @@ def move_one_ulp(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     down = rng.integers(0, 2, array.shape, dtype=np.int8).astype(code)
     # Within one sign, floating-point numbers are ordered as their bits are: plus 1 (or minus 1) is the neighbour.
     moved: np.ndarray = (pattern + code(1) - 2 * down).astype(code).view(array.dtype)
+    # The step down from 0 wraps around to NaN, and the step up from the largest number is an infinity.
     stays = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (moved == 0)
     return np.where(stays, array, moved)

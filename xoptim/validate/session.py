@@ -124,6 +124,7 @@ class Session:
             options = _session_options(settings)
             source = self._source(model, options, base_dir, weights or {})
             given = [(name, _provider_options(name, settings)) for name in providers]
+            # Without the fallback to other providers, which onnxruntime would take silently.
             self._session = ort.InferenceSession(source, options, providers=given, enable_fallback=0)
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
@@ -154,7 +155,7 @@ class Session:
             model = light_copy(model, arrays.keys())
             arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
             values = [_view_as_ort_value(array) for array in arrays.values()]
-            self._kept += [values, arrays]
+            self._kept += [values, arrays]  # the session does not own them
             options.add_external_initializers(list(arrays), values)
         serialized: bytes = model.SerializeToString()
         return serialized
@@ -174,7 +175,7 @@ class Session:
             return [_from_ort_value(value) for value in self._call(self._session.run_with_ort_values, values)]
         except RunError:
             raise
-        except Exception as error:  # as above
+        except Exception as error:  # onnxruntime has no common base class
             raise RunError(_one_line(error)) from error
 
     def _run_bound(self, _: None, feeds: dict[str, Any], options: Any = None) -> Sequence[Any]:
@@ -197,7 +198,7 @@ class Session:
             return pool.submit(run, None, feeds, options).result(self._run_limit)
         except TimeoutError:
             raise RunError(f"a run was stopped after {self._run_limit:g} seconds") from None
-        finally:
+        finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
             options.terminate = True  # only this flag stops a loop that does not end
             pool.shutdown()
 
@@ -214,7 +215,7 @@ def _is_numeric(type_name: str) -> bool:
 
 def _from_python(result: Any) -> Value:
     """A result in onnxruntime's Python form, scalars as arrays of rank 0."""
-    if isinstance(result, np.generic):
+    if isinstance(result, np.generic):  # strings of rank 0, for instance
         return np.asarray(result)
     if result is None or isinstance(result, np.ndarray | list | dict):
         return result
