@@ -23,7 +23,7 @@ class MatMulMulPattern(PatternOptimization):
     Refuses when:
     1. the factor is not a constant with one element, is zero or not finite, or broadcasting would change the shape.
     2. a result in between is read elsewhere.
-    3. weights or bias are not constant, stored in an external file, or used elsewhere too (there would be two copies).
+    3. weights or bias are not constant, computed, in an external file, or used elsewhere too (there would be two copies).
     4. the type is not a floating-point type, or a constant leaves its range.
     """
 
@@ -57,7 +57,7 @@ class MatMulMulPattern(PatternOptimization):
         if len(parameters) != wanted or parameters[-1] != maker.input[1] or not all(map(g.is_exclusive, parameters)):  # (3)
             return self.none(maker, msg="weights or bias are not constant, or used elsewhere")
         if not all(map(g.is_stored, parameters)):  # (3)
-            return self.none(maker, msg="weights are stored in an external file")
+            return self.none(maker, msg="the model itself does not store the constants")
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)
         scaled = self._scaled(g, parameters, scale, numpy_dtype(dtype)) if is_float(dtype) else None

@@ -1,4 +1,4 @@
-"""Which patterns run: presets, tags, names, their algebra, and the order."""
+"""Selection of patterns: presets, tags, names, their algebra, and the order."""
 
 from __future__ import annotations
 

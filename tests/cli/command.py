@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Standard output, which is JSON and nothing else."""
+        """Standard output, parsed as JSON."""
         return json.loads(self.out)
 
     @property

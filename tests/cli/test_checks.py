@@ -1,4 +1,4 @@
-"""Options that say on which values models are compared, what happens when they differ, and ``xopt verify``."""
+"""Options for the values of a comparison, the handling of differences, and ``xopt verify``."""
 
 from __future__ import annotations
 

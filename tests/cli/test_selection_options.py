@@ -1,4 +1,4 @@
-"""Which patterns a command line chooses: ``--include``, ``--require``, ``--exclude``; what ``xopt list`` tells of the words."""
+"""Patterns that a command line selects: ``--include``, ``--require``, ``--exclude``; the words that ``xopt list`` prints."""
 
 from __future__ import annotations
 

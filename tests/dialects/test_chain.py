@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""Chains: what they match, what they hand on, and the registries of their rules."""
+"""Chains: their matches, the values that rules receive, and the registries of rules."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_refusals() -> None:
         lines = file.read().splitlines()
     assert "nothing is computed before" in lines[found.line - 1]
     (silent,) = refusals(exp_of_neg(), "{ a = Abs(x) y = Exp(a) }")
-    assert silent.reason == "the function has nothing to do here"
+    assert silent.reason == "the function does not apply here"
     assert silent.file == __file__
     assert "local_rewriter" in lines[silent.line - 1]
     assert silent.progress < found.progress

@@ -1,4 +1,4 @@
-"""Expressions stay small whatever is done to them, and so do proofs over them."""
+"""Expressions stay small under all operations, and so do proofs over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a model that a checker would not have let through."""
+"""Parts of a model that a checker would refuse."""
 
 from __future__ import annotations
 

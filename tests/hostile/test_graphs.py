@@ -1,4 +1,4 @@
-"""Graphs that are none, or that hold nearly nothing."""
+"""Invalid graphs, and graphs that are nearly empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bombs: models of a few hundred bytes that ask for terabytes, and models that really are large."""
+"""Bombs: models of a few hundred bytes that need terabytes, and models that are large themselves."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Copy:
 
     @property
     def found(self) -> Found:
-        """As a matcher should find it."""
+        """The match in the form that a matcher should return."""
         return tuple(self.roles), frozen(self.bindings)
 
 

@@ -206,7 +206,7 @@ class Pattern:
         return list(dict.fromkeys(operand for call in self.calls for operand in call.operands))
 
     def captures(self) -> list[str]:
-        """Everything that `apply_pattern` may ask for."""
+        """All names that `apply_pattern` may receive."""
         names = [o.name for o in self.operands() if isinstance(o, (Outside, Fixed, Listed, Parts))]
         for index, call in enumerate(self.calls):
             names += [spec.name for _, spec in call.attributes if spec.name]

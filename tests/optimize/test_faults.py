@@ -1,4 +1,4 @@
-"""Errors out of the blue, everywhere: what is promised holds nevertheless.
+"""Errors injected at every call: the promises hold nevertheless.
 
 1. The model given to `optimize` never changes.
 2. An exception in a pattern, a kernel or a formula of inference costs that pattern or node only: the result computes the same.

@@ -1,4 +1,4 @@
-"""Navigators: which nodes they visit, in which order, and what they apply there."""
+"""Navigators: the nodes that they visit, the order, and the rewrites that they apply."""
 
 from __future__ import annotations
 

@@ -139,6 +139,7 @@ class Database:
 
     def _add(self, member: Entry | _Place) -> None:
         """Add a member under its name, unless one of its names is taken where it would be found."""
+        # Names are unique in a sequence with all its groups, and a group may be in several sequences.
         held_by: Sequence[Database] = self._sequences or [self]
         for name in member.names:
             if any(database._takes(name) for database in held_by):
@@ -174,11 +175,12 @@ class Database:
             found = self._stand_for(sign, atom, seen)
             if sign == "+":
                 seen |= found
+                # A word keeps the instance that was chosen before; a class or an instance replaces it.
                 chosen = {**found, **chosen} if isinstance(atom, (str, Name, Query)) else {**chosen, **found}
             else:
                 chosen = {name: each for name, each in chosen.items() if (name in found) is (sign == "&")}
         for group, asked in query.subquery.items():
-            self.group(group)
+            self.group(group)  # raises for an unknown group
             chosen = {name: each for name, each in chosen.items() if each.group != group}
             chosen |= {name: each for name, each in self._answer(asked).items() if each.group == group}
         return chosen
@@ -260,7 +262,7 @@ class PatternSequence(Database):
             entry._sequences.append(self)
             return
         if not is_global(entry):
-            raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
+            raise TypeError(f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator")
         self._add(make_entry(name, placed(entry, position), tags, position))
 
     def add(self, pattern: Pattern | type[Pattern], *tags: str, position: float | None = None) -> None:
@@ -283,6 +285,7 @@ def database() -> PatternSequence:
     It is made on first use, and again after ``installed_patterns.cache_clear()``.
     """
     installed = installed_patterns()
+    # Compared by identity: `installed_patterns` is cached and returns a new dictionary after its cache is cleared.
     if not _PRINCIPAL or _PRINCIPAL[0][0] is not installed:
         _PRINCIPAL[:] = [(installed, _principal(installed))]
     return _PRINCIPAL[0][1]

@@ -26,14 +26,15 @@ def installed_patterns() -> dict[str, type[PatternOptimization]]:
     the one of the pack whose name is first in alphabetical order.
     """
     found: dict[str, type[PatternOptimization]] = {}
+    # The built-in catalogue first, then by name: the order of entry points depends on the installation.
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.value != GROUP, e.name, e.value)):
         try:
             module = entry.load()
             for cls in patterns_of(module):
                 if found.setdefault(cls.name(), cls) is not cls:
-                    logger.warning("pattern %s of pack %r hides behind another of that name", cls.name(), entry.name)
+                    logger.warning("pattern %s of pack %r is hidden by another of that name", cls.name(), entry.name)
         except Exception as error:  # a broken third-party pack must not break the optimizer
-            if entry.value == GROUP:
+            if entry.value == GROUP:  # the built-in catalogue: a defect of xoptim
                 raise
             logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
     return dict(sorted(found.items()))

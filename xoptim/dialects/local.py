@@ -59,10 +59,11 @@ class LocalRewriter(PatternOptimization):
         view = LocalView(g.graph, g.provider, self.name())
         try:
             found = type(self).function(view, node)
-        except Declined as error:
+        except Declined as error:  # raised by a call of `g` that does not apply here
             view.refuse(str(error), node)
             found = None
         results = _results(found, node)
+        # Returning the results of the node itself would match again for ever.
         made = {name for new in view.created for name in new.output}
         if results is None or (made.isdisjoint(results) and _is_same(node, results)):
             if not view.has_refused:
@@ -77,7 +78,7 @@ class LocalRewriter(PatternOptimization):
         if listen is not None:
             code = getattr(type(self).function, "__code__", None)
             file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
-            listen(Refusal(self.name(), node, "the function has nothing to do here", file, line))
+            listen(Refusal(self.name(), node, "the function does not apply here", file, line))
 
 
 def _is_same(node: Node, results: tuple[str | None, ...]) -> bool:

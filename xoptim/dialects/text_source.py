@@ -77,6 +77,7 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
     for number, proto in enumerate(functions):
         start, nodes = found[number] if number < len(found) else (0, [])
         places = [place(offset) for offset in nodes]
+        # Nodes that the scan does not find, such as those without results, get the place of the function.
         places += [place(start)] * (len(proto.node) - len(places))
         sources.append(FunctionSource(proto, place(start), tuple(places)))
     return sources
@@ -96,7 +97,7 @@ def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
         before, _, _ = text.partition(message.rpartition(" ")[2])
         before = "" if before == text else before
         return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(message)
-    number = max(int(found[1]) - 1, 1)
+    number = max(int(found[1]) - 1, 1)  # without the line of the header
     lines = text.split("\n")
     line = lines[min(number, len(lines)) - 1]
     column = len(line.encode()[: max(int(found[2]) - 1, 0)].decode(errors="ignore")) + 1

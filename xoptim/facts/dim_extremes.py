@@ -39,6 +39,7 @@ def _is_at_most(a: Dim, b: Dim) -> bool:
 
 def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
     """Maximum or minimum: operands that another one makes redundant are dropped."""
+    # A canonical order: which operands are dropped may depend on it, and equal maxima must be one object.
     groups = sorted((_operands(kind, dim) for dim in dims), key=lambda group: (-len(group), [order_of(dim) for dim in group]))
     kept = list(groups[0])  # operands of one operation have been compared
     for group in groups[1:]:

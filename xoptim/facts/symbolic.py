@@ -237,7 +237,7 @@ def make(terms: Terms, constant: int) -> Dim:
 def _grown(kind: str, left: Dim, right: Dim, terms: Terms, constant: int) -> Dim:
     """The polynomial that an operation gives, or a symbol for the operation when it grows too large."""
     found = _find_dim((terms, constant))
-    if found is not None:
+    if found is not None:  # the lookup is cheaper than the test of the limits
         return found
     return make(terms, constant) if _fits(terms) else opaque(kind, (left, right))
 
@@ -282,7 +282,7 @@ def _digest(dim: Dim) -> bytes:
 
 
 def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
-    parts = [_digest(arg) for arg in args]
+    parts = [_digest(arg) for arg in args]  # sorted where the order of the operands does not matter
     return digest_of(kind.encode(), *(sorted(parts) if kind in ("+", "*", "max", "min", "broadcast") else parts))
 
 
@@ -324,6 +324,7 @@ def named(name: str) -> SymbolicDim:
     key = ("named", name)
     atom = ATOMS.find(key)
     if atom is None:
+        # A name from Python may hold lone surrogates, which strict UTF-8 cannot encode.
         digest = digest_of(b"named", name.encode("utf-8", "surrogatepass"))
         atom = ATOMS.add(key, Atom("named", (), (0, LARGEST_SIZE), digest, name))
     return _NAMED.add(name, of_atom(atom))

@@ -36,7 +36,7 @@ def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
 def _float_quotient(a: Dim, b: Dim) -> Dim | None:
     if type(a) is not int or type(b) is not int or b == 0 or a % b:
         return None
-    return a // b if a or b > 0 else None
+    return a // b if a or b > 0 else None  # zero divided by a negative number is a negative zero
 
 
 def _float_product(a: Dim, b: Dim) -> Dim | None:
@@ -87,6 +87,7 @@ _FLOAT_RULES: Final[dict[str, Rule]] = {
     "Mul": _float_product,
     "Div": _float_quotient,
 }
+# Booleans are 0 and 1, so the logical operators are polynomials, for symbols too.
 _TRUTH_RULES: Final[dict[str, Rule]] = {
     "Equal": _equal,
     "Greater": _above,

@@ -41,6 +41,7 @@ def _joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) 
             if index != place and dims[index] is not shape[index]:
                 dims[index] = agree(dims[index], shape[index])
         total = shape[place] + total
+    # The other axes follow from any operand, the axis of the concatenation only from all of them.
     dims[place] = total if len(known) == len(shapes) else ctx.fresh()
     return tuple(dims)
 

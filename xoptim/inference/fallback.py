@@ -57,7 +57,7 @@ def infer_with_onnx(
         complete = _with_all_outputs(node)
         results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
         return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
-    except MemoryError:
+    except MemoryError:  # not a property of the node
         raise
     except Exception:  # the checks of the package raise many types on malformed nodes
         return unknown
@@ -69,6 +69,7 @@ def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
         return node
     complete = onnx.NodeProto()
     complete.CopyFrom(node)
+    # A zero byte, so that no name of the model is the same.
     complete.output[:] = [name or f"\0{index}" for index, name in enumerate(node.output)]
     return complete
 

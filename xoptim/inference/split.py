@@ -30,7 +30,7 @@ def split(ctx: NodeContext) -> Results:
         return tuple([Info(x.dtype, fresh_shape(ctx, rank)) for _ in range(count)])
     sizes = _sizes(ctx, x.shape[axis], count)
     head, tail = x.shape[:axis], x.shape[axis + 1 :]
-    if sizes is None or len(sizes) < count:
+    if sizes is None or len(sizes) < count:  # a symbol for each part: their sizes may differ
         return tuple([Info(x.dtype, (*head, ctx.fresh(), *tail)) for _ in range(count)])
     if x.data is None:
         return tuple([Info(x.dtype, (*head, dimension(ctx, size), *tail)) for size in sizes[:count]])

@@ -69,12 +69,12 @@ def _slide(ctx: NodeContext, size: Dim, kernel: Dim | None, window: Window, axis
     begin, end = window.pads[axis], window.pads[axis + len(window.strides)]
     extent = (kernel - 1) * window.dilations[axis] + 1
     room = size + begin + end - extent
-    if type(room) is int and room < 0:
+    if type(room) is int and room < 0:  # the window is larger than the axis: onnxruntime does not follow ONNX here
         return ctx.fresh()
     if not window.ceil:
         return floor_div(room, stride) + 1
     positions = ceil_div(room, stride) + 1
-    if type(extent) is int and stride + end <= extent:
+    if type(extent) is int and stride + end <= extent:  # the last window begins before the padding at the end
         return positions
     return dim_min(positions, ceil_div(size + begin, stride))
 
