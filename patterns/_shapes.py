@@ -92,7 +92,8 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
     """
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
-    # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n - 1 is 0 then).
+    # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n - 1 is 0 then). Writing
+    # n + 1 for a leading n turns "n is at least 1" into "the new symbol is at least 0", which bounds can prove.
     low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()}))
     return low is not None and low >= 1
 
@@ -136,6 +137,7 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
     unknown = [position for position, size in enumerate(target) if size < 0]
     if len(unknown) > 1:
         return None
+    # Where the present target has -1 already, the original fails beside an empty axis too.
     if unknown and not set(unknown) <= set(inferred):
         copied = [source[position] for position, size in enumerate(target) if size == 0]
         if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
@@ -217,4 +219,5 @@ def broadcasts_to(g: GraphView, name: str, other: str) -> bool:
     shape, wanted = g.try_infer_shape(name), g.try_infer_shape(other)
     if shape is None or wanted is None or len(shape) > len(wanted):
         return False
+    # From the last axis on, as broadcasting aligns them.
     return all(dim in (1, axis) for dim, axis in zip(shape[::-1], wanted[::-1], strict=False))

@@ -49,7 +49,7 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         if any(pad >= size for pad, size in zip(pads, [*m.kernel_shape, *m.kernel_shape], strict=True)):  # (4)
             return self.none(m.nodes[1], msg="the padding is as wide as the window")
         lengths = (g.try_infer_shape(m.x) or ())[2:] or [1] * len(m.kernel_shape)
-        known = [length if isinstance(length, int) else 1 for length in lengths]
+        known = [length if isinstance(length, int) else 1 for length in lengths]  # 1: the smallest that an open axis may be
         half = len(pads) // 2
         sizes = (a + b + c for a, b, c in zip(known, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)

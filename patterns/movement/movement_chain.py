@@ -43,7 +43,7 @@ class MovementChainPattern(PatternOptimization):
         """The longest chain that ends here and can be shortened."""
         chain = chain_above(g, node, _LONGEST)  # (1) (2) (4) (5)
         starts = [position for position, link in enumerate(chain) if link.moves]
-        for start in starts[:-1]:
+        for start in starts[:-1]:  # the longest first
             links = chain[start:]
             steps = self._shorter(g, links)
             if steps is not None:
@@ -55,7 +55,7 @@ class MovementChainPattern(PatternOptimization):
         moves = [link.node for link in chain if link.moves]
         if not may_come_first(g, chain, len(source)):  # (6)
             return None
-        if len(moves) == 2 and not may_be_one(g, moves, source, result):
+        if len(moves) == 2 and not may_be_one(g, moves, source, result):  # spares most pairs the search below
             return None
         moved = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
         for plan in plans(moved, source, result, len(moves) - 1) if moved is not None else ():  # (1) (3)
@@ -81,6 +81,7 @@ class MovementChainPattern(PatternOptimization):
         return None if target is None else ("Reshape", target)
 
     def _write(self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        # Elementwise operators commute with movements, so all of them can come first.
         name = chain[0].source
         for link in chain:
             if not link.moves:

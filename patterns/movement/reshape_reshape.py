@@ -47,7 +47,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
             return self.none(last, msg="a 0 in the target may copy another size")
         if merged == list(target):
             return m.derive(target=m.shape)
-        if any(not isinstance(size, int) for size in merged):
+        if any(not isinstance(size, int) for size in merged):  # a symbol cannot be written into a constant
             return self.none(last, msg="the target would have to be computed anew")
         return m.derive(target=np.array(merged, dtype=np.int64))
 

@@ -47,6 +47,7 @@ class SlicesSplitPattern(PatternOptimization):
     @staticmethod
     def _is_tried(g: GraphView, first: Cut) -> bool:
         """Whether a cut is among the first few that begin at the start of the axis: each one visits all cuts."""
+        # Without this limit, n Slices of one tensor would take time in proportion to n squared.
         before = 0
         for node in g.next_nodes(first.node.input[0]):
             if node is first.node:
