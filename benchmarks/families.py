@@ -1,4 +1,4 @@
-"""How the time of an optimization grows with families of graphs in which one thing is repeated n times.
+"""Growth of the time of an optimization with families of graphs that repeat one structure n times.
 
     python benchmarks/families.py                                 # every family at n, 2n and 4n nodes, n = 250
     python benchmarks/families.py --nodes 1000 movements concats

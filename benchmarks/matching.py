@@ -1,16 +1,16 @@
-"""What matching costs: per attempt in each form in which a pattern can be written, and with many patterns at one operator.
+"""The cost of matching: per attempt in each form in which a pattern can be written, and with many patterns at one operator.
 
     python benchmarks/matching.py              # microseconds by form; growth from 10 to 1000 patterns anchored at Add
     python benchmarks/matching.py --quick      # smaller and less exact, in a second or two
     python benchmarks/matching.py --json       # the same numbers for programs
 
-All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg that something else feeds, `deep` one
-that fails at the last node, `match` one that succeeds; `first` is what the first attempt costs, with which a pattern is traced
+All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg of another operator, `deep` one
+that fails at the last node, `match` one that succeeds; `first` is the cost of the first attempt, in which a pattern is traced
 and compiled. No attempt changes the graph.
 
 The growth is measured with patterns that all start at Add and never rewrite anything: in the family `wide` they differ in the
 operator that feeds the Add, in the family `deep` only in the one behind a Mul that feeds it. The graph is the same for any
-number of patterns, and each of its additions is what at most one of them looks for.
+number of patterns, and at most one of them matches each of its additions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from xoptim.optimize.state import State
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)
 PRODUCERS = 10
-"""Operators that occur in the graph, whatever the number of patterns."""
+"""Number of operators in the graph, for any number of patterns."""
 
 
 # ------------------------------------------------------------------ one subgraph in all forms
@@ -59,7 +59,7 @@ class ByHandPattern(PatternOptimization):
     near = ("Relu",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Go backwards, and make sure that nothing else reads the results in between."""
+        """Go backwards, and check that nothing else reads the interior results."""
         relu = g.node_before(node.input[0])
         if relu is None or relu.op_type != "Relu" or relu.domain or g.is_used_more_than_once(node.input[0]):
             return self.none(node, msg="no Relu")
@@ -157,7 +157,7 @@ def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> flo
 
 
 def attempts(repeats: int) -> dict[str, dict[str, float] | str]:
-    """Microseconds of each kind of attempt by form, or why a form has none."""
+    """Microseconds of each kind of attempt by form, or the reason why a form has none."""
     found: dict[str, dict[str, float] | str] = {}
     graphs = subgraphs()
     for form, make in FORMS.items():
@@ -182,7 +182,7 @@ def attempts(repeats: int) -> dict[str, dict[str, float] | str]:
 
 
 def pattern_of(family: str, number: int) -> EasyPatternOptimization:
-    """A pattern that starts at Add, and refuses whatever fits."""
+    """A pattern that starts at Add, and refuses every match."""
 
     def describe(self: Any, g: PatternBuilder, x: Symbol, k: Symbol, y: Symbol) -> Any:
         inner = getattr(g.op, f"Op{number}")(x, domain="acme")
@@ -200,7 +200,7 @@ def pattern_of(family: str, number: int) -> EasyPatternOptimization:
 
 
 def graph_of(family: str, size: int) -> onnx.ModelProto:
-    """A chain of about ``size`` nodes: additions, what feeds them, and some other nodes."""
+    """A chain of about ``size`` nodes: additions, their producers, and some other nodes."""
     nodes: list[onnx.NodeProto] = []
     x, number = "x", 0
     while len(nodes) < size:
@@ -252,14 +252,14 @@ def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]
 
 
 def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
-    """Offer all nodes to all patterns; loading the model is the part that is subtracted."""
+    """Match all patterns at all nodes; the time for loading the model is subtracted."""
     options = OptimizationOptions(patterns=None)
     loaded = load_model(model)
     Engine(loaded.graph, State(loaded, options)).run(patterns)
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """By family: how much longer the largest number of patterns takes than the smallest one."""
+    """By family: the time with the largest number of patterns divided by that with the smallest one."""
     found: dict[str, dict[str, float]] = {}
     for family in FAMILIES:
         mine = [row for row in rows if row["family"] == family]

@@ -1,14 +1,13 @@
-"""How the time of an optimization grows with the size of the graph, beside onnxruntime and other optimizers.
+"""Growth of the time of an optimization with the size of the graph, beside onnxruntime and other optimizers.
 
     python benchmarks/scaling.py                                  # 1k to 100k nodes, every optimizer that is installed
     python benchmarks/scaling.py --sizes 1000,10000 --tools xoptim,ort-all,ort-none
-    python benchmarks/scaling.py --patterns 300 --sizes 10000     # what patterns cost that cannot match
+    python benchmarks/scaling.py --patterns 300 --sizes 10000     # the cost of patterns that cannot match
 
-Every optimizer works in a process of its own, on one thread where it lets one choose, after a warm-up on a tiny model
-and with Python's garbage collector at rest. Small models are timed several times and the best time counts. A tool that
-exceeds the time limit once is not asked about larger models. onnxruntime is timed from the serialized model to a ready
-session, with `enable_mem_reuse` off: its memory planner, which is not what is compared here, needs quadratic time
-otherwise.
+Every optimizer runs in a process of its own, on one thread where it has such an option, after a warm-up on a tiny model
+and with Python's garbage collector disabled. Small models are timed several times and the best time counts. A tool that
+exceeds the time limit once is not run on larger models. onnxruntime is timed from the serialized model to a ready
+session, with `enable_mem_reuse` off: its memory planner, which is not compared here, needs quadratic time otherwise.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ def optimize_with_idle_patterns(count: int) -> Callable[[onnx.ModelProto], int]:
 
 
 def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
-    """Creation of a session of onnxruntime; what its optimizer leaves is not counted."""
+    """Creation of a session of onnxruntime; the nodes after its optimizer are not counted."""
     import onnxruntime
 
     def create(model: onnx.ModelProto) -> None:
@@ -302,7 +301,7 @@ def summarize(timings: Timings, shapes: Iterable[str], sizes: Sequence[int], too
 
 
 def idle_patterns(count: int, sizes: Iterable[int], folder: pathlib.Path, limit: float) -> None:
-    """Print what patterns cost whose anchors do not occur."""
+    """Print the cost of patterns whose anchors do not occur."""
     print(f"\n{count} patterns whose anchors do not occur")
     for size in sizes:
         path = folder / f"idle{size}.onnx"

@@ -1,4 +1,4 @@
-"""How time and memory grow with the number of operators that compute with sizes of open dimensions.
+"""Growth of time and memory with the number of operators that compute with sizes of open dimensions.
 
     python benchmarks/sizes.py                          # every family at 1000, 2000 and 4000 repetitions
     python benchmarks/sizes.py --repeat 250 --families windows,detections
@@ -94,7 +94,7 @@ def windows(count: int) -> onnx.ModelProto:
 
 
 def detections(count: int) -> onnx.ModelProto:
-    """Levels of a detector: the best k of each, where there are so many, put together."""
+    """Levels of a detector: the best k of each, or all if there are fewer, concatenated."""
     g = Sketch()
     x = g.input("n")
     for level in range(count):
@@ -114,7 +114,7 @@ def broadcast_products(count: int) -> onnx.ModelProto:
 
 
 def squares(count: int) -> onnx.ModelProto:
-    """A size multiplied by itself again and again."""
+    """A size multiplied by itself repeatedly."""
     g = Sketch()
     x = g.input("s")
     size = g.size(x, 0)
@@ -171,7 +171,7 @@ def sums(count: int) -> onnx.ModelProto:
 
 
 def chained_sums(count: int) -> onnx.ModelProto:
-    """As many sizes put together one after the other, with a reader of each length."""
+    """So many sizes concatenated one after the other, with a reader of each length."""
     g = Sketch()
     x = g.input("s")
     for index in range(count):
@@ -189,7 +189,7 @@ def products(count: int) -> onnx.ModelProto:
 
 
 def narrow_integers(count: int) -> onnx.ModelProto:
-    """Sizes computed with 32 bits, doubled until nothing is left of them."""
+    """Sizes computed with 32 bits, doubled until no bit of them is left."""
     g = Sketch()
     size = g.add("Cast", g.size(g.input("s"), 0), to=TensorProto.INT32)
     for _ in range(count):
@@ -198,7 +198,7 @@ def narrow_integers(count: int) -> onnx.ModelProto:
 
 
 def strides(count: int) -> onnx.ModelProto:
-    """Pools that round up over an open axis, with a sum of each with what it is made of, cropped."""
+    """Pools that round up over an open axis, each added to its cropped operand."""
     g = Sketch()
     x = g.input(1, 1, "s")
     for step in range(count):
@@ -238,7 +238,7 @@ FAMILIES: dict[str, Callable[[int], onnx.ModelProto]] = {
 
 
 def _memory(field: str) -> float:
-    """Resident memory of this process now (``VmRSS``) or at its peak (``VmHWM``), in mebibytes, as Linux tells it."""
+    """Resident memory of this process now (``VmRSS``) or at its peak (``VmHWM``), in mebibytes, as Linux reports it."""
     status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
     return float(next(line.split()[1] for line in status.splitlines() if line.startswith(field))) / 1024
 
@@ -257,7 +257,7 @@ def measure(family: str, count: int) -> dict[str, float]:
 
 
 def ask(family: str, count: int, limit: float) -> dict[str, float] | str:
-    """The same in a process of its own, or why there is none."""
+    """The same in a process of its own, or the reason why there is no result."""
     command = [sys.executable, __file__, "--child", family, str(count)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)

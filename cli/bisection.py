@@ -1,4 +1,4 @@
-"""``xopt bisect``: which rewrite makes a model compute something else."""
+"""``xopt bisect``: find the rewrite that makes a model compute something else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .validation import check_choices, validation_options
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the small model (default: MODEL.bisect.onnx).")
 @selection_options(default="default")
-@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file besides (repeatable, in order).")
+@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda.")
 @check_choices
@@ -36,7 +36,7 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
     suspect = Suspect(model, options, validation_options(choices), inline=choices["inline"])
     culprit = suspect.find_culprit()
     if culprit is None:
-        click.echo("null" if choices["as_json"] else "nothing to blame: no rewrite was found that changes a result")
+        click.echo("null" if choices["as_json"] else "no rewrite was found that changes a result")
         if suspect.report is not None and not suspect.report.ok:
             click.echo(f"xopt: warning: {suspect.report.summary()}", err=True)
             return NOT_VALIDATED

@@ -37,7 +37,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _place_choices(command: Command) -> Command:
-    """Add what the commands have in common that look for one pattern in one model."""
+    """Add the options and arguments that the commands about one pattern in one model share."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--provider", default="cpu", show_default=True, help="Execution provider to optimize for."),
@@ -55,11 +55,11 @@ def _place_choices(command: Command) -> Command:
 @click.option("--at", metavar="NODE", help="Name of a node or of a result, or #17 for a position.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most nodes to list.")
 @click.option("--all", "everything", is_flag=True, help="List all nodes.")
-@click.option("-v", "--verbose", is_flag=True, help="Show the values of all nodes, and what else was tried there.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the values of all nodes, and the other attempts at each.")
 def explain_command(
     model: Path, pattern: str, at: str | None, after: str | None, provider: str, as_json: bool, **choices: Any
 ) -> None:
-    """Tell why PATTERN does not apply in MODEL, the nearest miss first."""
+    """Report why PATTERN does not apply in MODEL, the nearest miss first."""
     chosen = _rule(pattern, choices["rewrite"])
     found = explain(model, chosen, at, after=after, provider=provider)
     shown = found if choices["everything"] or at is not None else found[: choices["limit"]]
@@ -100,11 +100,11 @@ def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
     for best in shown[:1]:
         click.echo(best)
     if len(shown) > 1:
-        table = Table("\nnode", "\nreached", "\nreason", "\nblamed", "\ncondition", box=None, pad_edge=False)
+        table = Table("\nnode", "\nreached", "\nreason", "\nfailed at", "\ncondition", box=None, pad_edge=False)
         for each in shown[1:]:
-            blamed = "" if each.culprit in (None, each.anchor) else str(each.culprit)
+            failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
             why = "matches" if each.matches else each.reason or "no reason given"
-            table.add_row(str(each.anchor), each.reached, why, blamed, each.exit_point)
+            table.add_row(str(each.anchor), each.reached, why, failed_at, each.exit_point)
         open_console().print(table)
 
 
@@ -142,7 +142,7 @@ def _short(place: Place) -> str:
 @click.option("--strict", is_flag=True, help="A model that cannot be validated is an error.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: Any) -> int:
-    """Apply PATTERN once, at one node of MODEL, prove the result equal, write it."""
+    """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it."""
     target = target_of(model, output, False)
     checks = validation_options(choices)
     start = perf_counter()

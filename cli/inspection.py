@@ -20,7 +20,7 @@ from .summary import open_console
 
 @click.command("list")
 @selection_options(default="all")
-@click.option("--tags", is_flag=True, help="List the words to select by instead, with the number of patterns.")
+@click.option("--tags", is_flag=True, help="List the words of selections instead, with the number of patterns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
     """List the patterns."""
@@ -39,7 +39,7 @@ def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
 
 
 def _words(patterns: list[PatternOptimization]) -> dict[str, int]:
-    """How many of some patterns each word stands for."""
+    """The number of patterns by word."""
     names = {pattern.name() for pattern in patterns}
     return {word: sum(entry.item.name() in names for entry in database().find(word)) for word in database().words()}
 
@@ -105,7 +105,7 @@ def show_command(pattern: str) -> None:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stats_command(model: Path, as_json: bool) -> None:
-    """Tell what is in MODEL."""
+    """Print operators, inputs, outputs and parameters of MODEL."""
     found = _stats(GraphBuilder(model))
     if as_json:
         click.echo(json.dumps(found, indent=2))

@@ -1,4 +1,4 @@
-"""An end to what the process may take: a line that says so is better than a process that the system kills."""
+"""A limit of the memory of the process, so that it ends with an error message and not by a kill of the system."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SHARE: Final = 0.95  # of what is free
 
 
 class MemoryBound:
-    """Limits the private memory of this process to what is free when it starts.
+    """Limits the private memory of this process to the free memory at its start.
 
-    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without, Linux grants
-    them and kills a process, often another one, when they are used. Nothing happens on other systems.
+    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without it, Linux grants
+    them and kills a process, often another one, when they are used. On other systems there is no limit.
     """
 
     def __init__(self) -> None:
@@ -24,16 +24,17 @@ class MemoryBound:
     def set(self) -> None:
         """Set the limit."""
         free, used = available_memory(), data_size()
-        if free is None or used is None:
+        if free is None or used is None:  # not Linux
             return
-        resource = importlib.import_module("resource")  # there is none on Windows
+        resource = importlib.import_module("resource")  # Windows lacks the module
         before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
+        # A container may forbid the change, and a lower hard limit holds anyway.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (used + int(_SHARE * free), before[1]))
             self._before = before
 
     def lift(self) -> None:
-        """Take it back: drivers of accelerators reserve far more than they use."""
+        """Remove the limit: drivers of accelerators reserve far more than they use."""
         if self._before is not None:
             resource = importlib.import_module("resource")
             resource.setrlimit(resource.RLIMIT_DATA, self._before)

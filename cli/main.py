@@ -1,4 +1,4 @@
-"""The command ``xopt``: which command a line means, and how errors end."""
+"""The command ``xopt``: the dispatch of a command line, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .optimization import optimize_command
 from .verification import verify_command
 
 BAD_USAGE = 2
-INTERRUPTED = 130  # as the shell has it: 128 and the number of the signal
+INTERRUPTED = 130  # as in the shell: 128 plus the number of the signal
 UNREAD = 141
 TERMINATED = 143
 
 
 class _Terminated(BaseException):
-    """The process is asked to end; raised so that nothing half-written is left behind."""
+    """The process received SIGTERM; raised so that no half-written file is left behind."""
 
 
 def _terminate(*_: object) -> None:
@@ -50,7 +50,7 @@ _WARNINGS = _Warnings(logging.WARNING)
 
 
 class DefaultGroup(click.Group):
-    """A group in which a first word that is no command is the model to optimize."""
+    """A group in which a first word that is not a command is the model to optimize."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front where no command is named."""
@@ -60,10 +60,11 @@ class DefaultGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; end as any program does when nobody reads what it prints (click would say 1)."""
+        """Run the command; a closed pipe ends with the exit code of SIGPIPE (click would return 1)."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
+            # Python flushes standard output at exit, which would raise again.
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return UNREAD
@@ -72,25 +73,25 @@ class DefaultGroup(click.Group):
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.version_option(__version__, prog_name="xopt")
 def xopt() -> None:
-    """Optimize ONNX models by patterns; prove that they still compute the same numbers.
+    """Optimize ONNX models by patterns, and prove that they still compute the same numbers.
 
     \b
     xopt model.onnx                    optimize, validate, write model.opt.onnx
     xopt model.onnx -o fast.onnx       write somewhere else
     xopt list                          all patterns
-    xopt show TransposeTranspose       what a pattern does
+    xopt show TransposeTranspose       a pattern with its examples
     xopt verify a.onnx b.onnx          compare two models
-    xopt stats model.onnx              what is in a model
-    xopt explain model.onnx Gelu       why a pattern does not apply
-    xopt bisect model.onnx             which rewrite changes a result
+    xopt stats model.onnx              operators, inputs, outputs, parameters
+    xopt explain model.onnx Gelu       report why a pattern does not apply
+    xopt bisect model.onnx             find the rewrite that changes a result
 
-    A model that is called like a command is written ./list. `xopt optimize --help` lists the options.
+    Write ./list for a model with the name of a command. `xopt optimize --help` lists the options.
 
     \b
-    Exit codes: 0  done; what is written was found equal
+    Exit codes: 0  done; the written model was found equal
                 1  the models differ; nothing is written
                 2  bad usage or unreadable input
-                3  written, but not validated; the summary says why
+                3  written, but not validated; the summary gives the reason
     """
 
 
@@ -105,7 +106,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code.
 
     0: done, 1: models differ, 2: bad usage or unreadable input, 3: written, but not validated: onnxruntime cannot run the
-    original, or its results are no evidence, or its weights do not fit into memory.
+    original, or its results are not evidence, or its weights do not fit into memory.
     """
     logger = logging.getLogger("xoptim")
     logger.addHandler(_WARNINGS)
@@ -136,8 +137,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _Terminated:
         return _say("terminated; nothing was written", TERMINATED)
     except MemoryError:
-        pass  # what fills the memory hangs on the error: it goes first
-    except Exception as error:  # the last line of defence: no traceback, unless it is asked for
+        pass  # the traceback of the error holds the large objects: leave this block before freeing memory
+    except Exception as error:  # a defect of xopt: one line, and a traceback only with -v
         if logging.getLogger("xoptim").isEnabledFor(logging.INFO):
             traceback.print_exc()
         kind = type(error).__name__
@@ -156,7 +157,7 @@ def main() -> None:
     """Entry point of the script."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a name or an arrow that the terminal has no character for is no error
+            stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
     signal.signal(signal.SIGTERM, _terminate)
     MEMORY_BOUND.set()
     sys.exit(run())

@@ -26,7 +26,7 @@ from .validation import check_choices, check_values_used, validation_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write (default: MODEL.opt.onnx beside it).")
 @click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
 @selection_options(default="default")
-@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file besides (repeatable, in order).")
+@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
@@ -45,7 +45,7 @@ from .validation import check_choices, check_values_used, validation_options
     type=click.Choice(["priority", "largest"]),
     default="priority",
     show_default=True,
-    help="Which of two overlapping matches wins: that of the earlier pattern, or that of more nodes.",
+    help="Choice between overlapping matches: that of the earlier pattern, or that of more nodes.",
 )
 @click.option("--tag/--no-tag", default=True, show_default=True, help="Name patterns in the metadata of the nodes they make.")
 @click.option("--max-rounds", type=click.IntRange(min=0), help="Most rounds of a phase.")
@@ -54,18 +54,18 @@ from .validation import check_choices, check_values_used, validation_options
 )
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("-v", "--verbose", count=True, help="-v a line a round, -vv why patterns were refused.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
+@click.option("-v", "--verbose", count=True, help="-v a line a round, -vv the reasons of refusals.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 def optimize_command(model: Path, **choices: Any) -> int:
-    """Optimize MODEL, prove it equal, write it.
+    """Optimize MODEL, prove that the result is equal, and write it.
 
-    Exit code 0 when what is written was found equal, 1 when the models differ and nothing is written, 3 when it is written
-    but not validated: onnxruntime cannot run MODEL, or its results are no evidence, or its weights do not fit into memory
-    and it cannot be cut into sections. The summary says which.
+    Exit code 0 when the written model was found equal, 1 when the models differ and nothing is written, 3 when it is written
+    but not validated: onnxruntime cannot run MODEL, or its results are not evidence, or its weights do not fit into memory
+    and it cannot be cut into sections. The summary gives the reason.
     """
     target = target_of(model, choices["output"], choices["in_place"])
     quiet = choices["quiet"] or choices["as_json"]
-    # Standard output is for the JSON alone; what -v logs goes to standard error then.
+    # Standard output is for the JSON alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices["as_json"] else nullcontext()
     with log, Progress(enabled=not quiet and not choices["verbose"]) as progress:
         how = ProofOptions(
@@ -99,5 +99,5 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         tag_nodes=choices["tag"],
         strict=choices["strict"],
         verbose=11 if verbose > 1 else verbose,
-        on_event=progress.event if progress.shown else None,  # refusals are not even made when nobody listens
+        on_event=progress.event if progress.shown else None,  # without a listener, refusals are not constructed
     )

@@ -1,4 +1,4 @@
-"""The steps that all commands have in common that write an optimized model."""
+"""The steps that all commands that write an optimized model share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_VALIDATED = 3
 
 
 def target_of(model: Path, output: Path | None, in_place: bool) -> Path:
-    """Where the result goes; what cannot be written there is noticed before any work."""
+    """The file of the result; raises before any work when it cannot be written."""
     if in_place and output is not None:
         raise click.UsageError("--in-place and --output exclude each other")
     if in_place:
@@ -35,19 +35,19 @@ def target_of(model: Path, output: Path | None, in_place: bool) -> Path:
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
-    """Refuse a target that holds weights of the input."""
+    """Raise for a target that holds weights of the input."""
     tensors = (tensor for graph in builder.model.graphs() for tensor in graph.initializers.values())
     if target.exists() and any(t.is_external and t.external_location()[0] == target.resolve() for t in tensors):
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
 def summarize(model: Path, target: Path, proof: Proof) -> Summary:
-    """What was done so far.
+    """The summary so far.
 
     Args:
         model: the input.
-        target: where the result goes.
-        proof: the optimized model, and how it compares.
+        target: the file of the result.
+        proof: the optimized model, and its comparison.
     """
     report, after = proof.report, proof.builder.count_types()
     made = {op_type for name, cls in installed_patterns().items() if name in report.applied for op_type in cls.unchecked}
@@ -69,7 +69,7 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
 
 
 def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any], progress: Progress) -> list[Path]:
-    """Write the result unless it was refuted, or nothing is to be written."""
+    """Write the result unless it was refuted, or ``--dry-run`` is given."""
     proto = proof.proto
     refused = bool(summary.refusal(choices["strict"]))
     if refused or choices["dry_run"]:
@@ -90,7 +90,7 @@ def external_bytes(graph: onnx.GraphProto | None) -> int:
 
 
 def verdict(summary: Summary, strict: bool) -> int:
-    """The exit code, and a line that says why when it is not 0."""
+    """Return the exit code, and print a line with the reason when it is not 0."""
     reason = summary.refusal(strict)
     if reason:
         click.echo(f"xopt: error: {reason}", err=True)

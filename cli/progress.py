@@ -1,4 +1,4 @@
-"""A line that moves while the command works, on the terminal only."""
+"""A line of progress while the command runs, only on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xoptim import Event
 
 
 class Progress:
-    """Shows the step and how far it got on standard error; shows nothing when that is not a terminal.
+    """Shows the step and its progress on standard error; shows nothing when that is not a terminal.
 
     Args:
         enabled: whether to show anything.
@@ -29,12 +29,12 @@ class Progress:
         return self._status is not None
 
     def say(self, step: str) -> None:
-        """A new step begins."""
+        """Show a new step."""
         if self._status is not None:
             self._status.update(step)
 
     def event(self, event: Event) -> None:
-        """Something happened in the optimizer."""
+        """Update the line from an event of the optimizer."""
         if self._status is None:
             return
         if event.kind == "applied":

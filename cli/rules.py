@@ -1,4 +1,4 @@
-"""The option ``--rewrite``: rules in text form, run beside the patterns that are chosen."""
+"""The option ``--rewrite``: rules in text form, run beside the chosen patterns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xoptim import PatternOptimization, database, read_rules
 def with_rules(
     chosen: Sequence[PatternOptimization], files: Sequence[str]
 ) -> list[PatternOptimization | type[PatternOptimization]]:
-    """The patterns that are chosen, and the rules of some files.
+    """The chosen patterns, and the rules of some files.
 
     Raises:
-        TextRuleError: when something in a file is wrong.
+        TextRuleError: when a file contains a mistake.
         click.UsageError: when a rule has the name of a pattern.
     """
     rules = read_rules(*files)

@@ -1,4 +1,4 @@
-"""Options that say which patterns a command is about."""
+"""Options that select the patterns of a command."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def selection_options(default: str) -> Callable[[Command], Command]:
     """Add the options that choose patterns.
 
     Args:
-        default: selection that is meant when there is no ``--patterns``.
+        default: the selection without ``--patterns``.
     """
 
     def add(command: Command) -> Command:
         for option in (
-            click.option("--exclude", multiple=True, metavar="TAG", help="Take away what has this word (repeatable)."),
-            click.option("--require", multiple=True, metavar="TAG", help="Keep only what has this word (repeatable)."),
-            click.option("--include", multiple=True, metavar="TAG", help="Add what has this word (repeatable)."),
+            click.option("--exclude", multiple=True, metavar="TAG", help="Remove the patterns with this word (repeatable)."),
+            click.option("--require", multiple=True, metavar="TAG", help="Keep only the patterns with this word (repeatable)."),
+            click.option("--include", multiple=True, metavar="TAG", help="Add the patterns with this word (repeatable)."),
             click.option(
                 "--patterns", default=default, show_default=True, help='Selection such as "default+onnxruntime-Gelu".'
             ),
@@ -38,7 +38,7 @@ def chosen_patterns(choices: dict[str, Any]) -> list[PatternOptimization]:
     """The patterns that a command line chooses, in running order: ``--patterns`` and ``--include``, then the rest.
 
     Raises:
-        UnknownPatternError: when nothing knows a word.
+        UnknownPatternError: when a word is unknown.
     """
     query = Query.of(choices["patterns"]).including(*choices["include"])
     return select(query.requiring(*choices["require"]).excluding(*choices["exclude"]))

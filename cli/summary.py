@@ -1,4 +1,4 @@
-"""What an optimization did, for people and for machines."""
+"""The summary of an optimization, for people and for machines."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from xoptim.validate import ValidationReport
 
 @dataclass(slots=True)
 class Summary:
-    """Everything that is told at the end.
+    """The summary that is printed at the end.
 
     Attributes:
         model: the input.
-        target: where the result goes.
+        target: the file of the result.
         before: number of nodes by operator, subgraphs included.
         after: the same afterwards.
         bytes_before: size of the input file.
         bytes_after: size of the result, ``None`` when there is none.
-        applied: how often each pattern was applied.
+        applied: number of applications by pattern.
         exactness: weakest promise of these patterns.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
-        reports: validation on each provider; empty when it was not asked for.
-        unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not know.
+        reports: validation on each provider; empty with ``--no-verify``.
+        unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not support.
         written: files written.
-        left_out: what was left out because it made the model compute something else.
-        each: how the rewrites were checked one by one, if they were.
+        left_out: the rewrites that were left out because they made the model compute something else.
+        each: the check of each rewrite by itself, if it was made.
     """
 
     model: Path
@@ -53,7 +53,7 @@ class Summary:
     each: EachCheck | None = None
 
     def refusal(self, strict: bool) -> str:
-        """Why nothing may be written, empty when something may.
+        """The reason why the result must not be written, empty when it may be.
 
         Args:
             strict: whether a model that cannot be validated is refused too.
@@ -69,7 +69,7 @@ class Summary:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for machines."""
+        """All fields as JSON values."""
         return {
             "model": str(self.model),
             "written": [str(path) for path in self.written],
@@ -92,12 +92,12 @@ class Summary:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave the exit code to the command (rich would say 1, as for models that differ)."""
+        """Leave the exit code to the command (rich would return 1, as for models that differ)."""
         raise BrokenPipeError
 
 
 def open_console() -> Console:
-    """Standard output. Texts appear as they are: names may look like markup. What is piped keeps its lines whole."""
+    """Standard output without markup, since names may look like it. Piped lines are not wrapped."""
     width = None if Console().is_terminal else 240
     return _Console(markup=False, emoji=False, soft_wrap=True, width=width)
 

@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def check_choices(command: Command) -> Command:
-    """Add the options that say on which values models are compared, and how closely."""
+    """Add the options for the values on which models are compared, and for the tolerance."""
     for option in (
         click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
         click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
@@ -45,7 +45,7 @@ def check_choices(command: Command) -> Command:
 
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
-    """What the options of a command line ask for; what cannot be had is noticed before any work."""
+    """The validation options of a command line; raises before any work when a file or a number cannot be used."""
     if choices.get("verify", True) and resolve_providers(choices["provider"]) != resolve_providers(("cpu",)):
         MEMORY_BOUND.lift()
     return ValidationOptions(
@@ -62,7 +62,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
 
 
 def check_values_used(reports: Sequence[ValidationReport], options: ValidationOptions) -> None:
-    """Values that were given and cannot be used are an error of whoever gave them."""
+    """Raise when values of the user could not be used in the comparison."""
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
@@ -84,5 +84,5 @@ def _feeds(path: Path | None) -> dict[str, np.ndarray]:
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
-    except Exception as error:  # what is no archive makes numpy, zipfile and zlib raise a dozen unrelated types
+    except Exception as error:  # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
         raise click.UsageError(f"cannot read feeds from {str(path)!r}: {error}; write them with numpy.savez") from error

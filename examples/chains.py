@@ -1,4 +1,4 @@
-"""Rules for chains of operators: one that fuses, one that shatters, and what they see in a model.
+"""Rules for chains of operators: one that fuses, one that shatters, and their matches in a model.
 
 python examples/chains.py
 """
@@ -17,7 +17,7 @@ from xoptim.testing import parse
 class ExpLogPattern(ChainPattern):
     """Exp and Log in a row."""
 
-    exactness = "finite"  # of a negative number there is no logarithm
+    exactness = "finite"  # the logarithm of a negative number is NaN
 
     @classmethod
     def entries(cls) -> Sequence[str]:
@@ -37,7 +37,7 @@ class LogSoftmaxPattern(ChainPattern):
 
     @classmethod
     def config_patterns(cls) -> Sequence[dict[str, Any]]:
-        """A node that says nothing about its axis has this one."""
+        """A node without the attribute has this axis."""
         return [{"axis": -1}]
 
 

@@ -1,4 +1,4 @@
-"""A pattern as two small graphs: what to look for, and what replaces it.
+"""A pattern as two small graphs: the subgraph to find, and its replacement.
 
 python examples/declare_a_pattern.py
 """
@@ -38,7 +38,7 @@ class NegMaxPattern(EasyPatternOptimization):
         return g.op.Max(x, g.op.Neg(x))
 
     def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        """What the form of the subgraph does not say."""
+        """Check the type, which the form of the subgraph does not express."""
         if g.has_type(m.x) and g.get_type(m.x) in (1, 10, 11):  # float, float16, double
             return True
         return self.none(m.nodes[0], msg="not known to hold floating-point numbers")  # (1)
@@ -59,10 +59,10 @@ class NegMaxPattern(EasyPatternOptimization):
 
 
 def main() -> None:
-    """Prove the pattern, then use it."""
+    """Test the pattern, then use it."""
     for example in NegMaxPattern.examples():
         check_example(NegMaxPattern, example)
-        print(f"not fooled: {check_near_misses(NegMaxPattern, example)}")
+        print(f"near misses: {check_near_misses(NegMaxPattern, example)}")
     model = parse("agraph (float[n] x) => (float[n] y) { e = Exp(x) t = Neg(e) m = Max(e, t) y = Sqrt(m) }")
     print(pretty_onnx(xoptim.optimize(model, patterns=[NegMaxPattern])))
 

@@ -1,4 +1,4 @@
-"""Why was a pattern not applied? Each refusal names the node, the condition, and the line of the source that says so.
+"""Why was a pattern not applied? Each refusal names the node, the condition, and its line in the source.
 
 python examples/explain_refusals.py
 

@@ -1,4 +1,4 @@
-"""Optimize a model in Python, and look at what was done.
+"""Optimize a model in Python, and print a report.
 
 python examples/optimize_a_model.py
 """
@@ -15,14 +15,14 @@ MODEL = Path(__file__).parent / "models" / "tiny_bert.onnx"
 
 
 def show(report: xoptim.OptimizationReport) -> None:
-    """Print what an optimization did."""
+    """Print the report of an optimization."""
     print(f"{report.nodes_before} nodes became {report.nodes_after}; the numbers are {report.exactness}")
     for name, count in report.applied.items():
         print(f"{count:5d} {name}")
 
 
 def main() -> None:
-    """Optimize; the model that is given stays as it is."""
+    """Optimize; the given model is left unchanged."""
     model = onnx.load(MODEL)
     smaller = xoptim.optimize(model, report=show)
     print(f"{model.ByteSize()} bytes became {smaller.ByteSize()}")

@@ -18,12 +18,12 @@ MODEL = """agraph (double[n] x, double[n] y, double[n] z) => (double[n] a) {
   a = Add(z, s)
 }"""
 
-# The rule is none for the default selection: where y is 0 or x * y overflows, the model gives NaN or infinity and x does not.
+# The rule is not for the default selection: where y is 0 or x * y overflows, the model gives NaN or infinity and x does not.
 APPROXIMATE = "approximate"
 
 
 def other_factor(g: xoptim.GraphBuilder | xoptim.PatternRewriter, node: Node) -> str | None:
-    """What Div(Mul(x, y), y) is equal to, if the node is the Div: x, unless y makes the result larger than x."""
+    """Return x if the node is the Div of Div(Mul(x, y), y), unless y makes the result larger than x."""
     x, y = node.input
     owner = g.node_before(x)
     if owner is None or owner.op_type != "Mul" or y not in owner.input:
@@ -52,13 +52,13 @@ def simplify_here(g: xoptim.PatternRewriter, node: Node) -> str | None:
     return other_factor(g, node)
 
 
-# One pair of expressions is enough: the matcher knows that the operands of Mul may stand in either order, and that x must
-# have the shape of the result.
+# One pair of expressions is enough: the matcher tries both orders of the operands of Mul, and requires that x has the shape
+# of the result.
 Simplify = PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name="Simplify", interior="keep", exactness=APPROXIMATE)
 
 
 def main() -> None:
-    """The same model comes out, whichever way the rule is said."""
+    """Each form of the rule gives the same model."""
     model = parse(MODEL)
     ways: dict[str, xoptim.PatternOptimization | type[xoptim.PatternOptimization]] = {
         "global": simplify_all,

@@ -1,4 +1,4 @@
-"""Where the time goes, and what each pattern brings, as tables.
+"""Time and rewrites by pattern, as tables.
 
 pip install pandas
 python examples/statistics_with_pandas.py

@@ -17,7 +17,7 @@ class RoundingChainPattern(PatternOptimization):
     """Round(... Ceil(Floor(x))) → Floor(x).
 
     What: of a chain of any length of Ceil, Floor and Round, keeps the first.
-    Why: what it gives is whole already.
+    Why: its result is a whole number already.
     Refuses when:
     1. nothing is rounded before.
     """
@@ -34,7 +34,7 @@ class RoundingChainPattern(PatternOptimization):
         return MatchResult(self, [first, node], self.apply, insert_at=node)
 
     def apply(self, g: PatternRewriter, first: Node, last: Node) -> list[Node]:
-        """The first stays; what nobody reads any more goes by itself."""
+        """The first stays; the cleaning removes the others, which are not read any more."""
         return [first, g.make_node("Identity", [first.output[0]], [last.output[0]])]
 
     @classmethod
@@ -49,10 +49,10 @@ class RoundingChainPattern(PatternOptimization):
 
 
 def main() -> None:
-    """Prove the pattern, then use it."""
+    """Test the pattern, then use it."""
     for example in RoundingChainPattern.examples():
         check_example(RoundingChainPattern, example)
-        print(f"not fooled: {check_near_misses(RoundingChainPattern, example)}")
+        print(f"near misses: {check_near_misses(RoundingChainPattern, example)}")
     model = parse("agraph (float[n] x) => (float[n] y, float[n] z) { t = Ceil(x) z = Floor(t) u = Round(z) y = Exp(u) }")
     print(pretty_onnx(xoptim.optimize(model, patterns=[RoundingChainPattern])))
 

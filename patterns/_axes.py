@@ -37,9 +37,9 @@ def size_along(g: GraphView, name: str, axis: int) -> Dim | None:
 
 
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
-    """Whether tensors are known to have equal shapes but for one axis, as a Concat wants.
+    """Whether tensors are known to have equal shapes but for one axis, as Concat requires.
 
-    onnxruntime concatenates empty tensors of any shape, so that a valid run proves nothing about them.
+    onnxruntime concatenates empty tensors of any shape, so a run without an error does not prove that these shapes agree.
     """
     shapes = [g.try_infer_shape(name) for name in names]
     first = shapes[0]

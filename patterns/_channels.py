@@ -52,6 +52,7 @@ def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool =
     else:
         shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
     scaled = given.astype(np.float64).reshape(shape) * factors
+    # All axes but those of the output channels, which are two in a transposed weight: group and channel within the group.
     one_sum = tuple(axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,)))
     found = rounded(scaled, given.dtype, summed=one_sum)
     return None if found is None else found.reshape(given.shape)
@@ -68,7 +69,7 @@ def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
 
 @np.errstate(all="ignore")
 def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float) -> tuple[Array, Array] | None:
-    """What BatchNormalization does to a channel outside of training: x · scale + shift.
+    """Return BatchNormalization outside of training as x · scale + shift for each channel.
 
     Args:
         g: the graph.
@@ -85,6 +86,7 @@ def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float
     if not scale.size or (variance + epsilon <= 0).any():
         return None
     factor = scale / np.sqrt(variance + epsilon)
+    # A normalized input has a deviation of about 1, so its product with the scale has about the size of the scale.
     usual = np.maximum(np.maximum(np.abs(scale), np.median(np.abs(scale))), np.abs(bias))
     shift = bias - mean * factor
     finite = np.isfinite(factor).all() and np.isfinite(shift).all()

@@ -1,6 +1,6 @@
 """Constants that patterns derive from constants: computed in double precision, and one guard for all of them.
 
-The guard is `rounded`. It compares what is to be stored with what was computed, so that a constant that leaves the range of
+The guard is `rounded`. It compares the rounded constant with the computed one, so that a constant that leaves the range of
 its type, or loses its digits there, ends the match.
 """
 
@@ -19,7 +19,7 @@ from xoptim.match import GraphView
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FOLD_LIMIT: Final = 1 << 16
-"""Constants of more elements are not combined: what they become would have to be stored beside them."""
+"""Constants of more elements are not combined: the result would have to be stored beside them."""
 _MARGIN: Final = 2.0**-4
 """Derived numbers above this part of the largest of their type are not stored."""
 _NEGLIGIBLE: Final = 2.0**-6
@@ -38,22 +38,23 @@ def rounded(
     """Derived numbers in an element type, ``None`` where the type cannot hold them as the grade ``rounding`` promises.
 
     All numbers must lie well within the range of the type: sums of products with larger ones overflow where the original
-    sums do not, and the other way round. Factors must keep their digits: they may neither become 0 nor subnormal. What is
-    added may, since its sum with anything is stored with the same absolute error; but its terms may not cancel (`cancels`).
+    sums do not, and the other way round. Factors must keep their digits: they may neither become 0 nor subnormal. Summands
+    may, since a sum with any number is stored with the same absolute error; but their terms may not cancel (`cancels`).
 
     Args:
         exact: the numbers in double precision.
         dtype: a floating-point type.
         summed: for factors, the axes along which they belong to one sum, as the weights of one output channel do. There a
-            factor may lose digits that are nothing beside the rounding error of the largest one.
-        terms: for numbers that are added to something: what they are the sum of, each broadcasting to them.
-        beside: for the same, the size of what they are added to, where it is known.
+            factor may lose digits that are negligible beside the rounding error of the largest one.
+        terms: for summands: the terms whose sum they are, each broadcast-compatible with them.
+        beside: for summands: the size of the other operand of the addition, where it is known.
     """
     wide = np.asarray(exact, np.float64)
     result = wide.astype(dtype)
     if not wide.size:
         return result
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    # `<=`, not `not >`: a NaN fails the comparison too.
     if not all(bool(np.all(np.abs(each) <= _MARGIN * float(limits.max))) for each in (wide, *(terms or ()))):
         return None
     if terms is not None:
@@ -72,14 +73,15 @@ def rounded(
 
 
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
-    """Whether terms are so large beside their usual sums that the rounding of the terms decides about the sums.
+    """Whether terms are so large beside their usual sums that the rounding of the terms determines the sums.
 
-    A model that computes such a sum loses digits, and may be meant to: ``(x + c) - c`` rounds x. They may be larger by as
-    much as the tolerance of the grade ``rounding`` is larger than the rounding error of the type: 84 times for 32 bits, 8
-    times for 16.
+    A model that computes such a sum loses digits, and may do so on purpose: ``(x + c) - c`` rounds x. The terms may be larger
+    than the sums by the ratio of the tolerance of the grade ``rounding`` to the rounding error of the type: 84 times for 32
+    bits, 8 times for 16.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     most = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)
+    # Terms that are NaN fail `<=` and count as cancelling.
     return not all(bool(np.all(np.abs(term) <= most * np.asarray(usual))) for term in terms)
 
 
@@ -98,7 +100,7 @@ def constant_pair(g: GraphView, a: str, b: str) -> tuple[Array, Array] | None:
     """The values of two constants that are numbers of one type, floating-point ones widened to 64 bits.
 
     Returns:
-        ``None`` when they are no such pair, or when they would give a larger one together, or one beyond `FOLD_LIMIT`.
+        ``None`` when they are not such a pair, or when their result would be larger than both, or one beyond `FOLD_LIMIT`.
     """
     shapes = g.static_shape(a), g.static_shape(b)
     if any(shape is None or math.prod(shape) > FOLD_LIMIT for shape in shapes):
@@ -107,7 +109,7 @@ def constant_pair(g: GraphView, a: str, b: str) -> tuple[Array, Array] | None:
     if x is None or y is None or x.dtype != y.dtype or _broadcast_size(x, y) > max(x.size, y.size):
         return None
     dtype = element_type(x.dtype)
-    if is_float(dtype):
+    if is_float(dtype):  # 64 bits, so that only the final result is rounded
         return x.astype(np.float64), y.astype(np.float64)
     return (x, y) if is_integer(dtype) else None
 
@@ -131,7 +133,7 @@ def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array | None:
     """The product of a `constant_pair` in its type, ``None`` where `rounded` refuses it. Integers wrap around.
 
     Of floating-point numbers both factors must lie between the square roots of the smallest and of the largest normal
-    number: what is in between as the model stands, ``x · a``, then overflows or vanishes no sooner than the result.
+    number: the interior result of the original, ``x · a``, then overflows or underflows no sooner than the final result.
     """
     product = np.asarray(a * b)
     if not is_float(element_type(dtype)):

@@ -1,4 +1,4 @@
-"""Whether the provider that a graph is optimized for runs what a fusion makes as fast as it is meant to be."""
+"""Whether the provider that a graph is optimized for has kernels for the operators that a fusion makes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
     once for each of the operators that it stands for.
 
     Args:
-        g: the graph, which knows the provider.
+        g: the graph, which holds the provider.
         op_type: operator that a fusion would make.
         like: result of the type in question.
         domain: of the operator.
@@ -23,5 +23,6 @@ def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
     dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
     if has_kernel(g.provider, domain, op_type, dtype, opset):
         return True
+    # `is True`, because has_kernel returns None where nothing is known.
     on_cpu = g.provider.lower().removesuffix("executionprovider") == "cpu"
     return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True

@@ -9,7 +9,7 @@ from xoptim.match import Node, PatternRewriter
 
 
 def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
-    """Whether there is a node, and it is one of these operators of the standard domain."""
+    """Whether the node exists and is one of these operators of the standard domain."""
     return node is not None and not node.domain and node.op_type in op_types
 
 

@@ -1,4 +1,4 @@
-"""What follows from the rule of an operator, for the patterns that drop or merge what moves no element."""
+"""Proofs from the definition of an operator, for patterns that drop or merge operators that move no element."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ._shapes import is_given_size
 def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
     """Whether the first result of a node provably has the shape of ``source``, by default of its first operand.
 
-    Names of dimensions that the model declares for the result count for nothing: exporters write ``batch`` and ``seq`` on
-    outputs that are shorter than the input of these dimensions, and no runtime complains.
+    Names of dimensions that the model declares for the result are ignored: exporters write ``batch`` and ``seq`` on
+    outputs that are shorter than the input of these dimensions, and no runtime raises an error.
     """
     source = node.input[0] if source is None else source
+    # The first test is cheap and may rely on declared shapes, the second one infers from the operands alone.
     return g.same_shape(source, node.output[0]) and g.infer(node)[0].shape == g.try_infer_shape(source)
 
 
@@ -39,7 +40,7 @@ def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]])
 
     Returns:
         A target that gives the same sizes: a 0 copies the size in its place, so that it must find the same one there, or be
-        written out. ``None`` where that cannot be told.
+        written out. ``None`` where that is unknown.
     """
     target: list[int] = []
     for place, (size, origin) in enumerate(entries):
@@ -56,7 +57,7 @@ def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]])
 
 
 def survives_zeros(middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero) -> bool:
-    """Whether a target for ``middle`` means what it says even where symbols in it are 0, and so copy a size of ``middle``.
+    """Whether a target for ``middle`` gives its sizes even where symbols in it are 0, and so copy a size of ``middle``.
 
     They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends with an error.
 
@@ -77,8 +78,8 @@ def survives_zeros(middle: Shape | None, target: Sequence[Dim] | None, nonzero: 
 def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
     """Whether the shape inferred for the result of a node holds even where a size that a Reshape reads is 0 at run time.
 
-    Inference takes sizes for what they say, but a Reshape without ``allowzero`` copies an axis in place of 0. Any other node
-    does as inferred.
+    Inference uses the elements of the target as sizes, but a Reshape without ``allowzero`` copies an axis in place of 0. All
+    other nodes give the inferred shape.
     """
     if node.op_type != "Reshape" or node.opset < 5 or node.attribute.get("allowzero"):
         return True
@@ -88,7 +89,7 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
     result = g.infer(node)[0].shape
     if result is None:
         return True
-    # A size for which the element type may have no room is found in the shape only.
+    # Where a size may not fit its element type, the target holds a wrapped integer and only the shape holds the size.
     meant = [found if before_wrapping(size) is found else size for size, found in zip(target, result, strict=True)]
     return survives_zeros(g.try_infer_shape(node.input[0]), meant, lambda size: is_nonzero(size) or is_given_size(g, size))
 

@@ -16,9 +16,9 @@ from xoptim.match import GraphView, Node
 from ._nodes import is_op
 
 _HUGE: Final = 2**31
-"""No axis is that long; onnxruntime refuses constants that are."""
+"""No axis is that long; onnxruntime refuses constants of that length."""
 _LOOKED_AT: Final = 64
-"""Results that are looked at, at most, to find where sizes come from."""
+"""Most results that are visited to find where sizes come from."""
 
 _SPREADING: Final = frozenset(
     ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Flatten", "Identity")
@@ -40,7 +40,7 @@ def results_above(g: GraphView, node: Node) -> Iterator[str]:
 
 
 def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
-    """Tensors whose sizes a node computes with, with their shapes: what Shape nodes above it read."""
+    """Tensors whose sizes a node computes with, with their shapes: the operands of the Shape nodes above it."""
     for name in results_above(g, node):
         producer = g.node_before(name)
         shape = g.try_infer_shape(producer.input[0]) if is_op(producer, "Shape") else None
@@ -51,12 +51,13 @@ def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
 def is_given_size(g: GraphView, dim: Dim) -> bool:
     """Whether a dimension is at least 1 as long as no input is empty along its first two axes.
 
-    These are the batch and the length of what a caller has to tell. A later axis may well be empty (the past of a decoder
+    These are the batch and the length, which a caller provides. A later axis may be empty (the past of a decoder
     at its first step), and so may one that depends on data (the number of non-zero elements, ...).
     """
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
-    # Others are at least 0 (past + n is 1 at the first step), and what is cut off may be all there is (n - 1 is 0 then).
+    # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n - 1 is 0 then). Writing
+    # n + 1 for a leading n turns "n is at least 1" into "the new symbol is at least 0", which bounds can prove.
     low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()}))
     return low is not None and low >= 1
 
@@ -80,7 +81,7 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
     """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
 
     Numbers stand for themselves, 0 copies an axis in its place, and -1 stands for one axis at most. onnxruntime refuses -1
-    beside an axis of size 0, so that what is copied beside it must not be 0.
+    beside an axis of size 0, so that a size copied beside it must not be 0.
 
     Args:
         g: the graph.
@@ -100,6 +101,7 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
     unknown = [position for position, size in enumerate(target) if size < 0]
     if len(unknown) > 1:
         return None
+    # Where the present target has -1 already, the original fails beside an empty axis too.
     if unknown and not set(unknown) <= set(inferred):
         copied = [source[position] for position, size in enumerate(target) if size == 0]
         if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
@@ -122,7 +124,7 @@ def expand_target(source: Shape, result: Shape) -> list[int] | None:
 
 
 def inserted_ones(source: Shape, result: Shape) -> list[int] | None:
-    """Axes of the result, all of size 1, without which it is the source; ``None`` when there are none such, or no one."""
+    """Axes of the result, all of size 1, without which it is the source; ``None`` when there are no such axes."""
     axes: list[int] = []
     for position, dim in enumerate(result):
         taken = position - len(axes)
@@ -144,7 +146,7 @@ def broadcast_shape(g: GraphView, names: Sequence[str]) -> Shape | None:
 
 
 def unstretched(g: GraphView, name: str) -> str | None:
-    """What a result is the Expand of, or the Tile of where only axes of size 1 are repeated; ``None`` for any other."""
+    """The operand of the Expand that makes a result, or of a Tile that repeats only axes of size 1; ``None`` otherwise."""
     node = g.node_before(name)
     if not is_op(node, "Expand", "Tile"):
         return None
@@ -156,7 +158,7 @@ def unstretched(g: GraphView, name: str) -> str | None:
 
 
 def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
-    """The number, as an array of rank 0, that all elements of a result are, ``None`` when they are not known to be one."""
+    """The number that all elements of a result are equal to, as an array of rank 0; ``None`` when that is not known."""
     shape = g.try_infer_shape(name)
     number = g.get_computed_constant(name) if shape is not None and all(dim == 1 for dim in shape) else None
     node = g.node_before(name)
@@ -177,8 +179,9 @@ def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:
-    """Whether a result is known to broadcast to the shape of another one, without changing it."""
+    """Whether a result is known to be broadcast-compatible with another one, without changing its shape."""
     shape, wanted = g.try_infer_shape(name), g.try_infer_shape(other)
     if shape is None or wanted is None or len(shape) > len(wanted):
         return False
+    # From the last axis on, as broadcasting aligns them.
     return all(dim in (1, axis) for dim, axis in zip(shape[::-1], wanted[::-1], strict=False))

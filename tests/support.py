@@ -1,4 +1,4 @@
-"""What several tests need: models from text, runs, and a check of all bookkeeping of a graph against the nodes."""
+"""Helpers of several tests: models from text, runs, and a check of all bookkeeping of a graph against the nodes."""
 
 from __future__ import annotations
 

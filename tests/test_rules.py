@@ -66,7 +66,8 @@ def test_files(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "model.onnx"
     binary.write_bytes(b"\x08\xff\xfe")
-    for path, what in ((tmp_path / "none.onnxtxt", "No such file"), (tmp_path, "Is a directory"), (binary, "no text in UTF-8")):
+    missing, folder = tmp_path / "none.onnxtxt", tmp_path
+    for path, what in ((missing, "No such file"), (folder, "Is a directory"), (binary, "not a text in UTF-8")):
         with pytest.raises(TextRuleError) as caught:
             read_rules(path)
         assert str(caught.value).startswith(f"{path}: the rules cannot be read: ")

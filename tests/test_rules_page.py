@@ -1,4 +1,4 @@
-"""What the page about rules says is true: its snippets run, its tables are complete."""
+"""The page about rules is true: its snippets run, its tables are complete."""
 
 from __future__ import annotations
 

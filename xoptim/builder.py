@@ -47,9 +47,9 @@ class GraphBuilder(GraphQueries):
     Args:
         model: a model as for `xoptim.optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version
             of the standard operator set or a dictionary of versions by domain.
-        infer_shapes_options: whether to find shapes and types of a model that is given; without, those that it declares
+        infer_shapes_options: whether to infer shapes and types of a given model; without, only those that it declares
             are known.
-        optimization_options: what `optimize` does.
+        optimization_options: options of `optimize`.
         verbose: see `OptimizationOptions.verbose`.
         ir_version: version of the file format of a new model.
         inline: replace calls of local functions by their bodies.
@@ -84,7 +84,7 @@ class GraphBuilder(GraphQueries):
     # ---------------------------------------------------------------- reading
 
     def get_constant(self, name: str) -> np.ndarray | None:
-        """Value of a constant, ``None`` for what is not constant. Do not modify it."""
+        """Value of a constant, ``None`` for a result that is not constant. Do not modify it."""
         return constant_array(self.graph, name)
 
     def type_name(self, name: str) -> str:
@@ -110,7 +110,7 @@ class GraphBuilder(GraphQueries):
             shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
 
         Raises:
-            ModelError: when the name is taken or empty, or there is no such type or dimension.
+            ModelError: when the name is taken or empty, or the type or a dimension is invalid.
         """
         self._check_new(name)
         self.graph.declare_input(name, _declared(dtype, shape))
@@ -119,7 +119,7 @@ class GraphBuilder(GraphQueries):
     def make_tensor_output(
         self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
     ) -> None:
-        """Declare existing results as outputs; type and shape complete what is known about them."""
+        """Declare existing results as outputs; type and shape complete the facts about them."""
         declared = _declared(dtype, shape)
         for each in [name] if isinstance(name, str) else name:
             if not self.graph.defines(each):
@@ -134,7 +134,7 @@ class GraphBuilder(GraphQueries):
             self.graph.declare_output(each)
 
     def make_initializer(self, name: str, value: Any) -> str:
-        """Store a constant: an array, what numpy makes one of, or a ``TensorProto``.
+        """Store a constant: an array, a value that numpy converts to one, or a ``TensorProto``.
 
         Returns:
             Its name, which differs from ``name`` when that is taken.
@@ -156,7 +156,7 @@ class GraphBuilder(GraphQueries):
         """Add a node; returns the name of its result, or a tuple when there are several.
 
         Raises:
-            ModelError: when there is no such operator, attribute, type of attribute or number of operands, when an operand is
+            ModelError: when the operator, an attribute, its type or the number of operands is invalid, when an operand is
                 not defined, or a result is defined already.
         """
         edit = Edit(self.graph)
@@ -177,17 +177,17 @@ class GraphBuilder(GraphQueries):
             raise ModelError(f"{name!r} is already defined")
 
     def replace(self, old: str, new: str) -> None:
-        """Make every reader of a result of the main graph read another one of the same value.
+        """Redirect every reader of a result of the main graph to another one of the same value.
 
-        An output of the graph keeps its name. Nodes that nothing reads any more go when the model is optimized.
+        An output of the graph keeps its name. Nodes that are not read any more are removed when the model is optimized.
 
         Args:
-            old: the result that is not to be read any more.
+            old: the result to replace.
             new: an older result, or one that `op` has made since.
 
         Raises:
             RewriteError: when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
-                ``old`` must stay. Nothing has changed then.
+                ``old`` must stay. The model is left unchanged then.
         """
         substitute(self.graph, old, new)
 
@@ -197,7 +197,7 @@ class GraphBuilder(GraphQueries):
         """Optimize in place.
 
         Args:
-            max_iter: most rounds; -1 for what the options say.
+            max_iter: most rounds; -1 for the number in the options.
             remove_identity: remove Identity nodes.
 
         Returns:
@@ -219,7 +219,7 @@ class GraphBuilder(GraphQueries):
         return self._optimizer
 
     def report(self) -> OptimizationReport:
-        """What the last optimization did."""
+        """The report of the last optimization."""
         optimizer = self._optimizer
         counts = dict(sorted(optimizer.state.counts.items())) if optimizer is not None else {}
         used = optimizer.grades() if optimizer is not None else []
@@ -229,11 +229,11 @@ class GraphBuilder(GraphQueries):
         return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest(used))
 
     def infer_shapes(self) -> None:
-        """Find shapes and types again."""
+        """Infer shapes and types again."""
         infer_model(self.model)
 
     def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
-        """The model as a protobuf that shares nothing with the one that was given.
+        """The model as a protobuf that shares no data with the given one.
 
         Args:
             optimize: optimize first.
@@ -243,20 +243,20 @@ class GraphBuilder(GraphQueries):
         return export_model(self.model)
 
     def save(self, path: str | Path, *, external_data: bool | None = None) -> list[Path]:
-        """Write the model as it is now; see `xoptim.graph.save.save_proto`. Returns the files written."""
+        """Write the current model; see `xoptim.graph.save.save_proto`. Returns the files written."""
         return save_proto(export_model(self.model), Path(path), self.model.base_dir, external=external_data)
 
     def _has_half_precision(self) -> bool:
-        """Whether anything is computed in 16 bits.
+        """Whether a result is computed in 16 bits.
 
-        Runtimes without such kernels cast to 32 bits where they like, which depends on what stands beside what, so that even
+        Runtimes without such kernels insert casts to 32 bits, whose places depend on the neighbouring nodes, so that even
         a rewrite of equal bits may change how results are rounded.
         """
         infos = (info for graph in self.model.graphs() for _, info in graph.all_known())
         return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
 
     def dispose(self) -> None:
-        """Free the memory of a model that is not needed any more, at once; the builder is of no use afterwards."""
+        """Free the memory of the model at once; the builder cannot be used afterwards."""
         self.model.dispose()
         self._optimizer = None
 
@@ -265,7 +265,7 @@ class GraphBuilder(GraphQueries):
 
 
 def _opset(domain: str, version: int) -> int:
-    """The version of an operator set, if it can be one."""
+    """Return the version of an operator set; raises if it is invalid."""
     newest = onnx.defs.onnx_opset_version() if domain in ("", "ai.onnx") else _LARGEST_OPSET
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= newest:
         raise ModelError(f"operator set {domain or 'ai.onnx'!r} has versions from 1 to {newest}, not {version!r}")
@@ -273,7 +273,7 @@ def _opset(domain: str, version: int) -> int:
 
 
 def _declared(dtype: int, shape: Sequence[int | str | None] | None) -> Info:
-    """A declaration, if it makes sense; type 0 is an unknown one."""
+    """Return a declaration; raises if it is invalid. Type 0 is an unknown one."""
     if isinstance(dtype, bool) or not isinstance(dtype, int) or dtype not in TensorProto.DataType.values():
         raise ModelError(f"there is no element type {dtype!r}; see TensorProto.DataType")
     return Info(dtype, None if shape is None else tuple(map(_dim, shape)))
@@ -296,7 +296,7 @@ def _array(value: Any) -> np.ndarray:
         if array.dtype.kind in "SU" or (array.dtype.kind == "O" and all(isinstance(v, (str, bytes)) for v in array.flat)):
             return array
         if array.dtype.kind != "O":
-            onnx.helper.np_dtype_to_tensor_dtype(array.dtype)  # fails for what ONNX does not have
+            onnx.helper.np_dtype_to_tensor_dtype(array.dtype)  # raises for types that ONNX lacks
             return array
     except (ValueError, TypeError) as error:
         raise ModelError(f"a constant cannot be made of {value!r}: {error}") from error
@@ -304,7 +304,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _as_model(model: Any) -> Any:
-    """A model around a graph or a function that is given alone."""
+    """A model around a single graph or function."""
     if isinstance(model, onnx.GraphProto):
         imports = [onnx.helper.make_opsetid("", _DEFAULT_OPSET)]
         return onnx.helper.make_model(model, opset_imports=imports, ir_version=_DEFAULT_IR_VERSION)

@@ -1,4 +1,4 @@
-"""Helpers of the documentation: a small model to play with, and models as text and as pictures."""
+"""Helpers of the documentation: a small model for experiments, and models as text and as pictures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xoptim.facts.attributes import AttributeReference, decode_attribute
 from xoptim.facts.dtypes import type_name
 
 _MOST_VALUES = 6
-"""Elements of a tensor that are shown."""
+"""Most elements of a tensor that are shown."""
 
 
 def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProto:
@@ -136,7 +136,7 @@ def _types(values: Iterable[onnx.ValueInfoProto]) -> dict[str, str]:
 
 
 def _type(proto: onnx.TypeProto) -> str:
-    """``float[batch,3]``, ``seq(int64[?])``, ``?`` when nothing is known."""
+    """``float[batch,3]``, ``seq(int64[?])``, ``?`` when unknown."""
     kind = proto.WhichOneof("value")
     if kind == "sequence_type":
         return f"seq({_type(proto.sequence_type.elem_type)})"

@@ -57,17 +57,17 @@ def optimize(
     report: Listener | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> Any:
-    """Optimize a model and return one of the same kind. The model given is not modified.
+    """Optimize a model and return one of the same kind. The given model is left unchanged.
 
     Args:
         model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes the new model over), or
             a path, which gives a ``ModelProto``.
-        options: what to do.
+        options: of the optimization.
         inline: replace calls of local functions by their bodies first.
         verify: run the original and the result in onnxruntime and compare, as the command does: a pattern that makes the
-            model compute something else is left out, with a warning. Options say how to compare; by default that is done
-            on the provider that the model is optimized for.
-        report: called with an `OptimizationReport`, which has the outcome of the comparison too.
+            model compute something else is left out, with a warning. Options set the comparison; by default it runs
+            on the provider for which the model is optimized.
+        report: called with an `OptimizationReport`, which has the result of the comparison too.
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Returns:
@@ -75,12 +75,12 @@ def optimize(
 
     Raises:
         ModelError: when the model cannot be read.
-        UnknownPatternError: when a pattern name is not known.
-        DifferentModelError: when the result computes something else and ``verify`` is asked for: with ``strict``, or when
-            nothing was found to leave out. ``report`` tells how it differs.
-        NotValidatedError: when ``verify`` is asked for and nothing can be said, for instance because onnxruntime cannot run
-            the original. ``report`` tells why, and ``model`` is the optimized model.
-        ProviderUnavailable: when onnxruntime does not have the provider to compare on.
+        UnknownPatternError: when a pattern name is unknown.
+        DifferentModelError: with ``verify``, when the result computes something else: with ``strict``, or when no rewrite
+            was found to leave out. ``report`` describes the difference.
+        NotValidatedError: with ``verify``, when there is no verdict, for instance because onnxruntime cannot run
+            the original. ``report`` gives the reason, and ``model`` is the optimized model.
+        ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
     """
     source = Source(model)
     chosen = replace(options or OptimizationOptions(), **changes)
@@ -94,7 +94,7 @@ def optimize(
 
 
 def _optimized(source: Source, options: OptimizationOptions, inline: bool, report: Listener | None) -> onnx.ModelProto:
-    """Nothing of the work outlives this call, so that there is nothing left to walk for the garbage collector."""
+    """Optimize in a function of its own, so that its objects are freed before the garbage collector visits them."""
     builder = GraphBuilder(source, optimization_options=options, inline=inline)
     builder.optimize()
     if report is not None:
@@ -124,7 +124,7 @@ def verify(
     Args:
         original: the model to trust, of any kind that `optimize` takes.
         other: the model to judge, likewise.
-        options: on which values, on which provider, and how closely to compare.
+        options: values, provider and tolerance of the comparison.
         **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which demands equal bits.
 
     Returns:
@@ -132,7 +132,7 @@ def verify(
 
     Raises:
         ModelError: when a model cannot be read.
-        ProviderUnavailable: when onnxruntime does not have an execution provider that was asked for.
+        ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
     first, checks = located(Source(original), replace(options or ValidationOptions(), **changes))
     judged = Source(other)

@@ -1,4 +1,4 @@
-"""Optimize and prove: the result computes what the original computes, or a report says why not."""
+"""Optimize, prove, bisect: the result computes the same as the original, or the report gives the reason why not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xoptim.validate.report import ValidationReport
 from xoptim.validate.validation import validate
 
 MOST_CULPRITS: Final = 10
-"""Patterns that are left out of one model before it is given up."""
+"""Most patterns that are left out of one model before healing stops."""
 _LOGGER = logging.getLogger("xoptim")
 
 
@@ -34,16 +34,16 @@ def _ignore(_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofOptions:
-    """How a result is proved.
+    """Options of a proof.
 
     Attributes:
-        checks: how models are compared; one report is made for each of its providers.
+        checks: options of the comparison; one report is made for each of its providers.
         whole: whether the result is compared with the original.
         each: whether each rewrite is checked by itself too.
         bisect: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
         inline: whether to replace calls of local functions by their bodies first.
-        on_loaded: called when the model is loaded, before anything is done to it.
-        on_step: called with what is done next, in words.
+        on_loaded: called when the model is loaded, before any rewrite.
+        on_step: called with a description of the next step.
     """
 
     checks: ValidationOptions = field(default_factory=ValidationOptions)
@@ -57,7 +57,7 @@ class ProofOptions:
 
 @dataclass(slots=True)
 class Proof:
-    """An optimized model, and how it compares with the original.
+    """An optimized model, and its comparison with the original.
 
     Attributes:
         builder: the optimized model.
@@ -65,9 +65,9 @@ class Proof:
         before: number of nodes by operator in the original, subgraphs included.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
-        reports: one for each provider; empty when nobody asked.
-        each: how the rewrites were checked one by one, if they were.
-        left_out: what was left out because it made the model compute something else.
+        reports: one for each provider; empty without a comparison.
+        each: the check of each rewrite by itself, if it was made.
+        left_out: the rewrites that were left out because they made the model compute something else.
     """
 
     builder: GraphBuilder
@@ -81,30 +81,30 @@ class Proof:
 
     @property
     def report(self) -> OptimizationReport:
-        """What was done, and how it was proved."""
+        """The report of the optimization and of its proof."""
         return replace(self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out))
 
     @property
     def failure(self) -> ValidationReport | None:
-        """The report that refutes the model, else one that says nothing about it, else ``None``."""
+        """The report that refutes the model, else one without a verdict, else ``None``."""
         doubtful = [report for report in self.reports if not report.ok]
         return min(doubtful, key=lambda report: report.status != "different", default=None)
 
 
 def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions) -> Proof:
-    """Optimize a model and compare it with the original; when it computes something else, again without what does that.
+    """Optimize a model and compare it with the original; when it computes something else, again without the culprit.
 
-    What is left out is logged as a warning.
+    A warning is logged for each rewrite that is left out.
 
     Args:
         model: the original.
         options: of the optimization.
-        proof: how the result is proved.
+        proof: options of the proof.
 
     Raises:
         ModelError: the model cannot be read.
-        UnknownPatternError: a pattern name is not known.
-        ProviderUnavailable: onnxruntime does not have an execution provider that was asked for.
+        UnknownPatternError: a pattern name is unknown.
+        ProviderUnavailable: onnxruntime lacks a requested execution provider.
     """
     options.selected()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []
@@ -127,7 +127,7 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
 
 
 def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOptions) -> tuple[ModelLike, ValidationOptions]:
-    """A model as it is validated, and where its external data are."""
+    """The model to validate, and the folder of its external data."""
     if not isinstance(model, Source):
         return model, checks
     if model.kind == "path":
@@ -136,14 +136,14 @@ def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOpti
 
 
 def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationOptions) -> list[ValidationReport]:
-    """How an optimized model compares with the original, a report for each provider."""
+    """Compare an optimized model with the original; returns a report for each provider."""
     exactness, folder = found.builder.report().exactness, found.builder.model.base_dir
     given = replace(checks, exactness=exactness, optimized_dir=folder)
     return [validate(original, found.proto, replace(given, providers=(provider,))) for provider in checks.providers]
 
 
 def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Callable[[Any], None] | None:
-    """What listens to rewrites: the caller, the check of each, or both."""
+    """The listener to rewrites: that of the caller, the check of each, or both."""
     if listener is None or each is None:
         return listener or each
 
@@ -168,7 +168,7 @@ def _optimize(model: Source | str | Path | onnx.ModelProto, options: Optimizatio
 
 
 def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, proof: ProofOptions) -> Culprit | None:
-    """What to leave out, ``None`` when nothing is wrong or nothing helps."""
+    """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found."""
     if found.each is not None and found.each.disagreements:
         return Culprit.of(found.each.disagreements[0])
     report = found.failure

@@ -27,11 +27,11 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
     """The rules in files, in order; see `xoptim.dialects.text.parse_rules`.
 
     Args:
-        *paths: files of pairs of ONNX functions, called ``*.onnxtxt`` by habit; the rules of one come after those of the one
+        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of one come after those of the one
             before it.
 
     Raises:
-        TextRuleError: when a file cannot be read, or something in it is wrong; the message names file, line and column.
+        TextRuleError: when a file cannot be read, or contains a mistake; the message names file, line and column.
     """
     found: dict[str, type[TextPattern]] = {}
     for path in paths:
@@ -40,7 +40,7 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
         except OSError as error:
             raise TextRuleError(f"{path}: the rules cannot be read: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
-            raise TextRuleError(f"{path}: the rules cannot be read: this is no text in UTF-8") from error
+            raise TextRuleError(f"{path}: the rules cannot be read: the file is not a text in UTF-8") from error
         for rule in parse_rules(text, str(path), len(found)):
             if rule.name() in found:
                 known = found[rule.name()].rule.match.place
@@ -61,14 +61,14 @@ def rewrite_rule(
     """The pattern that a pair of functions of the same signature describes.
 
     Args:
-        match: what to look for: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x) }``. A header
-            ``<domain: ..., opset_import: [...]>`` may be left out, and what the function is called does not matter.
-        replace: what to put in its place.
+        match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x) }``. A header
+            ``<domain: ..., opset_import: [...]>`` may be left out, and the name of the function does not matter.
+        replace: the replacement.
         name: of the pattern; by default the domain of ``match``, else made from the operators.
         filters: called with the view of the graph and the match; all must agree.
         value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that makes the first takes name
             and metadata of the matched node that made the second.
-        **settings: as in ``rule.settings`` of a file, which has the last word; ``examples`` besides.
+        **settings: as in ``rule.settings`` of a file, which takes precedence; and ``examples``.
 
     Raises:
         TextRuleError: when something is wrong.
@@ -88,10 +88,10 @@ def register_rewrite(
     value_name_pairs: Pairs = (),
     **settings: Any,
 ) -> type[TextPattern]:
-    """Make a rule and add it to the patterns that ``"default"`` stands for; arguments as for `rewrite_rule`.
+    """Make a rule and add it to the preset ``"default"``; arguments as for `rewrite_rule`.
 
     Returns:
-        The pattern; ``xoptim.database().unregister(pattern.name())`` takes it out again.
+        The pattern; ``xoptim.database().unregister(pattern.name())`` removes it again.
 
     Raises:
         TextRuleError: when something is wrong.
@@ -105,9 +105,9 @@ def register_rewrite(
 
 
 class SubgraphRewriter:
-    """Rewrites models by its own rules and nothing else, after TorchScript's class of this name.
+    """Rewrites models only by its own rules, after TorchScript's class of this name.
 
-    A rule begins once those registered before it have nothing left to do; if it makes something that they rewrite, they do.
+    A rule begins once those registered before it have nothing left to do; if it makes nodes that they rewrite, they run again.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class SubgraphRewriter:
         value_name_pairs: Pairs = (),
         **settings: Any,
     ) -> type[TextPattern]:
-        """Add a rule; arguments as for `rewrite_rule`. It comes after all others, whatever phase and priority it states.
+        """Add a rule; arguments as for `rewrite_rule`. It comes after all others; its phase and priority are ignored.
 
         Raises:
             TextRuleError: when something is wrong.
@@ -143,11 +143,11 @@ class SubgraphRewriter:
         return self._patterns[-1]
 
     def run(self, model: AnyModel, options: OptimizationOptions | None = None, **changes: Any) -> AnyModel:
-        """Rewrite a model; it is not modified. Nothing is folded or merged unless asked for.
+        """Rewrite a model, which is left unchanged. Folding and merging are off unless ``changes`` set them.
 
         Args:
             model: as for `xoptim.optimize`.
-            options: what to do besides; its selection of patterns does not count.
+            options: other options; the selection of patterns in them is ignored.
             **changes: as for `xoptim.optimize`, such as ``constant_folding=True``.
 
         Returns:
@@ -158,7 +158,7 @@ class SubgraphRewriter:
 
 
 def _rule(pattern: Function, replacement: Function, taken: Container[str], *, name: str, **arguments: Any) -> type[TextPattern]:
-    """A rule; a name that is made up is none of those that are taken."""
+    """A rule; a generated name differs from those that are taken."""
     match, replace = _source(pattern, "pattern"), _source(replacement, "replacement")
     given = {key: arguments.pop(key) for key in ("filters", "value_name_pairs")}
     wish = name or match.proto.domain

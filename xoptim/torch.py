@@ -27,14 +27,14 @@ def to_onnx(
     opset: int | None = None,
     **export_options: Any,
 ) -> onnx.ModelProto:
-    """Export a module with torch's own exporter and optimize what it gives.
+    """Export a module with torch's own exporter and optimize the result.
 
-    The exporter's own optimizations are off, so that the patterns see what torch wrote; the shapes it knows are kept
-    in the model, and no shape inference is needed. Switch the module to ``eval()`` first unless dropout and batch
-    statistics are wanted.
+    The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote; its shapes are kept
+    in the model, and no shape inference is needed. Switch the module to ``eval()`` first unless you need dropout and batch
+    statistics.
 
     Args:
-        module: what to export.
+        module: the module to export.
         args: positional inputs to trace it with, one tensor or a tuple.
         kwargs: inputs by name.
         input_names: names of the graph inputs, in order.

@@ -14,7 +14,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class ClipClipPattern(EasyPatternOptimization):
     """Clip(Clip(x, a, b), c, d) → Clip(x, a clipped to c and d, b clipped to c and d)
 
-    What: clips once, to the bounds that are left of the first ones.
+    What: clips once, to the first bounds clipped to the second ones.
     Why: one pass over the tensor less.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
@@ -22,12 +22,12 @@ class ClipClipPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """A bound that is left out stands for the last finite number of the type: an infinity of x becomes that."""
+        """An absent bound is the last finite number of the type: an infinity of x becomes this number."""
         first = g.op.Clip(x, min=g.capture("a", optional=True), max=g.capture("b", optional=True))
         return g.op.Clip(first, min=g.capture("c", optional=True), max=g.capture("d", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Clip the bounds; where a lower one is above an upper one, the upper one is the result, here and there."""
+        """Clip the bounds; where a lower one is above an upper one, both forms return the upper one."""
         ends = _ends(g.try_infer_type(m.x))
         if ends is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")

@@ -10,7 +10,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class ClipReluPattern(EasyPatternOptimization):
     """Relu(Clip(x, low, high)) → Clip(x, low or 0, high)
 
-    What: lets Clip cut the negative numbers, too.
+    What: Clip cuts the negative numbers, too.
     Why: one pass over the tensor less.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
@@ -35,7 +35,7 @@ class ClipReluPattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """A lower bound that does not count."""
+        """A lower bound without effect."""
         return (
             Example(
                 "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",

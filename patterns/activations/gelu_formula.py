@@ -44,7 +44,7 @@ class _GeluFormula(EasyPatternOptimization):
     domain: ClassVar[str] = ""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (2)."""
+        """Require a kernel (2)."""
         has_kernel = runs(g, self.operator, m.x, self.domain)
         return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
 
@@ -67,7 +67,7 @@ class _MicrosoftGelu(_GeluFormula):
 class GeluErfPattern(_GeluFormula):
     """x · 0.5 · (1 + Erf(x / √2)) → Gelu(x)
 
-    What: one operator instead of five, in whatever order the factors are multiplied.
+    What: one operator instead of five, in any order the factors are multiplied.
     Why: measured 1.8 to 2.6 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. a constant is not 0.5, 1 or √2 (or its inverse) as the type of the tensor rounds it.
@@ -105,7 +105,7 @@ class GeluErfPattern(_GeluFormula):
 class GeluOrtPattern(_MicrosoftGelu):
     """x · 0.5 · (1 + Erf(x / √2)) → com.microsoft.Gelu(x)
 
-    What: one operator instead of five, in whatever order the factors are multiplied.
+    What: one operator instead of five, in any order the factors are multiplied.
     Why: measured 1.7 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. a constant is not 0.5, 1 or √2 (or its inverse) as the type of the tensor rounds it.
@@ -132,7 +132,7 @@ class GeluOrtPattern(_MicrosoftGelu):
 class GeluPattern(_GeluFormula):
     """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → Gelu(x, approximate=tanh)
 
-    What: one operator instead of eight, in whatever order the factors are multiplied.
+    What: one operator instead of eight, in any order the factors are multiplied.
     Why: measured 2.7 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
@@ -189,7 +189,7 @@ class FastGeluPattern(_MicrosoftGelu):
         return _by_tangent(g, x)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for an axis (3) too."""
+        """Require an axis (3) too."""
         if not g.try_infer_shape(m.x):  # unknown, or of rank 0
             return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
         return super().validate_mapping(g, m)

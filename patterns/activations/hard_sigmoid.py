@@ -33,7 +33,7 @@ class HardSigmoidPattern(EasyPatternOptimization):
         return clipped if first else scale(clipped, a)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the attributes."""
+        """Derive the attributes."""
         if not runs(g, "HardSigmoid", m.x):  # (2)
             return self.none(m.nodes[-1], msg="HardSigmoid has no kernel for the type")
         factor, shift = (float(g.get_constant_scalar(name) or 0) for name in (m.a, m.b))

@@ -17,7 +17,7 @@ class HardSigmoidMulPattern(EasyPatternOptimization):
     What: one operator instead of two.
     Why: saves one pass over the tensor, on providers with a kernel for it (onnxruntime's CPU provider has none).
     Refuses when:
-    1. the attributes are others, or the type has more digits than they have.
+    1. the attributes differ from these, or the type has more digits than they have.
     2. the provider has no kernel of HardSwish for the type.
     """
 

@@ -32,14 +32,14 @@ class HardSwishPattern(EasyPatternOptimization):
         return scale(g.op.Mul(x, clipped), six) if g.option("last") else g.op.Mul(scale(x, six), clipped)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (2)."""
+        """Require a kernel (2)."""
         whole = runs(g, "HardSwish", m.x)
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not (whole or runs(g, "HardSigmoid", m.x)):
             return self.none(m.nodes[-1], msg="no kernel for the type")
         return m.derive(whole=whole)
 
     def apply_pattern(self, g: PatternRewriter, x: str, whole: bool) -> str:
-        """Whatever there is a kernel for."""
+        """The operator that has a kernel."""
         return g.op.HardSwish(x) if whole else g.op.Mul(x, g.op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
 
     @classmethod

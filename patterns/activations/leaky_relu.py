@@ -35,7 +35,7 @@ class LeakyReluPattern(EasyPatternOptimization):
         return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), steep, x)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the slope."""
+        """Derive the slope."""
         slope = g.get_constant_scalar(m.s)
         if slope is None or not 0 <= slope <= 1 or (m.maximum and slope == 0) or not fits(g, m.x, slope):  # (1)
             return self.none(m.nodes[-1], msg=f"the slope is {slope}")

@@ -32,7 +32,7 @@ class QuickGeluPattern(EasyPatternOptimization):
         return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel, and hand on the factor."""
+        """Require a kernel, and hand on the factor."""
         if not runs(g, "QuickGelu", m.x, "com.microsoft"):  # (1)
             return self.none(m.nodes[-1], msg="QuickGelu has no kernel for the type")
         factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0

@@ -10,7 +10,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class ReluClipPattern(EasyPatternOptimization):
     """Clip(Relu(x), low, high) → Clip(x, low or 0, high)
 
-    What: lets Clip cut the negative numbers, too.
+    What: Clip cuts the negative numbers, too.
     Why: one pass over the tensor less.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.

@@ -20,8 +20,8 @@ class SigmoidExpPattern(EasyPatternOptimization):
     1. the exponential would overflow where the result is not yet negligible (16-bit floats).
     2. the provider has no kernel of Sigmoid for the type.
 
-    Approximate: onnxruntime's Sigmoid is right to about 1e-7, and exactly 0 below -18, where a logarithm or a division reads
-    something else than 1e-8.
+    Approximate: onnxruntime's Sigmoid has an error of about 1e-7, and is exactly 0 below -18, where the formula gives about
+    1e-8: a logarithm or a division that reads the result then differs.
     """
 
     phase = "specialize"

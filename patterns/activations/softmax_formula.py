@@ -21,7 +21,7 @@ class _SoftmaxFormula(EasyPatternOptimization):
     operator: ClassVar[str]
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (2)."""
+        """Require a kernel (2)."""
         has_kernel = runs(g, self.operator, m.x)
         return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
 
@@ -80,7 +80,7 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type (3) too."""
+        """Check the type (3) too."""
         if g.try_infer_type(m.x) == TensorProto.DOUBLE:
             return self.none(m.nodes[-1], msg="LogSoftmax of 64 bits treats infinities in another way")
         return super().validate_mapping(g, m)

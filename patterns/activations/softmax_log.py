@@ -24,11 +24,11 @@ class SoftmaxLogPattern(EasyPatternOptimization):
     exactness = "approximate"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Both operators understand the axis in the same way, in all operator sets."""
+        """The axis has the same meaning for both operators, in all operator sets."""
         return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (1)."""
+        """Require a kernel (1)."""
         return True if runs(g, "LogSoftmax", m.x) else self.none(m.nodes[-1], msg="LogSoftmax has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ class SoftsignAbsPattern(EasyPatternOptimization):
         return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ask for a kernel (1)."""
+        """Require a kernel (1)."""
         return True if runs(g, "Softsign", m.x) else self.none(m.nodes[-1], msg="Softsign has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:

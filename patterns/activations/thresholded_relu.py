@@ -29,7 +29,7 @@ class ThresholdedReluPattern(EasyPatternOptimization):
         return g.op.Where(g.op.Greater(x, t), x, 0.0)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the threshold."""
+        """Derive the threshold."""
         if not runs(g, "ThresholdedRelu", m.x):  # (1)
             return self.none(m.nodes[-1], msg="ThresholdedRelu has no kernel for the type")
         threshold = float(g.get_constant_scalar(m.t) or 0)

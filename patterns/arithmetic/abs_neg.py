@@ -10,7 +10,7 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class AbsNegPattern(EasyPatternOptimization):
     """Abs(Neg(x)) → Abs(x)
 
-    What: does not change a sign that is dropped anyway.
+    What: drops a change of sign that Abs removes anyway.
     Why: one pass over the tensor less.
     Refuses when:
     1. (never: Neg stays where something else reads it.)

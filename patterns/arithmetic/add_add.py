@@ -1,4 +1,4 @@
-"""Two constants added or taken away, one after the other."""
+"""Two constants added or subtracted, one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AddAddPattern(EasyPatternOptimization):
     Refuses when:
     1. something else reads the first result.
     2. a + b is larger than a and b because these are broadcast to each other, or has very many elements.
-    3. floats cancel or overflow: (x + c) - c rounds x, and may be meant to. (Integers wrap around, and lose nothing.)
+    3. floats cancel or overflow: (x + c) - c rounds x, perhaps on purpose. (Integers wrap around, and lose nothing.)
     """
 
     exactness = "rounding"
@@ -39,7 +39,7 @@ class AddAddPattern(EasyPatternOptimization):
         return x
 
     def combine(self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype) -> np.ndarray | None:
-        """The constant that does what both do (3)."""
+        """Return one constant for both steps (3)."""
         return added(a if signs[0] > 0 else -a, b if signs[1] > 0 else -b, dtype)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

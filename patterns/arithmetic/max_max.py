@@ -20,7 +20,7 @@ class MaxMaxPattern(EasyPatternOptimization):
     Why: one pass over the tensor less.
     Refuses when:
     1. something else reads the first result.
-    2. a and b are of two types, give a larger constant together, or contain NaN.
+    2. a and b have different types, their combination is larger than both, or they contain NaN.
     3. (none: which zero is larger, +0 or -0, depends on the order, which is why the grade is ``rounding``.)
     """
 

@@ -17,7 +17,7 @@ class MulAddMulPattern(EasyPatternOptimization):
     What: multiplies the constants of an affine map by the factor that follows.
     Why: each product reads and writes the whole tensor.
     Refuses when:
-    1. a constant is not finite, or no floating-point number.
+    1. a constant is not finite, or not a floating-point number.
     2. broadcasting would make the new constants larger than the old ones.
     3. a new constant leaves the range of its type.
     """
@@ -32,7 +32,7 @@ class MulAddMulPattern(EasyPatternOptimization):
 
     @np.errstate(all="ignore")  # what is not finite stays so
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the new constants."""
+        """Derive the new constants."""
         given = [constant(g, name) for name in (m.a, m.b, m.c)]
         if not all(v.dtype.kind in "fV" and np.isfinite(v.astype(np.float64)).all() for v in given):  # (1)
             return self.none(m.nodes[2], msg="a constant is not finite")

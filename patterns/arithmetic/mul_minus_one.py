@@ -10,8 +10,8 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class MulMinusOnePattern(EasyPatternOptimization):
     """x · -1 or x / -1 → Neg(x)
 
-    What: says what is meant, to the last bit.
-    Why: Neg is recognized by others (Add of Neg becomes Sub), and costs no more.
+    What: changes the sign, which gives the same bits.
+    Why: other patterns match Neg (Add of Neg becomes Sub), and it costs no more.
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
     """

@@ -29,13 +29,13 @@ class MulMulPattern(AddAddPattern):
     inverse: ClassVar[str] = "Div"
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type, then at the constants."""
+        """Check the type, then the constants."""
         if not (m.first_direct and m.second_direct) and not is_float(g.try_infer_type(m.x)):  # (3)
             return self.none(m.nodes[1], msg="a quotient of integers")
         return super().validate_mapping(g, m)
 
     def combine(self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype) -> np.ndarray | None:
-        """The constant that does what both do; a quotient multiplies by the reciprocal (2)."""
+        """Return one constant for both steps; a quotient multiplies by the reciprocal (2)."""
         with np.errstate(all="ignore"):
             return multiplied(a if signs[0] > 0 else 1 / a, b if signs[1] > 0 else 1 / b, dtype)
 

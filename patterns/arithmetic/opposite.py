@@ -9,7 +9,7 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 
 
 class _Opposite(EasyPatternOptimization):
-    """An `operator` that is its `other` one when an operand changes its sign."""
+    """An `operator` that becomes the `other` one when an operand changes its sign."""
 
     interior = "keep"
     operator: ClassVar[str]

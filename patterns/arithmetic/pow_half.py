@@ -29,8 +29,8 @@ class PowHalfPattern(EasyPatternOptimization):
         return g.op.Pow(x, 0.5)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type (1)."""
-        return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="no floating-point numbers")
+        """Check the type (1)."""
+        return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="the numbers are not floating-point")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         """The root."""

@@ -28,9 +28,9 @@ class PowTwoPattern(EasyPatternOptimization):
         return g.op.Pow(x, 2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type, then at what becomes of the square."""
+        """Check the type, then the readers of the square."""
         if not is_float(g.try_infer_type(m.x)):  # (1)
-            return self.none(m.nodes[0], msg="no floating-point numbers")
+            return self.none(m.nodes[0], msg="the numbers are not floating-point")
         found: Node | None = m.nodes[0]
         for op_type in ("ReduceMean", "Add", "Sqrt", "Div"):
             found = next((n for n in g.next_nodes(found.output[0]) if n.op_type == op_type), None) if found else None

@@ -26,8 +26,8 @@ class ReciprocalDivPattern(EasyPatternOptimization):
         return g.op.Div(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type (1)."""
-        return is_float(g.try_infer_type(m.z)) or self.none(m.nodes[0], msg="no floating-point numbers")
+        """Check the type (1)."""
+        return is_float(g.try_infer_type(m.z)) or self.none(m.nodes[0], msg="the numbers are not floating-point")
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
         """One product."""

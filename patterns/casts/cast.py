@@ -25,7 +25,7 @@ class CastPattern(EasyPatternOptimization):
         return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

@@ -11,11 +11,11 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class CastCastPattern(EasyPatternOptimization):
     """Cast(Cast(x, to=b), to=c) → Cast(x, to=c), or x when it has the type c
 
-    What: converts once where the type in between leaves no trace.
+    What: converts once where the type in between does not change the result.
     Why: each Cast copies the whole tensor.
     Refuses when:
-    1. the type of x is unknown, or is none of the common ones.
-    2. the first cast may round, saturate or truncate what the second one would have seen: float to float16 and back, int64 to
+    1. the type of x is unknown, or not one of the common ones.
+    2. the first cast may round, saturate or truncate the operand of the second one: float to float16 and back, int64 to
        float and on, int32 to bool. Integers may lose bits that the second cast drops anyway.
     """
 
@@ -27,7 +27,7 @@ class CastCastPattern(EasyPatternOptimization):
         return g.op.Cast(g.op.Cast(x, to=g.capture("middle")), to=g.capture("to"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look the three types up (1) (2)."""
+        """Look up the three types (1) (2)."""
         source = g.try_infer_type(m.x)
         if not is_one_conversion(source, m.middle, m.to):
             return self.none(m.nodes[0], msg=lambda: f"type {source} by way of {m.middle} to {m.to} is not the same at once")

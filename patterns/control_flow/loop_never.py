@@ -10,11 +10,11 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 class LoopNeverPattern(PatternOptimization):
     """Loop(0, ..., x) → x
 
-    What: gives the initial values to whatever reads the results.
+    What: replaces the results by the initial values.
     Why: there is nothing to run.
     Refuses when:
     1. neither the number of rounds is known to be 0 nor the condition known not to hold at the beginning.
-    2. something is stacked: it would be empty, of a shape that only the body tells.
+    2. the loop stacks a result: it would be empty, of a shape that depends on the body.
     """
 
     anchors = ("Loop",)
@@ -30,7 +30,7 @@ class LoopNeverPattern(PatternOptimization):
         return MatchResult(self, [node], self.apply)
 
     def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
-        """Nothing is left but the names."""
+        """Redirect the readers of the results to the initial values."""
         return [g.make_node("Identity", [a], [b]) for a, b in zip(node.input[2:], node.output, strict=False) if b]
 
     @classmethod

@@ -13,7 +13,7 @@ from .._shapes import uniform_value
 class RecurrentZeroStatePattern(PatternOptimization):
     """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...), and so for GRU and RNN
 
-    What: leaves out initial states that are full of zeros, which is what the operator starts from without them.
+    What: leaves out initial states that are full of zeros: the operator starts from zeros without them.
     Why: exporters compute the shape of these zeros from the input, five nodes and more.
     Refuses when:
     1. no initial state is known to hold zeros only.

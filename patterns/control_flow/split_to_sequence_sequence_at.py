@@ -15,7 +15,7 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
     """SequenceAt(SplitToSequence(x), i) for constant i → Split(x), and Squeeze where the axis is to go
 
     What: splits into tensors instead of a sequence.
-    Why: a sequence copies its items, and nothing can be told or fused through it.
+    Why: a sequence copies its items, and blocks shape inference and fusion.
     Refuses when:
     1. something other than SequenceAt reads the sequence, or a position is not constant, or outside.
     2. the length of the axis or of the pieces is not known as a number.

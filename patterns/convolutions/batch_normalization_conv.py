@@ -49,7 +49,7 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
         return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; hands on scale and shift."""
+        """All parameters must be constant; derive scale and shift."""
         if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
             return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)

@@ -45,7 +45,7 @@ class ConvAddPattern(EasyPatternOptimization):
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the constant as a vector."""
+        """Derive the constant as a vector."""
         channels = output_channels(g, m.w, m.transposed, m.attributes.get("group", 1))
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.w).rank, channels)
         if shift is None:  # (1)

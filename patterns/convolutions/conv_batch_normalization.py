@@ -48,7 +48,7 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; hands on scale and shift."""
+        """All parameters must be constant; derive scale and shift."""
         if m.b and not g.is_constant(m.b):  # (1), for the weights the annotation says it
             return self.none(m.nodes[0], msg="the bias is not constant")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)

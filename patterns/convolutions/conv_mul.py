@@ -43,7 +43,7 @@ class ConvMulPattern(EasyPatternOptimization):
         return g.op.Div(y, c) if g.option("division") else g.op.Mul(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the constant as a vector of factors."""
+        """Derive the constant as a vector of factors."""
         if m.b and not g.is_constant(m.b):  # (1)
             return self.none(m.nodes[0], msg="the bias is not constant")
         channels = output_channels(g, m.w, m.transposed, m.attributes.get("group", 1))

@@ -13,10 +13,10 @@ from ._pads import added_pads
 class PadAveragePoolPattern(EasyPatternOptimization):
     """AveragePool(Pad(x, 0)) → AveragePool(x) with pads that count
 
-    What: lets the operator pad, and count the padding.
+    What: the operator pads, and counts the padding.
     Why: saves a copy of its operand.
     Refuses when:
-    1. what is padded is not constant, zeros, outside of batch and channels, and to no negative amount.
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
     2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has gaps.
     3. the operator pads already, and does not count that.
     4. a window could lie in the padding altogether, which onnxruntime does not allow.
@@ -40,7 +40,7 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the sum of the pads."""
+        """Derive the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="it pads other axes, or unknown or negative amounts")
@@ -49,7 +49,7 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         if any(pad >= size for pad, size in zip(pads, [*m.kernel_shape, *m.kernel_shape], strict=True)):  # (4)
             return self.none(m.nodes[1], msg="the padding is as wide as the window")
         lengths = (g.try_infer_shape(m.x) or ())[2:] or [1] * len(m.kernel_shape)
-        known = [length if isinstance(length, int) else 1 for length in lengths]
+        known = [length if isinstance(length, int) else 1 for length in lengths]  # 1: the smallest that an open axis may be
         half = len(pads) // 2
         sizes = (a + b + c for a, b, c in zip(known, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)

@@ -13,10 +13,10 @@ from ._pads import added_pads
 class PadConvPattern(EasyPatternOptimization):
     """Conv(Pad(x, 0), w, b) → Conv(x, w, b) with pads
 
-    What: lets the convolution pad.
+    What: the convolution pads.
     Why: saves a copy of its operand.
     Refuses when:
-    1. what is padded is not constant, zeros, outside of batch and channels, and to no negative amount.
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
     2. the convolution chooses its padding by itself (auto_pad).
     """
 
@@ -31,7 +31,7 @@ class PadConvPattern(EasyPatternOptimization):
         return g.op.Conv(t, w, b, pads=g.capture("pads", optional=True), attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the sum of the pads."""
+        """Derive the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="it pads other axes, or unknown or negative amounts")
@@ -45,7 +45,7 @@ class PadConvPattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Padding of different amounts, on top of what the convolution does."""
+        """Padding of different amounts, added to that of the convolution."""
         return (
             Example(
                 "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 2}> "

@@ -14,10 +14,10 @@ from ._pads import added_pads
 class PadMaxPoolPattern(EasyPatternOptimization):
     """MaxPool(Pad(x, -∞)) → MaxPool(x) with pads
 
-    What: lets the operator pad, which leaves padding out of the maximum.
+    What: the operator pads, which leaves padding out of the maximum.
     Why: saves a copy of its operand.
     Refuses when:
-    1. what is padded is not constant, -∞, outside of batch and channels, and to no negative amount.
+    1. the padding is not constant, not with -∞, negative, or applies to batch or channels.
     2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has gaps.
     3. a window could lie in the padding altogether.
     """
@@ -38,7 +38,7 @@ class PadMaxPoolPattern(EasyPatternOptimization):
         return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=g.capture("pads", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the sum of the pads."""
+        """Derive the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="it pads other axes, or unknown or negative amounts")

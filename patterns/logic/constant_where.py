@@ -42,7 +42,7 @@ class ConstantWherePattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Never the one, and the same in both cases."""
+        """A condition that is always false, and two equal branches."""
         return (
             Example(
                 "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { t = Where(c, z, x) y = Relu(t) }",

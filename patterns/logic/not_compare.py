@@ -30,7 +30,7 @@ class NotComparePattern(EasyPatternOptimization):
         return g.op.Not(g.op.LessOrEqual(a, b))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type (1)."""
+        """Check the type (1)."""
         if g.try_infer_type(m.a) not in (TensorProto.INT32, TensorProto.INT64):
             return self.none(m.nodes[0], msg="no integers of 32 or 64 bits")
         return m.derive(opposite=_OPPOSITES[m.nodes[0].op_type])

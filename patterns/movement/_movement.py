@@ -1,7 +1,7 @@
 """Chains of Reshape, Transpose, Squeeze, Unsqueeze and Flatten as one rearrangement of the factors of axes.
 
-Each axis is a product of factors. Reshape groups the same sequence of factors in another way, Transpose permutes groups: in
-the end all that counts is in which order the factors of the source stand in the result.
+Each axis is a product of factors. Reshape groups the same sequence of factors in another way, Transpose permutes groups: the
+order of the source's factors in the result determines the rearrangement.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rearrangement:
 
 
 def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rearrangement | None:
-    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that can be told.
+    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that are known.
 
     Args:
         shape: of the source.
@@ -196,8 +196,8 @@ def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape
 def main_operand(g: GraphView, node: Node) -> int | None:
     """The operand that a chain of movements goes through, ``None`` when a node does not belong into one.
 
-    It is the first one of a movement and of an operator that works on each element alone, whatever its place; so does one
-    that combines a tensor with a number.
+    It is the first operand of a movement or of an elementwise operator, and the tensor of an operator that combines a tensor
+    with a number.
     """
     if node.domain or not node.input:
         return None
@@ -222,7 +222,7 @@ class Link(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether it is a movement, not an operator that works on each element alone."""
+        """Whether the node is a movement, not an elementwise operator."""
         return self.node.op_type in MOVEMENTS
 
     @property

@@ -1,4 +1,4 @@
-"""Several nodes that only move data about."""
+"""Several nodes that only move data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class MovementChainPattern(PatternOptimization):
     """Reshape, Transpose, Squeeze, Unsqueeze, Flatten in a row → as few of them as it takes
 
     What: follows the factors of all axes through the chain and writes the same rearrangement anew: nothing, a Reshape, a
-    Transpose, or both. Operators in between that work on each element alone come first then.
+    Transpose, or both. Elementwise operators in between then come first.
     Why: each Transpose copies the tensor; exporters merge and split the batch axes around each product of an attention.
     Refuses when:
-    1. a shape is unknown, or sizes have no factors in common that can be told.
+    1. a shape is unknown, or sizes have no factors in common that are known.
     2. a result in between is read elsewhere (the chain begins there).
-    3. it takes as many nodes as before, or a Reshape whose shape is no constant.
-    4. a computed size may be 0 by surprise: a Reshape would copy another size in its place.
+    3. it takes as many nodes as before, or a Reshape whose shape is not a constant.
+    4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
     5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time stays proportional.
     6. a number in between is stored with more axes than the tensor has where it would come.
     """
@@ -44,7 +44,7 @@ class MovementChainPattern(PatternOptimization):
         """The longest chain that ends here and can be shortened."""
         chain = chain_above(g, node, _LONGEST)  # (1) (2) (4) (5)
         starts = [position for position, link in enumerate(chain) if link.moves]
-        for start in starts[:-1]:
+        for start in starts[:-1]:  # the longest first
             links = chain[start:]
             steps = self._shorter(g, links)
             if steps is not None:
@@ -56,7 +56,7 @@ class MovementChainPattern(PatternOptimization):
         moves = [link.node for link in chain if link.moves]
         if not may_come_first(g, chain, len(source)):  # (6)
             return None
-        if len(moves) == 2 and not may_be_one(g, moves, source, result):
+        if len(moves) == 2 and not may_be_one(g, moves, source, result):  # spares most pairs the search below
             return None
         moved = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
         for plan in plans(moved, source, result, len(moves) - 1) if moved is not None else ():  # (1) (3)
@@ -82,6 +82,7 @@ class MovementChainPattern(PatternOptimization):
         return None if target is None else ("Reshape", target)
 
     def _write(self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        # Elementwise operators commute with movements, so all of them can come first.
         name = chain[0].source
         for link in chain:
             if not link.moves:

@@ -14,7 +14,7 @@ from ._reductions import REDUCING, reduced_axes
 class ReduceReshapePattern(PatternOptimization):
     """Squeeze(Reduce(x, keepdims=1)) → Reduce(x, keepdims=0); Unsqueeze(Reduce(x, keepdims=0)) → Reduce(x, keepdims=1)
 
-    What: asks the reduction for the shape that Squeeze, Unsqueeze or Reshape gives it afterwards.
+    What: sets ``keepdims`` so that the reduction returns the shape that Squeeze, Unsqueeze or Reshape gives it afterwards.
     Why: one node less.
     Refuses when:
     1. a shape or the axes are unknown, or the result would have another shape.

@@ -14,7 +14,7 @@ from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, 
 class ReshapeFlattenPattern(EasyPatternOptimization):
     """Flatten(Reshape(x, shape), axis) → Reshape(x, two numbers)
 
-    What: goes to the matrix at once.
+    What: reshapes to the matrix at once.
     Why: one node less.
     Refuses when:
     1. the target is not constant, or the axis is out of range.
@@ -28,7 +28,7 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Multiply what is known; -1 stands for the other part."""
+        """Multiply the known sizes; -1 stands for the other part."""
         target = g.get_ints(m.shape) or []
         axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
         if axis is None:  # (1)

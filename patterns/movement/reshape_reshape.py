@@ -15,12 +15,12 @@ from .._proofs import keeps_shape, known_values, merged_target, survives_zeros
 class ReshapeReshapePattern(EasyPatternOptimization):
     """Reshape(Reshape(x, ...), shape) → Reshape(x, shape), or x when it gets its shape back
 
-    What: forgets the shape in between.
+    What: skips the shape in between.
     Why: one node less, and often the chain that computes the first target.
     Refuses when:
     1. the second target is not known, or contains a 0, or a symbol that may be 0: that copies a size of the shape in between.
        (It stays where x has this size in the same place, and is written out where it is a number.)
-    2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies what is in between, too.
+    2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies a size in between, too.
     """
 
     interior = "keep"
@@ -47,7 +47,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
             return self.none(last, msg="a 0 in the target may copy another size")
         if merged == list(target):
             return m.derive(target=m.shape)
-        if any(not isinstance(size, int) for size in merged):
+        if any(not isinstance(size, int) for size in merged):  # a symbol cannot be written into a constant
             return self.none(last, msg="the target would have to be computed anew")
         return m.derive(target=np.array(merged, dtype=np.int64))
 
@@ -80,7 +80,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
 class FlattenReshapePattern(ReshapeReshapePattern):
     """Reshape(Flatten(x), shape) → Reshape(x, shape), or x when it gets its shape back
 
-    What: forgets the matrix in between.
+    What: skips the matrix in between.
     Why: one node less.
     Refuses when:
     1. as ReshapeReshape: the target may copy a size of the matrix.
@@ -104,14 +104,14 @@ class FlattenReshapePattern(ReshapeReshapePattern):
 class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
     """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x when it gets its shape back
 
-    What: forgets the axes of size 1 in between.
+    What: skips the axes of size 1 in between.
     Why: one node less.
     Refuses when:
     1. as ReshapeReshape: the target may copy a size that is in another place now.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """Whatever the axes (1)."""
+        """Any axes (1)."""
         if g.option("squeeze"):
             return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
         return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)

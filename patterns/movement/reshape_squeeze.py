@@ -15,7 +15,7 @@ from .._proofs import moved_zeros
 class ReshapeSqueezePattern(EasyPatternOptimization):
     """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, shape with those axes taken out or put in)
 
-    What: goes to the final shape at once.
+    What: reshapes to the final shape at once.
     Why: one node less.
     Refuses when:
     1. the target or the axes are not constant, there are none, or one is out of range.

@@ -13,7 +13,7 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
     What: removes all axes at once.
     Why: one node less.
     Refuses when:
-    1. an axis is counted from the end and the rank is unknown, or the first one removes whatever has size 1.
+    1. an axis is counted from the end and the rank is unknown, or the first one removes all axes of size 1.
     2. an axis is listed twice or out of range: such a model is not valid.
     """
 
@@ -24,7 +24,7 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
         return g.op.Squeeze(g.op.Squeeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The axes of the second one are what the first one leaves."""
+        """The second one numbers the axes that the first one leaves."""
         if not m.b or not m.a:
             return m.derive(axes=None) if not m.b else self.none(m.nodes[0], msg="no axes")  # (1)
         rank = g.info(m.x).rank
@@ -45,7 +45,7 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Two axes that are both the first when their turn comes."""
+        """Two axes, each the first one when it is removed."""
         return (
             Example(
                 "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[1] i = {0}, int64[1] j = {0}> "

@@ -15,14 +15,14 @@ class SqueezeUnsqueezePattern(EasyPatternOptimization):
     What: drops a pair that cancels.
     Why: two nodes less.
     Refuses when:
-    1. the axes differ, or are of different signs while the rank is unknown. (Other axes may give the shape of x back all the
-       same; that must be proved.)
+    1. the axes differ, or are of different signs while the rank is unknown. (Other axes may give the shape of x back as well;
+       that must be proved.)
     """
 
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Without axes, Squeeze removes whatever has size 1."""
+        """Without axes, Squeeze removes all axes of size 1."""
         return g.op.Unsqueeze(g.op.Squeeze(x, axes=g.capture("removed", optional=True)), axes=g.capture("added"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -34,7 +34,7 @@ class SqueezeUnsqueezePattern(EasyPatternOptimization):
         return keeps_shape(g, m.nodes[1], m.x) or self.none(m.nodes[1], msg="other axes")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

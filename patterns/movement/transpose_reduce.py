@@ -17,7 +17,7 @@ class TransposeReducePattern(PatternOptimization):
     """Reduce(Transpose(x), axes) → Reduce(x, other axes)
 
     What: reduces the axes where they stand in x, when those that remain are in order then.
-    Why: the Transpose copies the tensor to no purpose.
+    Why: the Transpose copies the tensor, and the reduction does not need it.
     Refuses when:
     1. the permutation or the axes are unknown.
     2. the axes that remain are in another order than in x.

@@ -13,8 +13,8 @@ class TransposeTransposePattern(EasyPatternOptimization):
     What: composes the two permutations.
     Why: each Transpose copies the whole tensor.
     Refuses when:
-    1. a permutation is not written and the rank is unknown, so that its default cannot be told.
-    2. a permutation is none, as in a model that is not valid.
+    1. a permutation is not written and the rank is unknown, so that its default is unknown.
+    2. a list of axes is not a permutation, as in an invalid model.
     """
 
     interior = "keep"

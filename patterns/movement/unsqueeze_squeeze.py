@@ -20,11 +20,11 @@ class UnsqueezeSqueezePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Without axes, Squeeze removes whatever has size 1, and so all that was added."""
+        """Without axes, Squeeze removes all axes of size 1, and so all that were added."""
         return g.op.Squeeze(g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Both lists are places in the shape in between; what is left is counted without the others."""
+        """Both lists number axes of the shape in between; the axes that stay are numbered anew."""
         if m.b is None or not m.b:
             return m.derive(added=[], removed=None)
         rank = g.info(m.nodes[0].output[0]).rank

@@ -24,7 +24,7 @@ class UnsqueezeUnsqueezePattern(EasyPatternOptimization):
         return g.op.Unsqueeze(g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The axes of the first one are what the second one leaves free."""
+        """The axes of the first one take the places that the second one leaves free."""
         rank = g.info(m.nodes[0].output[0]).rank
         if rank is None and min(*m.a, *m.b, 0) < 0:  # (1)
             return self.none(m.nodes[1], msg="negative axes of an unknown rank")

@@ -20,7 +20,7 @@ from xoptim.match import (
 class DropoutPattern(EasyPatternOptimization):
     """Dropout(x) outside of training → x
 
-    What: drops what drops nothing.
+    What: removes a Dropout that drops nothing.
     Why: it copies the whole tensor.
     Refuses when:
     1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and the ratio is not 0.
@@ -30,17 +30,17 @@ class DropoutPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional) -> Symbol:
-        """The mask is not asked for (2); before operator set 12 there was no mode."""
+        """The pattern does not return the mask (2); before operator set 12 there was no mode."""
         return g.op.Dropout(x, ratio, training, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at mode and ratio (1)."""
+        """Check mode and ratio (1)."""
         if not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0:
             return True
         return self.none(m.nodes[0], msg="it may be in training mode")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

@@ -14,7 +14,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class IdentityClipPattern(EasyPatternOptimization):
     """Clip(x) between the ends of its type → x
 
-    What: drops a Clip whose bounds let every value through.
+    What: drops a Clip whose bounds include every value.
     Why: it copies the whole tensor.
     Refuses when:
     1. the type is unknown, or a bound is inside the range of the type or not constant.
@@ -38,7 +38,7 @@ class IdentityClipPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

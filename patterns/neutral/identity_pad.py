@@ -10,7 +10,7 @@ from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, 
 class IdentityPadPattern(EasyPatternOptimization):
     """Pad(x, zeros) → x
 
-    What: drops a Pad by nothing, in whatever mode.
+    What: drops a Pad by nothing, in any mode.
     Why: it copies the whole tensor.
     Refuses when:
     1. an amount is not 0 or not constant. (One that is taken away at one end and added at the other keeps the shape, too.)
@@ -23,7 +23,7 @@ class IdentityPadPattern(EasyPatternOptimization):
         return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

@@ -24,7 +24,7 @@ from .._proofs import keeps_shape
 class IdentityResizePattern(EasyPatternOptimization):
     """Resize(x) or Upsample(x) by scales of 1 → x
 
-    What: drops a resampling at the very places of the samples.
+    What: drops a resampling at the positions of the samples themselves.
     Why: it copies the whole tensor, or computes each element anew.
     Refuses when:
     1. a scale is not 1 or not constant, or sizes are given that are not provably those of x.
@@ -40,7 +40,7 @@ class IdentityResizePattern(EasyPatternOptimization):
         return g.op.Upsample(x, first, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Sizes go before scales, which onnxruntime ignores then."""
+        """Sizes take precedence over scales, which onnxruntime ignores then."""
         node = m.nodes[0]
         if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
             return self.none(node, msg="it crops")
@@ -53,12 +53,12 @@ class IdentityResizePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """By scales, and by an attribute in the days of Upsample."""
+        """By scales, and by the attribute of the older operator Upsample."""
         after = "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) { y = Relu(x) }"
         return (
             Example(

@@ -19,28 +19,28 @@ class IdentitySlicePattern(EasyPatternOptimization):
     Why: it copies the whole tensor.
     Refuses when:
     1. a step is not 1: a reversed axis keeps its size too.
-    2. an axis may lose something. Bounds beyond any size take all; others are held against the sizes, if these are known.
+    2. an axis may lose elements. Bounds beyond any size take all; others are compared with the sizes, if these are known.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Whatever the axes, the bounds are constants."""
+        """The bounds are constants, the axes are arbitrary."""
         bounds = {"starts": g.capture("starts"), "ends": g.capture("ends")}
         return g.op.Slice(x, axes=ANY, steps=g.capture("steps", optional=True), **bounds)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the steps, then at the bounds."""
+        """Check the steps, then the bounds."""
         if any(step != 1 for step in m.steps or ()):  # (1)
             return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")
         everything = all(s == 0 or s <= -_FAR for s in m.starts) and all(e >= _FAR for e in m.ends)
         return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """To the end of an axis of whatever size, and the last three of three."""
+        """To the end of an axis of unknown size, and the last three of three."""
         return (
             Example(
                 "agraph (float[a,b] x) => (float[a,b] y) "

@@ -13,7 +13,7 @@ class IdentityTransposePattern(EasyPatternOptimization):
     What: drops a Transpose that moves nothing.
     Why: it copies the whole tensor.
     Refuses when:
-    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default cannot be told.
+    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default is unknown.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -21,7 +21,7 @@ class IdentityTransposePattern(EasyPatternOptimization):
         return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

@@ -19,7 +19,7 @@ class _Involution(EasyPatternOptimization):
         return getattr(g.op, self.operator)(getattr(g.op, self.operator)(x))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
 

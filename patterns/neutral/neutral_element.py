@@ -13,7 +13,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 
 
 class _NeutralElement(EasyPatternOptimization):
-    """An operator whose constant operand leaves the other one as it is.
+    """An operator whose constant operand leaves the other one unchanged.
 
     Class attributes:
         operator: its name.
@@ -70,7 +70,7 @@ class NeutralSubPattern(_NeutralElement):
     operator, element = "Sub", 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the sign, which a comparison with 0 does not."""
+        """Check the sign, which a comparison with 0 ignores."""
         zero = g.get_computed_constant(m.nodes[0].input[1])
         if zero is None or np.signbit(zero.astype(np.float64)).any():  # (2)
             return self.none(m.nodes[0], msg="the constant is -0")
@@ -114,7 +114,7 @@ class NeutralPowPattern(_NeutralElement):
     operator, element = "Pow", 1
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look at the type."""
+        """Check the type."""
         dtype = g.try_infer_type(m.x)
         if not is_float(dtype) and dtype != TensorProto.INT32:  # (2)
             return self.none(m.nodes[0], msg="integers that double precision does not hold, or an unknown type")

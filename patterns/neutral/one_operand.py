@@ -14,7 +14,7 @@ class _OneOperand(EasyPatternOptimization):
     operators: ClassVar[tuple[str, ...]]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """One operand (1), whatever the attributes."""
+        """One operand (1), any attributes."""
         return getattr(g.op, g.choice("operator", *self.operators))(x, attributes=ANY)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:

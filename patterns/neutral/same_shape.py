@@ -1,4 +1,4 @@
-"""Operators that may give a tensor another shape, and give it the one that it has."""
+"""Operators that may change the shape of a tensor, and leave it unchanged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CHOOSING = ("ReduceMax", "ReduceMin")
 
 
 class _SameShape(EasyPatternOptimization):
-    """An operator that does nothing when it keeps the shape."""
+    """An operator that is an identity when it keeps the shape."""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shapes (1)."""
         return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
 
@@ -30,13 +30,13 @@ class ReshapePattern(_SameShape):
     """Reshape(x, shape of x) → x
 
     What: drops a Reshape that changes nothing; the dimensions may be symbols.
-    Why: one node less, and what computes the target is often left without a reader.
+    Why: one node less, and the nodes that compute the target are often left without a reader.
     Refuses when:
     1. the shape is unknown, or the target does not provably give it back.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Any Reshape, whatever its target; zeros and ``allowzero`` are the business of shape inference."""
+        """Any Reshape with any target; shape inference handles zeros and ``allowzero``."""
         return g.op.Reshape(x, attributes=ANY)
 
     @classmethod
@@ -108,14 +108,14 @@ class IdentityFlattenPattern(_SameShape):
 class IdentitySqueezePattern(_SameShape):
     """Squeeze(x) or Unsqueeze(x) of no axis → x
 
-    What: drops a Squeeze that finds nothing to remove, and an Unsqueeze that adds nothing.
+    What: drops a Squeeze that removes nothing, and an Unsqueeze that adds nothing.
     Why: one node less.
     Refuses when:
     1. the shape is unknown, or an axis may have size 1: a Squeeze without axes removes all of these.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Whatever the axes."""
+        """Any axes."""
         return g.op.Squeeze(x, attributes=ANY) if g.option("squeeze") else g.op.Unsqueeze(x, attributes=ANY)
 
     @classmethod
@@ -145,7 +145,7 @@ class IdentityReducePattern(_SameShape):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Five kinds (2), whatever the axes."""
+        """Five kinds (2), any axes."""
         return getattr(g.op, g.choice("operator", *_CHOOSING, "ReduceSum", "ReduceMean", "ReduceProd"))(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

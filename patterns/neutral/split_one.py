@@ -13,7 +13,7 @@ class SplitOnePattern(EasyPatternOptimization):
     What: drops a Split that does not split.
     Why: it copies the whole tensor.
     Refuses when:
-    1. there are other parts, even if nothing reads them: the first one is not all of x then.
+    1. there are other parts, even unread ones: the first one is not all of x then.
     """
 
     min_opset = 2

@@ -16,7 +16,7 @@ def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...]
 
     Args:
         g: the graph.
-        x: what is reduced.
+        x: the operand of the reduction.
         axes: of the reduction, in any order, negative or not.
     """
     shape = g.try_infer_shape(x)
@@ -34,9 +34,9 @@ def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
 
     Args:
         g: the graph.
-        parameter: in question.
+        parameter: the parameter to test.
         like: the other one.
-        x: what is normalized.
+        x: the normalized tensor.
     """
     given, wanted, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
     if given is None or wanted is None or rank is None or len(wanted) > rank:
@@ -56,7 +56,7 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str | None:
 
     Returns:
         A constant; or the factor when it is computed and the parameter is all ones; ``None`` when
-        neither will do, or the constant leaves the range of its type.
+        neither applies, or the constant leaves the range of its type.
     """
     if not g.is_constant(parameter):
         return None
@@ -74,12 +74,12 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str | Non
     Args:
         g: the graph.
         bias: name of the bias, or empty.
-        shift: what is added.
+        shift: the summand.
         like: the scale, of the shape that the bias must have.
 
     Returns:
         A constant; or the shift when it is computed and there is no bias; ``None`` when
-        neither will do, or the constant leaves the range of its type.
+        neither applies, or the constant leaves the range of its type.
     """
     if not g.is_constant(shift):
         return None if bias else shift

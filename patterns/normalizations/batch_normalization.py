@@ -41,13 +41,14 @@ class BatchNormalizationPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """All four must be neutral (1)."""
         scale, bias, mean, variance = (constant(g, name) for name in (m.s, m.o, m.m, m.v))
+        # In the type of the parameters: an epsilon that rounding drops leaves a deviation of exactly 1.
         inexact = (variance + variance.dtype.type(m.epsilon)).astype(scale.dtype) != 1
         if (scale != 1).any() or bias.any() or mean.any() or inexact.any():
             return self.none(m.nodes[0], msg="a parameter is not neutral")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

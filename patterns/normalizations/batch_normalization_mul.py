@@ -32,7 +32,7 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
         return g.op.Mul(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the constant as a vector."""
+        """Derive the constant as a vector."""
         factor = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.s).size)
         if factor is None:  # (1)
             return self.none(m.nodes[1], msg="not one for each channel")

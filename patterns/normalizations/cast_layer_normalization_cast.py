@@ -29,7 +29,7 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
     What: drops the casts around an operator that computes in 32 bits by itself.
     Why: each cast copies the whole tensor.
     Refuses when:
-    1. the type of x is no 16-bit float, or the second cast goes to another one.
+    1. the type of x is not a 16-bit float, or the second cast goes to another one.
     2. the scale or the bias is not constant.
     3. the provider has no kernel for the type.
     4. the scale or the bias leaves the range of the type.
@@ -49,7 +49,7 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
-            return self.none(m.nodes[2], msg="the types differ, or are no 16-bit floats")
+            return self.none(m.nodes[2], msg="the types differ, or are not 16-bit floats")
         if m.bias and not g.is_constant(m.bias):  # (2)
             return self.none(m.nodes[1], msg="the bias is not constant")
         if not runs(g, "LayerNormalization", m.x):  # (3)

@@ -19,7 +19,7 @@ class CastRMSNormalizationCastPattern(EasyPatternOptimization):
     What: drops the casts around an operator that computes in 32 bits by itself.
     Why: each cast copies the whole tensor.
     Refuses when:
-    1. the type of x is no 16-bit float, or the second cast goes to another one.
+    1. the type of x is not a 16-bit float, or the second cast goes to another one.
     2. the provider has no kernel for the type.
     3. the scale leaves the range of the type.
     """
@@ -37,7 +37,7 @@ class CastRMSNormalizationCastPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
-            return self.none(m.nodes[2], msg="the types differ, or are no 16-bit floats")
+            return self.none(m.nodes[2], msg="the types differ, or are not 16-bit floats")
         if not runs(g, "RMSNormalization", m.x):  # (2)
             return self.none(m.nodes[1], msg="no kernel for the type")
         narrow = rounded(doubles(g, m.scale), numpy_dtype(m.to))

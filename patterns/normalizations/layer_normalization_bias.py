@@ -17,7 +17,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     What: adds while the tensor is normalized.
     Why: saves one pass over the tensor.
     Refuses when:
-    1. the shift does not have the shape of the scale, and is no constant that broadcasts to it.
+    1. the shift does not have the shape of the scale, and is not a constant that broadcasts to it.
     2. there is a bias, and it or the shift is not constant, or their sums cancel or leave the range of the type.
     """
 
@@ -31,7 +31,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
         return g.op.Add(g.op.LayerNormalization(x, scale, bias, attributes=g.capture("attributes")), shift)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the new bias."""
+        """Derive the new bias."""
         if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the shift has another shape than the scale")
         total = shifted(g, m.bias, m.shift, m.scale)

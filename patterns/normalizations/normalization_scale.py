@@ -23,7 +23,7 @@ class _NormalizationScale(EasyPatternOptimization):
         return g.op.Mul(getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the new scale."""
+        """Derive the new scale."""
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor has another shape than the scale")
         product = multiplied(g, m.scale, m.factor)
@@ -40,7 +40,7 @@ class LayerNormalizationScalePattern(_NormalizationScale):
     What: multiplies while the tensor is normalized.
     Why: saves one pass over the tensor.
     Refuses when:
-    1. the factor does not have the shape of the scale, and is no constant that broadcasts to it.
+    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
     2. the scale is not constant, or the factor is not constant and the scale not 1, or a
        product leaves the range of the type.
     3. there is a bias.
@@ -73,7 +73,7 @@ class RMSNormalizationMulPattern(_NormalizationScale):
     What: multiplies while the tensor is normalized.
     Why: saves one pass over the tensor.
     Refuses when:
-    1. the factor does not have the shape of the scale, and is no constant that broadcasts to it.
+    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
     2. the scale is not constant, or the factor is not constant and the scale not 1, or a
        product leaves the range of the type.
     """

@@ -14,11 +14,11 @@ from .._kernels import runs
 class SkipLayerNormalizationPattern(EasyPatternOptimization):
     """LayerNormalization(x + skip, scale, bias) → com.microsoft.SkipLayerNormalization(x, skip, scale, bias)
 
-    What: one operator instead of two, which gives the sum as well.
+    What: one operator instead of two, which returns the sum as well.
     Why: one kernel launch instead of two; not on the CPU, where it was measured 8 times slower.
     Refuses when:
     1. the operands of the sum are not known to have the same three axes, or it is not the last one that is normalized.
-    2. scale or bias are no vectors as long as that axis.
+    2. scale or bias are not vectors as long as that axis.
     3. the provider has no kernel for the type.
     """
 
@@ -41,7 +41,7 @@ class SkipLayerNormalizationPattern(EasyPatternOptimization):
         if not g.same_shape(m.x, m.skip) or g.info(m.x).rank != 3 or m.axis not in (-1, 2):  # (1)
             return self.none(m.nodes[0], msg="not a sum of two tensors with the same three axes")
         if any(g.try_infer_shape(name) != g.get_shape(m.x)[2:] for name in (m.scale, m.bias) if name):  # (2)
-            return self.none(m.nodes[1], msg="scale or bias is no vector of the same length")
+            return self.none(m.nodes[1], msg="scale or bias is not a vector of the same length")
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(g, "SkipLayerNormalization", m.x, "com.microsoft"):  # (3)
             return self.none(m.nodes[1], msg="no kernel for the type")
         return True
@@ -54,7 +54,7 @@ class SkipLayerNormalizationPattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """The sum goes on."""
+        """The sum is read elsewhere."""
         return (
             Example(
                 "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) => (float[a,b,4] y, float[a,b,4] z) "

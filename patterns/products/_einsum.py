@@ -1,4 +1,4 @@
-"""Equations of Einsum, and how a product of two tensors is done by MatMul."""
+"""Equations of Einsum, and plans to compute a product of two tensors by MatMul."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def parse(equation: str, operands: int) -> tuple[list[str], str] | None:
 
     Args:
         equation: as in the attribute, ``"bij,bjk->bik"``; without arrow the result has the letters that occur once, sorted.
-        operands: how many there must be.
+        operands: the required number.
 
     Returns:
         ``None`` for an equation with an ellipsis, with a letter twice in one term, or with one in the result only.
@@ -29,7 +29,7 @@ def parse(equation: str, operands: int) -> tuple[list[str], str] | None:
 
 
 class Operand(NamedTuple):
-    """What must be done to an operand: a permutation (``None`` for none), then axes of length 1 at these places."""
+    """The changes to an operand: a permutation (``None`` for none), then axes of length 1 at these places."""
 
     perm: list[int] | None
     axes: list[int]
@@ -40,10 +40,10 @@ class Product(NamedTuple):
 
     Attributes:
         order: positions of the left and of the right operand in the equation.
-        operands: what to do to the left and the right one.
+        operands: the changes to the left and the right one.
         broadcast: letters of axes along which MatMul repeats an operand, which onnxruntime cannot when the length is 0.
         squeeze: axis of the product to drop, if any.
-        perm: permutation of what is left, ``None`` for none.
+        perm: permutation of the remaining axes, ``None`` for none.
         cost: number of nodes besides MatMul, permutations counted several times.
     """
 
@@ -65,7 +65,7 @@ def arrange(letters: str, wanted: Sequence[str]) -> Operand:
     """
     present = [c for c in wanted if c in letters and c]
     perm = [letters.index(c) for c in present]
-    first = next((i for i, c in enumerate(wanted) if c in letters), len(wanted))  # an empty letter is in all of them
+    first = next((i for i, c in enumerate(wanted) if c in letters), len(wanted))  # "" is in every string
     axes = [i for i, c in enumerate(wanted[first:]) if not c or c not in letters]
     return Operand(None if perm == sorted(perm) else perm, axes)
 
@@ -76,7 +76,7 @@ def products(letters: Sequence[str], result: str, constant: Sequence[bool]) -> I
     Args:
         letters: of the operands.
         result: letters of the result.
-        constant: which operands are constant, so that what is done to them costs nothing.
+        constant: the operands that are constant, so that changes to them cost nothing.
     """
     a, b = letters
     summed = [c for c in a if c in b and c not in result]

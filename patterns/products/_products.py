@@ -1,4 +1,4 @@
-"""Products of matrices, and what onnxruntime does with them."""
+"""Products of matrices, and defects of onnxruntime's kernels for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .._kernels import runs
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
     """Whether a product of matrices is known to add up at least one term for each element.
 
-    onnxruntime treats a product over an axis of length 0 as an afterthought: FusedMatMul with a transposed operand gives
-    memory as it finds it, and Gemm adds its bias without ``beta``.
+    onnxruntime computes a product over an axis of length 0 wrongly: FusedMatMul with a transposed operand returns
+    uninitialized memory, and Gemm adds its bias without ``beta``.
 
     Args:
         g: the graph.
@@ -29,5 +29,5 @@ def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bo
 
 
 def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether the provider computes a ``com.microsoft.FusedMatMul`` with these attributes, and computes it right."""
+    """Whether the provider has a correct kernel of ``com.microsoft.FusedMatMul`` for these operands and attributes."""
     return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")

@@ -17,9 +17,9 @@ class EinsumDensePattern(EasyPatternOptimization):
 
     What: joins the axes that are summed, and those that the constant adds, so that one product of matrices is left; the
     result may have to be permuted.
-    Why: measured 1.1 times faster on onnxruntime's CPU provider, and other patterns know MatMul.
+    Why: measured 1.1 times faster on onnxruntime's CPU provider, and other patterns match MatMul.
     Refuses when:
-    1. what is summed are not the last axes of x, the operands share other axes, an operand repeats a letter, or the
+    1. the summed axes are not the last axes of x, the operands share other axes, an operand repeats a letter, or the
        equation has an ellipsis.
     2. the lengths of the summed axes are not known to be the same, or one is 0.
     3. the provider has no kernel of MatMul for the type.
@@ -35,7 +35,7 @@ class EinsumDensePattern(EasyPatternOptimization):
         return g.op.Einsum(*operands, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the shapes."""
+        """Derive the shapes."""
         terms, result = parse(m.equation, 2) or (["", ""], "")
         left, right = reversed(terms) if m.swapped else terms
         summed = [c for c in left if c in right and c not in result]

@@ -30,7 +30,7 @@ class EinsumMulPattern(EasyPatternOptimization):
         return g.op.Einsum(x, y, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on where axes of length 1 are missing."""
+        """Derive where axes of length 1 are missing."""
         found = parse(m.equation, 2)
         if found is None or set("".join(found[0])) != set(found[1]):  # (1)
             return self.none(m.nodes[0], msg="not a product without sum")

@@ -21,7 +21,7 @@ class _FusedFactor(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the attributes."""
+        """Derive the attributes."""
         factor, product = sorted(m.nodes, key=lambda node: node.op_type in ("MatMul", "FusedMatMul"))
         given: dict[str, Any] = m.get("attributes", {})
         alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)
@@ -29,7 +29,7 @@ class _FusedFactor(EasyPatternOptimization):
             return self.none(factor, msg="the factor is out of range, or would lose digits")
         ranks = [g.info(name).rank for name in (m.a, m.b)]
         if any(rank is None or rank < 2 for rank in ranks) or (m.plain and ranks == [2, 2]):  # (2)
-            return self.none(product, msg="no product of tensors with more than two axes")
+            return self.none(product, msg="not a product of tensors with more than two axes")
         if not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
             return self.none(product, msg="FusedMatMul has no kernel for the type")
         return m.derive(fused={**given, "alpha": alpha})

@@ -19,7 +19,7 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
     1. the permutation does not swap just the last two axes.
     2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does not repeat the matrix on
        the left for no batch at all, and is slower when it repeats it).
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it gives no zeros then.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
     """
 
     phase = "target"
@@ -38,7 +38,7 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
         return g.op.Transpose(y, perm=g.capture("perm"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the attributes."""
+        """Derive the attributes."""
         rank = len(m.perm)
         given: dict[str, Any] = m.get("attributes", {})
         batches = given.get("transBatchA") or given.get("transBatchB")

@@ -1,4 +1,4 @@
-"""Keys and values repeated for an attention that would share them itself."""
+"""Keys and values repeated for an attention that can share them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from xoptim.match import (
 class GatherAttentionPattern(EasyPatternOptimization):
     """Attention(q, Gather(k, 0, 0, 1, 1), Gather(v, 0, 0, 1, 1)) → Attention(q, k, v)
 
-    What: lets groups of queries share a head of the keys and values.
-    Why: two copies of every key and value less; the operator is made for it.
+    What: groups of queries share a head of the keys and values.
+    Why: two copies of every key and value less; the operator supports groups.
     Refuses when:
     1. the heads are not repeated in groups of one size, as many in all as there are heads of queries.
     2. there are keys and values from earlier calls, or they are results too: these would have other heads.
@@ -39,7 +39,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
         return g.op.Attention(q, keys, values, mask, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the heads; other results would be kept by nothing."""
+        """Compare the heads; the replacement has no other results."""
         queries, keys, heads = g.try_infer_shape(m.q), g.try_infer_shape(m.k), g.get_computed_constant(m.heads)
         values = g.try_infer_shape(m.v)
         if queries is None or keys is None or values is None or heads is None or keys[1:2] != values[1:2]:  # (1)
@@ -54,7 +54,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str, attributes: dict[str, object]) -> str:
-        """Keys and values as they are."""
+        """Keys and values without the repetition."""
         return g.op.Attention(q, k, v, mask, **attributes)
 
     @classmethod

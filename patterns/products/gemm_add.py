@@ -38,7 +38,7 @@ class GemmAddPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, attributes: dict[str, Any]) -> str:
-        """The bias counts once, whatever ``beta`` was for none."""
+        """``beta`` is 1: its former value had no effect without a bias."""
         return g.op.Gemm(a, b, c, **{name: value for name, value in attributes.items() if name != "beta"})
 
     @classmethod

@@ -49,7 +49,7 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; hands on scale and shift."""
+        """All parameters must be constant; derive scale and shift."""
         if m.c and (not g.is_constant(m.c) or g.get_shape(m.c)[:-1] not in ((), (1,))):  # (1)
             return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)

@@ -34,7 +34,7 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the new bias."""
+        """Derive the new bias."""
         product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
         rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
         same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in ((), (1,), (product or ())[-1:])
@@ -52,12 +52,12 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         return m.derive(bias=bias)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, bias: Array, attributes: dict[str, Any]) -> str:
-        """The new bias counts once."""
+        """``beta`` is 1 for the new bias."""
         return g.op.Gemm(a, b, bias, **{name: value for name, value in attributes.items() if name != "beta"})
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """The bias of Gemm counts half."""
+        """The bias of Gemm has the factor 0.5."""
         return (
             Example(
                 "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "

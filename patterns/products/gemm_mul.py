@@ -29,7 +29,7 @@ class GemmMulPattern(EasyPatternOptimization):
     Why: saves one pass over the result.
     Refuses when:
     1. the number is not finite, or a 32-bit float cannot hold the new factors.
-    2. the provider has no kernel of Gemm for the type, or the operands are no matrices.
+    2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
     3. there is a bias, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
     """
 
@@ -44,14 +44,14 @@ class GemmMulPattern(EasyPatternOptimization):
         return g.op.Div(y, s) if g.option("division") else g.op.Mul(y, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the attributes."""
+        """Derive the attributes."""
         given: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)
         factors = {name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names}
         if None in factors.values():  # (1)
             return self.none(m.nodes[1], msg="a factor is out of range, or would lose digits")
         if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
-            return self.none(m.nodes[0], msg="no product of matrices for which there is a kernel")
+            return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(attributes={**given, **factors})

@@ -17,7 +17,7 @@ class GemmTransposePattern(EasyPatternOptimization):
     Why: saves a copy of the result.
     Refuses when:
     1. there is a bias of more than one element.
-    2. the provider has no kernel of Gemm for the type, or the operands are no matrices.
+    2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
     """
 
     phase = "specialize"
@@ -32,11 +32,11 @@ class GemmTransposePattern(EasyPatternOptimization):
         return g.op.Transpose(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), perm=[1, 0])
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the attributes."""
+        """Derive the attributes."""
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
             return self.none(m.nodes[0], msg="there is a bias")
         if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
-            return self.none(m.nodes[0], msg="no product of matrices for which there is a kernel")
+            return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         given: dict[str, Any] = m.get("attributes", {})
         flags = {"transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)}
         return m.derive(swapped={**given, **flags})

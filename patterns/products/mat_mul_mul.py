@@ -1,4 +1,4 @@
-"""A linear layer whose result is moved and then multiplied by a number."""
+"""A linear layer whose result is rearranged and then multiplied by a number."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class MatMulMulPattern(PatternOptimization):
 
     What: multiplies the constants of a linear layer by the number that its result is multiplied with, or divided by, later:
     directly, or behind any number of Reshape, Transpose, Squeeze and Unsqueeze.
-    Why: saves one pass over the result. It runs last, so that patterns that recognize attention see the number.
+    Why: saves one pass over the result. It runs last, so that patterns that recognize attention match the number.
     Refuses when:
-    1. the factor is no constant with one element, is zero or not finite, or broadcasting would change the shape.
+    1. the factor is not a constant with one element, is zero or not finite, or broadcasting would change the shape.
     2. a result in between is read elsewhere.
-    3. weights or bias are not constant, kept in an external file, or used elsewhere too (there would be two copies).
-    4. the type is no floating-point one, or a constant leaves its range.
+    3. weights or bias are not constant, computed, in an external file, or used elsewhere too (there would be two copies).
+    4. the type is not a floating-point type, or a constant leaves its range.
     """
 
     anchors = ("Mul", "Div")
@@ -57,16 +57,16 @@ class MatMulMulPattern(PatternOptimization):
         if len(parameters) != wanted or parameters[-1] != maker.input[1] or not all(map(g.is_exclusive, parameters)):  # (3)
             return self.none(maker, msg="weights or bias are not constant, or used elsewhere")
         if not all(map(g.is_stored, parameters)):  # (3)
-            return self.none(maker, msg="weights are kept elsewhere")
+            return self.none(maker, msg="the model itself does not store the constants")
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)
         scaled = self._scaled(g, parameters, scale, numpy_dtype(dtype)) if is_float(dtype) else None
         if scaled is None:  # (4)
-            return self.none(maker, msg="no floating-point numbers, or too large or too small ones")
+            return self.none(maker, msg="the numbers are not floating-point, too large or too small")
         return MatchResult(self, chain, partial(self._write, scaled))
 
     @staticmethod
-    @np.errstate(all="ignore")  # what leaves the range is refused
+    @np.errstate(all="ignore")  # a number out of range is refused below
     def _scaled(g: GraphView, parameters: Sequence[str], scale: float, dtype: np.dtype) -> dict[str, Array] | None:
         """The parameters times the factor by name, the weights last, ``None`` when one of them leaves the range of its type."""
         found: dict[str, Array] = {}

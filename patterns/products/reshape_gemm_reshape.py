@@ -15,14 +15,14 @@ from .._shapes import reshape_target
 class ReshapeGemmReshapePattern(EasyPatternOptimization):
     """Reshape(Gemm(Reshape(x), w, b)) → Add(MatMul(x, w), b)
 
-    What: multiplies in the shape in which x comes, and leaves out the sum where there is none.
-    Why: no shapes to compute; runtimes that prefer Gemm merge the axes themselves.
+    What: multiplies x in its own shape, and adds only if there is a bias.
+    Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
     Refuses when:
-    1. the shapes are unknown, or more than the axes before the last one is merged and split, unless a constant Reshape
+    1. the shapes are unknown, or other axes than those before the last one are merged and split, unless a constant Reshape
        does the rest.
     2. the product is scaled, or an operand transposed.
     3. b is more than one row.
-    4. a computed size may be 0 by surprise: it would copy another size in its place.
+    4. a computed size may be 0 at run time: it would copy another size in its place.
     """
 
     phase = "specialize"

@@ -31,18 +31,18 @@ class _TransposedOperand(EasyPatternOptimization):
 class FusedMatMulPattern(_TransposedOperand):
     """MatMul(a, Transpose(b)) → com.microsoft.FusedMatMul(a, b, transB=1)
 
-    What: lets the product read matrices by columns; the same for the first operand, and when FusedMatMul is there already.
+    What: the product reads matrices by columns; the same for the first operand, and for an existing FusedMatMul.
     Why: saves a copy of the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. the permutation does not swap just the last two axes, or the other operand is a vector.
     2. both operands are matrices, for which there is Gemm.
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it gives no zeros then.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
     """
 
     priority = 3
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the attributes."""
+        """Derive the attributes."""
         rank = len(m.perm)
         other = g.info(m.a if m.right else m.b).rank
         if m.perm != [*range(rank - 2), rank - 1, rank - 2] or other is None or other < 2:  # (1)
@@ -86,18 +86,18 @@ class FusedMatMulPattern(_TransposedOperand):
 class TransposeFusedMatMulBPattern(_TransposedOperand):
     """MatMul(a, Transpose(b, [0,2,3,1])) → com.microsoft.FusedMatMul(a, Transpose(b, [0,2,1,3]), transB=1)
 
-    What: lets the product swap the last two axes, so that the permutation moves whole rows; the same for the first operand.
+    What: the product swaps the last two axes, so that the permutation moves whole rows; the same for the first operand.
     Why: measured 1.03 to 1.12 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. the last axis does not become the last but one, or nothing would be left to permute (`FusedMatMulPattern` does that).
     2. the other operand is a vector.
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it gives no zeros then.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
     """
 
     priority = 4
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Hands on the permutation that is left and the attributes."""
+        """Derive the permutation that is left and the attributes."""
         rank = len(m.perm)
         rest = [*m.perm[:-2], m.perm[-1], m.perm[-2]]
         if rank < 3 or rest[-1] != rank - 1 or rest == sorted(rest):  # (1)

@@ -1,4 +1,4 @@
-"""What becomes of the shapes of results when a tensor that was stretched stays small."""
+"""Shapes of results when an Expand above them is left out."""
 
 from __future__ import annotations
 

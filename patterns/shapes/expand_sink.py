@@ -19,7 +19,7 @@ class ExpandSinkPattern(PatternOptimization):
 
     What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of Gather work on the small
     tensor, until operators that broadcast restore the shape.
-    Why: masks are expanded for the batch long before the first sum that would do it; all that comes between shrinks too.
+    Why: masks are expanded for the batch long before the first sum that broadcasts anyway; all results in between shrink too.
     Refuses when:
     1. a reader is another operator, or there are too many.
     2. a result that would shrink is an output, or a subgraph reads it.
@@ -82,7 +82,7 @@ class ExpandSinkPattern(PatternOptimization):
 
 
 def _are_together(g: GraphView, nodes: list[Node]) -> bool:
-    """Whether everything that nodes need comes before everything that needs them."""
+    """Whether all operands of the nodes come before all readers of their results."""
     producers = [g.node_before(name) for node in nodes for name in node.input]
     readers = [reader for node in nodes for name in node.output for reader in g.next_nodes(name) if reader not in nodes]
     needed = [producer.label for producer in producers if producer is not None and producer not in nodes]

@@ -14,7 +14,7 @@ from .._shapes import broadcast_shape, same_dims, unstretched
 class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     """op(Expand(x), y) → op(x, y)
 
-    What: lets an elementwise operator stretch its operands itself, those that Tile repeats along axes of size 1 included.
+    What: an elementwise operator broadcasts its operands itself, those that Tile repeats along axes of size 1 included.
     Why: saves a tensor of the full size, and the chain that computes the shape.
     Refuses when:
     1. the other operands are not known to give the result its shape.
@@ -25,7 +25,7 @@ class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """One operand at a time: two that are stretched to the same shape may need each other."""
+        """One operand at a time: of two that are stretched to the same shape, one may have to stay to give that shape."""
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):
             small = unstretched(g, name)

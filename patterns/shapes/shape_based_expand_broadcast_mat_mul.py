@@ -14,10 +14,10 @@ from .._shapes import same_dims
 class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     """MatMul(Expand(a), b) → MatMul(a, b), on either side
 
-    What: lets the product stretch the batch axes itself.
+    What: the product broadcasts the batch axes itself.
     Why: saves a copy of the operand for each matrix of the batch.
     Refuses when:
-    1. a shape is unknown, or an operand is a vector, so that its axis is no batch axis.
+    1. a shape is unknown, or an operand is a vector, so that its axis is not a batch axis.
     2. the two axes of the matrix are stretched too.
     3. the other operand is not known to give the batch its shape, or may have a batch axis of size 0, which onnxruntime does
        not broadcast here.
@@ -47,7 +47,7 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
-        """The product of the operands as they are."""
+        """The product of the operands without Expand."""
         return g.op.MatMul(a, b)
 
     @classmethod

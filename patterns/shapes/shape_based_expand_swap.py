@@ -1,4 +1,4 @@
-"""Elementwise operators on what an Expand has stretched."""
+"""Elementwise operators on the result of an Expand."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LARGEST = 32
 class ShapeBasedExpandSwapPattern(PatternOptimization):
     """g(f(Expand(x, s))) → Expand(g(f(x)), s)
 
-    What: lets elementwise operators work on the small tensor and stretches their result, even where several read the Expand
-    and meet again.
-    Why: less to compute; and what reads the result often broadcasts anyway, so that the Expand goes altogether.
+    What: elementwise operators work on the small tensor and their result is stretched, even where several read the Expand
+    and one operator reads their results.
+    Why: less to compute; and the reader of the result often broadcasts anyway, so that the Expand is removed altogether.
     Refuses when:
     1. the shape s or one of those concerned is unknown.
     2. more than one result would have to be stretched, or the Expand itself is still read.
-    3. the result has another shape than what the Expand gives.
+    3. the result has another shape than that of the Expand.
     """
 
     anchors = ("Expand",)
@@ -34,7 +34,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Take in readers, in the order of the graph, as long as they need nothing that comes after the Expand."""
+        """Add readers, in the order of the graph, as long as all their operands come before the Expand."""
         shape, sizes = g.try_infer_shape(node.input[0]), g.info(node.input[1]).data or g.get_ints(node.input[1])
         if shape is None or sizes is None:  # (1)
             return self.none(node, msg="a shape is unknown")
@@ -78,7 +78,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
 
 
 def _moves_up(g: GraphView, reader: Node, node: Node, shrunk: Mapping[str, Shape]) -> bool:
-    """Whether a reader is elementwise and all else that it reads is there where the Expand is."""
+    """Whether a reader is elementwise and its other operands are computed before the Expand."""
     if reader.op_type not in BROADCASTING and reader.op_type not in ELEMENTWISE:
         return False
     producers = [g.node_before(name) for name in reader.input if name not in shrunk]

@@ -16,19 +16,19 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
 
     What: writes sizes that are numbers as numbers, those of x in the same place as 0, and at most one other as -1. Where
-    more would have to be told, but only axes of size 1 come or go, says so.
-    Why: the chain of Shape, Gather, Concat and their kin that computes the shape is left without a reader.
+    more sizes are unknown, but only axes of size 1 are added or removed, writes Unsqueeze or Squeeze.
+    Why: the chain of Shape, Gather, Concat and similar operators that computes the shape is left without a reader.
     Refuses when:
     1. the shape is constant already.
     2. a shape is unknown, or two sizes are neither numbers nor copied.
-    3. -1 would stand beside a copied size that may be 0 by surprise, because onnxruntime cannot solve for it then.
-    4. a computed size may be 0 by surprise: it would copy another size of x in its place.
+    3. -1 would stand beside a copied size that may be 0 at run time, because onnxruntime cannot solve for it then.
+    4. a computed size may be 0 at run time: it would copy another size of x in its place.
     """
 
     min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """``allowzero`` plays no part: what is known of the result covers it."""
+        """``allowzero`` is ignored: the inferred shape of the result covers it."""
         return g.op.Reshape(x, shape, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -37,7 +37,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the shape is constant")
         if not reshapes_as_inferred(g, m.nodes[0]):  # (4)
             return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
-        # What the model declares of its results is not enough: a caller may override what it follows from.
+        # A declared shape is not enough: it may follow from a default that a caller overrides.
         source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
         if source is None or result is None:  # (2)
             return self.none(m.nodes[0], msg="a shape is unknown")

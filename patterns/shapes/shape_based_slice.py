@@ -36,7 +36,7 @@ class ShapeBasedSlicePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Nothing is left."""
+        """The operand is the result."""
         return x
 
     @classmethod

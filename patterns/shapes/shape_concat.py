@@ -1,4 +1,4 @@
-"""A vector of sizes and numbers that is put together in a roundabout way."""
+"""A vector of sizes and numbers that is computed by more nodes than necessary."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _Part = tuple[str, int, int] | list[int] | str
 class ShapeConcatPattern(PatternOptimization):
     """Where(Equal(Concat(...), -1), 1, Concat(...)), and the like → Concat(Shape(t, i, j), numbers, ...)
 
-    What: puts a vector of known elements together from as few pieces as it takes: runs of axes of one tensor, and numbers.
-    Why: exporters write ten nodes to say that a size is kept where -1 was asked for.
+    What: concatenates a vector of known elements from as few pieces as possible: runs of axes of one tensor, and numbers.
+    Why: exporters write ten nodes to keep a size where the source has -1.
     Refuses when:
     1. the elements are not all known, or none is a symbol.
-    2. an element is neither a size of an input or of a tensor that the chain asks, nor alone in a result above.
-    3. the pieces are as many nodes as what becomes superfluous.
+    2. an element is neither a size of an input or of a tensor whose Shape the chain reads, nor alone in a result above.
+    3. the pieces take as many nodes as the rewrite makes superfluous.
     """
 
     anchors = ("Shape", "Concat", "Where", "Mul", "Expand", "Gather", "Slice", "ScatterND", "Add", "Sub", "Cast", "Max", "Min")
@@ -37,7 +37,7 @@ class ShapeConcatPattern(PatternOptimization):
         """Longest pieces first."""
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
-            return self.none(node, msg="no vector of known sizes")
+            return self.none(node, msg="not a vector of known sizes")
         tensors = [*g.given_tensors(d for d in info.data if not isinstance(d, int)), *measured_tensors(g, node)]
         single = {
             data[0]: name
@@ -55,7 +55,7 @@ class ShapeConcatPattern(PatternOptimization):
         made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
         read = {part if isinstance(part, str) else part[0] for part in parts if not isinstance(part, list)}
         if not _frees_more(g, node, read, made):  # (3)
-            return self.none(node, msg="no fewer nodes than it takes now")
+            return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(self, [node], partial(self._join, parts))
 
     def _join(self, parts: list[_Part], g: PatternRewriter, node: Node) -> list[Node]:
@@ -72,7 +72,7 @@ class ShapeConcatPattern(PatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """What ``x.expand(batch, -1)`` exports to."""
+        """The export of ``x.expand(batch, -1)``."""
         return (
             Example(
                 "agraph (float[b,4] z) => (int64[2] y) "
@@ -86,7 +86,7 @@ class ShapeConcatPattern(PatternOptimization):
 
 
 def _first_part(data: Sequence[Dim], tensors: Sequence[tuple[str, Shape]]) -> _Part | None:
-    """The numbers that the data begin with, or else the longest run of axes of a tensor that they begin with."""
+    """The leading numbers of the data, or else the longest run of axes of a tensor at their beginning."""
     numbers: list[int] = []
     for value in data:
         if not isinstance(value, int):
@@ -108,7 +108,7 @@ def _length(part: _Part) -> int:
 
 
 def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
-    """Whether more nodes than that go with a node: itself, and those whose results only these read, and that are not kept."""
+    """Whether more than ``count`` nodes become unused with a node: itself, and those that only these read, but not ``kept``."""
     gone = {node}
     pending = [node]
     while pending and len(gone) <= count:

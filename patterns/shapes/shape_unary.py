@@ -1,4 +1,4 @@
-"""The shape of what an elementwise operator gives."""
+"""The shape of the result of an elementwise operator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .._nodes import is_op
 class ShapeUnaryPattern(PatternOptimization):
     """Shape(f(x)) → Shape(x), where f keeps the shape
 
-    What: asks an earlier tensor.
-    Why: what is computed for its shape only need not be computed; the rest can be freed earlier.
+    What: reads the shape of an earlier tensor.
+    Why: a tensor that is read only for its shape need not be computed; the others can be freed earlier.
     Refuses when:
     1. the tensor is not made by an operator whose result has the shape of its first operand.
     """

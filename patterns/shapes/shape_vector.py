@@ -1,4 +1,4 @@
-"""A vector of sizes that is put together although a tensor has these axes in a row."""
+"""A vector of sizes that is concatenated although a tensor has these axes in a row."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from .._shapes import axes_part, find_run, measured_tensors
 class ShapeVectorPattern(PatternOptimization):
     """Concat, Unsqueeze, Gather, ... of sizes → Shape(t, start, end)
 
-    What: asks one tensor, an input of the graph if possible, for the sizes that a chain of nodes computes.
-    Why: one tiny node instead of a chain; and a tensor in between that is read for its shape only is not computed at all.
+    What: reads the sizes that a chain of nodes computes from one tensor, an input of the graph if possible.
+    Why: one small node instead of a chain; and a tensor in between that is read only for its shape is not computed at all.
     Refuses when:
     1. the elements are not all known, or none is a symbol: such a vector is a constant.
-    2. no tensor at hand has these axes in a row, or only a part of its axes is wanted before operator set 15.
+    2. no available tensor has these axes in a row, or the vector is only a part of its axes before operator set 15.
     3. the node is the Shape of an input already, or no input has the axes.
     """
 
     anchors = ("Shape", "Concat", "Unsqueeze", "Gather", "Slice", "Where", "Reshape", "Expand", "Cast", "Squeeze")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Inputs first, then the tensors that the chain itself asks."""
+        """Inputs first, then the tensors whose Shape the chain reads."""
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
-            return self.none(node, msg="no vector of known sizes")
+            return self.none(node, msg="not a vector of known sizes")
         candidates = g.given_tensors(next(([d] for d in info.data if not isinstance(d, int)), []))
         if node.op_type != "Shape":
             candidates += measured_tensors(g, node)
         elif any(name == node.input[0] for name, _ in candidates):  # (3)
-            return self.none(node, msg="it asks an input already")
+            return self.none(node, msg="it reads the shape of an input already")
         for name, shape in candidates:
             start = find_run(shape, info.data)
             if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):

@@ -1,4 +1,4 @@
-"""A tensor full of one number where the number would do."""
+"""A tensor full of one number where the number is enough."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .._shapes import broadcast_shape, same_dims, uniform_value
 class UniformBroadcastPattern(PatternOptimization):
     """op(ConstantOfShape(s, value), y) → op(value, y)
 
-    What: gives an elementwise operator the number instead of a tensor full of it, however it was made: by ConstantOfShape or
-    Expand, cast or reshaped then.
+    What: gives an elementwise operator the number instead of a tensor full of it, which ConstantOfShape or Expand made and
+    which may be cast or reshaped afterwards.
     Why: saves a tensor of the full size, and the chain that computes its shape.
     Refuses when:
     1. the tensor is not known to hold one number only, or it is a constant already.
@@ -46,7 +46,7 @@ class UniformBroadcastPattern(PatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """What ``x + torch.ones_like(x)`` exports to, and a mask that hides nothing."""
+        """The export of ``x + torch.ones_like(x)``, and a mask that hides nothing."""
         return (
             Example(
                 "agraph (float[a,b] x) => (float[a,b] y) "

@@ -1,1 +1,1 @@
-"""Parts of tensors, taken and put together: Slice, Gather, Split and Concat."""
+"""Parts of tensors, taken and concatenated: Slice, Gather, Split and Concat."""

@@ -14,7 +14,7 @@ _FAR: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class Cut:
-    """What a Slice takes: from ``start`` to before ``end``, both within the axis, by steps of 1.
+    """The part that a Slice takes: from ``start`` to before ``end``, both within the axis, by steps of 1.
 
     Attributes:
         node: the Slice.
@@ -32,7 +32,7 @@ class Cut:
 
 
 def cut_of(g: GraphView, node: Node) -> Cut | None:
-    """What a Slice takes, ``None`` when it takes nothing, or along several axes, by other steps, or that is not known."""
+    """Return the part that a Slice takes; ``None`` for an empty part, several axes, other steps, or unknown bounds."""
     shape = g.try_infer_shape(node.input[0]) if node.op_type == "Slice" and not node.domain else None
     if shape is None:
         return None

@@ -23,7 +23,7 @@ def spans_by_axis(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> dict[int, Span] | None:
-    """What a Slice takes along each axis.
+    """Return the span that a Slice takes along each axis.
 
     Args:
         shape: of the operand, if known.
@@ -33,8 +33,8 @@ def spans_by_axis(
         steps: as written; ones when absent.
 
     Returns:
-        Spans by non-negative axis. ``None`` for a malformed Slice, and where a negative axis of a tensor of unknown rank could
-        be any.
+        Spans by non-negative axis. ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank beside
+        another axis.
     """
     written = range(len(starts)) if axes is None else axes
     places: list[int] = []
@@ -50,7 +50,7 @@ def spans_by_axis(
 
 
 def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
-    """One span that takes what ``second`` takes of what ``first`` takes of an axis; ``None`` where there is none for all sizes.
+    """One span equal to ``first`` followed by ``second`` on its result; ``None`` where no span is equal for all sizes.
 
     An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least 0, and the ends must be
     both counted from the front, both from the back, or one of them the end of the axis: then starts and ends add up, however
@@ -58,8 +58,8 @@ def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
 
     Args:
         size: of the axis; ``None`` when unknown.
-        first: what is taken first.
-        second: what is taken of that.
+        first: the span that is taken first.
+        second: the span of its result.
     """
     (a, b, step), (c, d, other) = first, second
     if type(size) is int and step > 0 and other > 0:

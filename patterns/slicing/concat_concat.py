@@ -11,7 +11,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 class ConcatConcatPattern(PatternOptimization):
     """Concat(..., Concat(a, b), ...) → Concat(..., a, b, ...)
 
-    What: joins everything at once.
+    What: concatenates all operands at once.
     Why: the parts of the inner one are copied once instead of twice.
     Refuses when:
     1. the inner one joins along another axis, or the two are of different signs while the rank is unknown.

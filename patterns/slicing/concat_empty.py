@@ -14,7 +14,7 @@ class ConcatEmptyPattern(PatternOptimization):
     """Concat(a, empty, b) → Concat(a, b), or a when nothing else is left
 
     What: leaves out operands of size 0 along the axis of the Concat.
-    Why: what makes them is not needed then; a Concat of one operand is a copy.
+    Why: the nodes that make them are not needed then; a Concat of one operand is a copy.
     Refuses when:
     1. no operand is known to have size 0 along the axis.
     2. all have: one must stay to give the result its shape.

@@ -15,10 +15,10 @@ from ._slices import span_of
 class ConcatSlicePattern(PatternOptimization):
     """Slice(Concat(a, b, c), where b stands) → b
 
-    What: gives the operand itself to whatever reads the Slice.
-    Why: each of the two copies; the Concat often goes too.
+    What: replaces the result of the Slice by the operand itself.
+    Why: each of the two copies; the Concat is often removed too.
     Refuses when:
-    1. the bounds are not known, even as symbols, or they are several, or steps are not 1.
+    1. the bounds are not known, even as symbols, several axes are sliced, or steps are not 1.
     2. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
     3. no operand begins and ends where the Slice does.
     """
@@ -30,7 +30,7 @@ class ConcatSlicePattern(PatternOptimization):
         """Add up the sizes of the operands until the bounds are met."""
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
-            return self.none(node, msg="no Concat, or the bounds are unknown")
+            return self.none(node, msg="not a Slice of a Concat, or the bounds are unknown")
         axis, start, end = span
         sizes = [size_along(g, name, axis) for name in concat.input]
         if axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):  # (2)

@@ -14,7 +14,7 @@ from .._nodes import is_op
 class ConcatSplitPattern(PatternOptimization):
     """Split(Concat(a, b), sizes of a and b) → a, b
 
-    What: gives the operands of the Concat to whatever reads the pieces.
+    What: replaces the pieces by the operands of the Concat.
     Why: each of the two copies the tensor.
     Refuses when:
     1. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
@@ -28,7 +28,7 @@ class ConcatSplitPattern(PatternOptimization):
         """Compare the lengths one by one."""
         concat = g.node_before(node.input[0])
         if not is_op(concat, "Concat"):
-            return self.none(node, msg="it splits no Concat")
+            return self.none(node, msg="it does not split a Concat")
         axis = axis_of(g, node)
         if axis is None or axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):  # (1)
             return self.none(node, msg="the axes differ, or the operands have unknown or other shapes")
@@ -39,7 +39,7 @@ class ConcatSplitPattern(PatternOptimization):
         return MatchResult(self, [node], partial(self._read, pairs))
 
     def _read(self, pairs: Sequence[tuple[str, str]], g: PatternRewriter, node: Node) -> list[Node]:
-        """Nothing is left but the names."""
+        """Redirect the readers of the pieces to the operands."""
         return [g.make_node("Identity", [a], [b]) for a, b in pairs if b]
 
     @classmethod

@@ -13,8 +13,8 @@ class GatherGatherPattern(EasyPatternOptimization):
     What: looks the positions up ahead of time.
     Why: saves a copy.
     Refuses when:
-    1. the axes differ, or that cannot be told because the rank is unknown.
-    2. i is no vector, or j points outside of it.
+    1. the axes differ, or cannot be compared because the rank is unknown.
+    2. i is not a vector, or j points outside of it.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
@@ -27,7 +27,7 @@ class GatherGatherPattern(EasyPatternOptimization):
         if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)
             return self.none(m.nodes[1], msg="the axes differ")
         if first is None or second is None or first.ndim != 1:  # (2)
-            return self.none(m.nodes[0], msg="the first indices are no vector")
+            return self.none(m.nodes[0], msg="the first indices are not a vector")
         if ((second < -first.size) | (second >= first.size)).any():
             return self.none(m.nodes[1], msg="an index points outside")
         return m.derive(indices=first[second])

@@ -16,13 +16,14 @@ from .._shapes import inserted_ones, results_above
 class GatherNDGridPattern(PatternOptimization):
     """GatherND(x, all positions (i, j) with i < n and j < m) → Slice(x, 0:n, 0:m)
 
-    What: recognizes positions that were made by Range, Expand and Concat, and takes the corner of x at once.
+    What: recognizes positions that Range, Expand and Concat make, and takes the corner of x at once.
     Why: eight nodes and a large tensor of indices, in the masks of all decoders that torch exports.
     Refuses when:
-    1. the indices are no Concat along the last axis of one number each, or there are batch axes.
+    1. the indices are not a Concat along the last axis of one number each, or there are batch axes.
     2. a part of them is not known to count along its own axis from 0, by Range, Unsqueeze, Reshape, Expand.
-    3. nothing above computes the sizes of the grid (what an Expand stretches to, usually).
-    4. x has fewer positions than the grid for certain: positions outside are an error, if there are any.
+    3. no node above computes the sizes of the grid (the target of an Expand, usually).
+    4. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
+       positions outside of x are an error in the original.)
     """
 
     anchors = ("GatherND",)
@@ -34,8 +35,9 @@ class GatherNDGridPattern(PatternOptimization):
         """Each part of the indices counts along the axis of its own number."""
         concat, grid = g.node_before(node.input[1]), g.try_infer_shape(node.input[1])
         if not is_op(concat, "Concat") or grid is None or node.attribute.get("batch_dims", 0):  # (1)
-            return self.none(node, msg="no indices put together by Concat")
+            return self.none(node, msg="the indices are not made by Concat")
         sizes, parts, source = grid[:-1], concat.input, g.try_infer_shape(node.input[0])
+        # A symbolic size that is too small makes the original fail, so its results cannot differ.
         if source is None or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)):  # (4)
             return self.none(node, msg="the tensor may be smaller than the grid")
         if axis_of(g, concat) != len(sizes) or len(parts) != len(sizes):  # (1)

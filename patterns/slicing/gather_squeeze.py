@@ -10,7 +10,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class GatherSqueezePattern(EasyPatternOptimization):
     """Gather(x, 0, axis=k) → Squeeze(x, k), when the axis has size 1
 
-    What: says that nothing is chosen.
+    What: removes the axis, since it has only one position.
     Why: Squeeze needs no copy, and cancels an Unsqueeze that often follows.
     Refuses when:
     1. the index is not a constant scalar of rank 0, 0 or -1.
@@ -36,7 +36,7 @@ class GatherSqueezePattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """What ``x[..., 0]`` exports to."""
+        """The export of ``x[..., 0]``."""
         return (
             Example(
                 "agraph (float[a,1] x) => (float[a] y) <int64 i = {0}> { y = Gather <axis = -1> (x, i) }",

@@ -15,8 +15,8 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
     What: indices of rank 1 keep the axis.
     Why: one node less.
     Refuses when:
-    1. the index is no constant scalar of rank 0.
-    2. another axis is put back, or that cannot be told because the rank is unknown.
+    1. the index is not a constant scalar of rank 0.
+    2. another axis is put back, or the axes cannot be compared because the rank is unknown.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Scalar) -> Symbol:

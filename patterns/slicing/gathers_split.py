@@ -16,10 +16,10 @@ _Pieces = dict[int, Node]
 class GathersSplitPattern(PatternOptimization):
     """Gather(x, 0), Gather(x, 1), ..., each with an axis of size 1 put back → Split(x), after a Transpose if need be
 
-    What: one node instead of two for each position; when the axis comes back in another place, all of x is transposed once.
+    What: one node instead of two for each position; when the axis is put back in another place, x is transposed once.
     Why: scans unrolled by an exporter take each time step this way.
     Refuses when:
-    1. a position of the axis is missing or taken twice, or the size of the axis is no number.
+    1. a position of the axis is missing or taken twice, or the size of the axis is not a number.
     2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without that a Squeeze would have to follow
        each piece of the Split: as many nodes as before.
     """

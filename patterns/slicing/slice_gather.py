@@ -34,7 +34,7 @@ class SliceGatherPattern(PatternOptimization):
         cut = cut_of(g, producer) if is_op(producer, "Slice") else None
         indices = g.get_computed_constant(node.input[1])
         if cut is None or indices is None or cut.axis != axis_of(g, node):  # (1)
-            return self.none(node, msg="no constant indices on the axis of a constant Slice")
+            return self.none(node, msg="the indices are not constant, or not on the axis of a constant Slice")
         length = cut.end - cut.start
         if ((indices < -length) | (indices >= length)).any():  # (2)
             return self.none(node, msg="an index points outside")

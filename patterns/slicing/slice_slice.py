@@ -13,7 +13,7 @@ class SliceSlicePattern(EasyPatternOptimization):
     """Slice(Slice(x, ...), ...) → Slice(x, both)
 
     What: takes the final part at once: different axes are listed together, spans of one axis are added up.
-    Why: each Slice copies what it takes.
+    Why: each Slice copies its result.
     Refuses when:
     1. a bound or a step is not constant, or an axis is counted from the end and the rank is unknown.
     2. both slice one axis of unknown size and the sum of the spans depends on it (see `composed`).

@@ -17,9 +17,9 @@ class SlicesSplitPattern(PatternOptimization):
 
     What: one node for all pieces.
     Why: fewer nodes to dispatch; rotary embeddings of traced models cut every head in two halves this way. It runs last, so
-    that patterns that recognize an embedding see the Slices.
+    that patterns that recognize an embedding match the Slices.
     Refuses when:
-    1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the axis is no number.
+    1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the axis is not a number.
     2. the pieces leave a gap or overlap, or one is empty.
     3. more than a few cuts begin at the start of the axis, and this is a later one.
     """
@@ -46,7 +46,8 @@ class SlicesSplitPattern(PatternOptimization):
 
     @staticmethod
     def _is_tried(g: GraphView, first: Cut) -> bool:
-        """Whether a cut is among the first few that begin at the start of the axis: each costs a look at all cuts."""
+        """Whether a cut is among the first few that begin at the start of the axis: each one visits all cuts."""
+        # Without this limit, n Slices of one tensor would take time in proportion to n squared.
         before = 0
         for node in g.next_nodes(first.node.input[0]):
             if node is first.node:

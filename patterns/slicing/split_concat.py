@@ -18,7 +18,7 @@ class SplitConcatPattern(PatternOptimization):
     Why: each of the two copies the tensor.
     Refuses when:
     1. a piece is missing or out of order.
-    2. the axes differ, or that cannot be told, or the shapes of the other operands are unknown or differ elsewhere.
+    2. the axes differ or cannot be compared, or the shapes of the other operands are unknown or differ elsewhere.
     """
 
     anchors = ("Concat",)
@@ -36,7 +36,7 @@ class SplitConcatPattern(PatternOptimization):
             place += 1 if split is None else len(split.output)
             splits += [] if split is None else [split]
         if not splits:
-            return self.none(node, msg="the pieces of no Split stand side by side")
+            return self.none(node, msg="no operands side by side are the pieces of a Split")
         if len(inputs) > 1 and not agree_elsewhere(g, node.input, axis or 0):  # (2)
             return self.none(node, msg="the operands have unknown or other shapes")
         return MatchResult(self, [*dict.fromkeys(splits), node], partial(self._joined, inputs))

@@ -11,7 +11,7 @@ class TransposeGatherPattern(EasyPatternOptimization):
     """Gather(Transpose(x), i, axis=k) → Gather(x, i, axis=...)
 
     What: takes the positions where they stand in x, when the axes that remain are in order then.
-    Why: the Transpose copies the whole tensor for the sake of a part.
+    Why: the Transpose copies the whole tensor, and only a part is read.
     Refuses when:
     1. the rank of the indices is unknown, or it is not 0 and the axis stands elsewhere in x.
     2. the axes that remain are in another order than in x.

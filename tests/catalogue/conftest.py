@@ -12,7 +12,7 @@ from xoptim.catalogue.words import warn_once
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Installs patterns in place of all others; what was said once is said again."""
+    """Installs patterns in place of all others; warnings that were given once are given again."""
     warn_once.cache_clear()
 
     def replace(*classes: type[PatternOptimization]) -> PatternSequence:

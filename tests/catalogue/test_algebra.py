@@ -168,7 +168,7 @@ def test_classes_and_instances_are_parts_of_a_query() -> None:
     zeta = toy("Zeta")()
     query = Query.of(["default", zeta, MinePattern])
     assert zeta in database().query(query)
-    assert answer(query.requiring("exact")) == answer(Query(["default"], ["exact"])), "nothing is known about Mine"
+    assert answer(query.requiring("exact")) == answer(Query(["default"], ["exact"])), "Mine has no metadata"
     assert answer(query.excluding("a")) == {"Beta", "Mine", "Whole"}
     assert answer(Query.of([query, "-Mine-Zeta"])) == answer(Query(["default"], exclude=["Zeta"]))
 

@@ -214,7 +214,7 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
     assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
         "the tags of 'Numbers' must be words",
         "unknown group 'nowhere'; there are: canonicalize, specialize, target",
-        "the name 'target' is taken; choose another, or unregister what has it",
+        "the name 'target' is taken; choose another, or unregister its owner",
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
 
 
 def test_presets_are_no_tags(install: Install) -> None:
-    """What a pattern says about itself is judged by the rules; what is said on registration is not."""
+    """The rules apply to the tags that a pattern declares, not to those given on registration."""
     install(toy("Boast", tags=("fast_run", "all", "default"), exactness="approximate"), toy("Plain"))
     assert names(select("fast_run")) == ["Plain"]
     register(toy("Trusted", exactness="approximate"), "fast_run")

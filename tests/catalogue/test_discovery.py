@@ -1,4 +1,4 @@
-"""Where patterns come from: the built-in catalogue and packs of third parties."""
+"""Discovery of patterns: the built-in catalogue and packs of third parties."""
 
 from __future__ import annotations
 
@@ -210,14 +210,14 @@ def test_the_built_in_pattern_wins(name: str, add_pack: AddPack, caplog: pytest.
     add_pack(name, {f"{name}.py": text})
     assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.movement.transpose_transpose"
     assert installed_patterns()["Own"].__module__ == name
-    assert warnings(caplog) == [f"pattern TransposeTranspose of pack '{name}' hides behind another of that name"]
+    assert warnings(caplog) == [f"pattern TransposeTranspose of pack '{name}' is hidden by another of that name"]
 
 
 def test_of_two_packs_the_first_wins(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("two", "one"):
         add_pack(name, {f"{name}.py": SINH.format(name="SamePattern")})
     assert installed_patterns()["Same"].__module__ == "one"
-    assert warnings(caplog) == ["pattern Same of pack 'two' hides behind another of that name"]
+    assert warnings(caplog) == ["pattern Same of pack 'two' is hidden by another of that name"]
 
 
 def test_a_pack_that_is_listed_twice(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:

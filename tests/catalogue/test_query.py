@@ -1,4 +1,4 @@
-"""What a query is, and which patterns it finds (seed 003, "Query")."""
+"""Queries, and the patterns that they find (seed 003, "Query")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which patterns run: presets, tags, names, their algebra, and the order."""
+"""Selection of patterns: presets, tags, names, their algebra, and the order."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ def test_deprecated_patterns_by_name(toys: object, caplog: pytest.LogCaptureFixt
         assert names("OldPattern") == ["Old"]
     assert names(Query(["Zeta"], subquery={"target": Query([]), "canonicalize": Query(["OldFused"])})) == ["OldFused"]
     assert messages(caplog) == [
-        "pattern 'Old' is deprecated: it may go in a later version",
-        "pattern 'OldFused' is deprecated: it may go in a later version",
+        "pattern 'Old' is deprecated: it may be removed in a later version",
+        "pattern 'OldFused' is deprecated: it may be removed in a later version",
     ]
 
 
@@ -232,7 +232,7 @@ def test_former_names(
 ) -> None:
     for _ in range(2):
         assert names(chosen, drop) == expected
-    assert messages(caplog) == ["pattern 'OldNew' is called 'New' now; its old name may go"]
+    assert messages(caplog) == ["pattern 'OldNew' is called 'New' now; its old name may be removed"]
 
 
 def test_what_is_there_comes_before_former_names(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
@@ -240,7 +240,7 @@ def test_what_is_there_comes_before_former_names(renamed: None, caplog: pytest.L
     assert names("all", ("Zeta",)) == ["New", "One", "Two"]
     assert messages(caplog) == []
     assert names("all-Twin") == ["New", "Zeta"]
-    assert messages(caplog) == ["pattern 'Twin' is called 'One' and 'Two' now; its old name may go"]
+    assert messages(caplog) == ["pattern 'Twin' is called 'One' and 'Two' now; its old name may be removed"]
 
 
 def test_former_names_in_the_environment(renamed: None, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""What the page about selection says is true: its snippets run."""
+"""The page about selection is true: its snippets run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that do nothing, in place of what is installed."""
+"""Patterns that do nothing, in place of the installed ones."""
 
 from __future__ import annotations
 

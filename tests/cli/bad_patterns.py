@@ -1,4 +1,4 @@
-"""Patterns that no one should have: wrong, nearly right, broken, and one during which the user loses patience."""
+"""Bad patterns: wrong, nearly right, broken, and one that is interrupted."""
 
 from __future__ import annotations
 

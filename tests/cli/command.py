@@ -1,4 +1,4 @@
-"""What the tests of the command share: how a run ended, and a few models."""
+"""Helpers of the tests of the command: the outcome of a run, and a few models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Standard output, which is JSON and nothing else."""
+        """Standard output, parsed as JSON."""
         return json.loads(self.out)
 
     @property
@@ -77,7 +77,7 @@ def files() -> set[str]:
 
 
 def runner(capsys: pytest.CaptureFixture[str]) -> Xopt:
-    """What runs a command line in this process."""
+    """A function that runs a command line in this process."""
 
     def command(*words: str | Path) -> Outcome:
         capsys.readouterr()

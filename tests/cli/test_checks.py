@@ -1,4 +1,4 @@
-"""Options that say on which values models are compared, what happens when they differ, and ``xopt verify``."""
+"""Options for the values of a comparison, the handling of differences, and ``xopt verify``."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_verify_other_signatures(xopt: Xopt) -> None:
 
 
 def test_verify_what_is_no_model(xopt: Xopt) -> None:
-    """Nothing can be said about what cannot be run; that is no success."""
+    """A rewrite that cannot be run is not checked; that is not a success."""
     write(RELU)
     Path("text.onnx").write_text("this is a text")
     first = xopt("verify", "text.onnx", "model.onnx")

@@ -1,4 +1,4 @@
-"""``xopt explain``, ``find`` and ``apply``; a condition broken on purpose is the first thing that is told."""
+"""``xopt explain``, ``find`` and ``apply``; a condition broken on purpose is reported first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Broken(NamedTuple):
         pattern: name of the pattern.
         text: the model.
         reason: what is wrong.
-        culprit: a result of the node that is to blame.
+        culprit: a result of the node at which the condition fails.
         line: what stands in the line of the condition.
         opset: version of the standard operator set.
     """
@@ -146,7 +146,7 @@ def test_decoys_follow_in_a_table(xopt: Xopt) -> None:
     write(BROKEN["another operator"].text)
     lines = xopt("explain", "model.onnx", "FastGelu").out.splitlines()
     assert [line.strip() for line in lines[1:3]] == ["'x' float[a,b]", "'p' float[a,b]"]
-    assert re.split(r"\s{2,}", lines[4].strip()) == ["node", "reached", "reason", "blamed", "condition"]
+    assert re.split(r"\s{2,}", lines[4].strip()) == ["node", "reached", "reason", "failed at", "condition"]
     assert [line.split()[1] for line in lines[5:7]] == ["Tanh", "Tanh"]
     assert lines[-1] == "FastGelu could begin at 3 nodes: 3 refused"
 

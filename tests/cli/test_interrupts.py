@@ -1,4 +1,4 @@
-"""Ctrl-C, full disks and targets that cannot be written: what was there stays, and nothing else is left behind."""
+"""Ctrl-C, full disks and targets that cannot be written: existing files stay, and no other file is left behind."""
 
 from __future__ import annotations
 

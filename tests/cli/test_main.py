@@ -1,4 +1,4 @@
-"""Which command a line means, and how commands end."""
+"""Dispatch of command lines, and exit codes of commands."""
 
 from __future__ import annotations
 

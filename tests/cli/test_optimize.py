@@ -1,4 +1,4 @@
-"""``xopt MODEL``: what is written where, and what is said about it."""
+"""``xopt MODEL``: the written files, and the messages."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_an_unknown_pattern_is_noticed_before_any_work(xopt: Xopt, monkeypatch: 
 
 
 def test_no_rounds(xopt: Xopt) -> None:
-    """Patterns rest; folding and cleaning do not."""
+    """No pattern runs; folding and cleaning do."""
     write(TRANSPOSES)
     assert xopt("model.onnx", "--max-rounds", "0", "--json").json["operators_after"] == {"Relu": 1, "Transpose": 2}
     write(CONSTANTS)

@@ -1,4 +1,4 @@
-"""Which patterns a command line chooses: ``--include``, ``--require``, ``--exclude``; what ``xopt list`` tells of the words."""
+"""Patterns that a command line selects: ``--include``, ``--require``, ``--exclude``; the words that ``xopt list`` prints."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_a_model_is_optimized_by_what_is_chosen(xopt: Xopt, words: tuple[str, ..
 
 @pytest.mark.usefixtures("own")
 def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
-    deprecated = "pattern 'Late' is deprecated: it may go in a later version"
-    renamed = "pattern 'Entire' is called 'Whole' now; its old name may go"
+    deprecated = "pattern 'Late' is deprecated: it may be removed in a later version"
+    renamed = "pattern 'Entire' is called 'Whole' now; its old name may be removed"
     write(TRANSPOSES)
     assert xopt("model.onnx", "-q", "--include", "Late", *ONLY).warnings == [deprecated]
     assert xopt("model.onnx", "-q", "--drop", "Entire", *ONLY).warnings == [renamed]

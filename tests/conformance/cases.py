@@ -13,7 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 KINDS = ("node", "simple", "light", "pytorch-converted", "pytorch-operator")
-"""What is there without a download. The models of ``real`` and of ``light`` are the same ones, whole and without weights."""
+"""The kinds that need no download. The models of ``real`` and of ``light`` are the same, with and without weights."""
 _DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 _LIGHT_RTOL = 2e-3
 

@@ -1,4 +1,4 @@
-"""What becomes of a conformance case: onnxruntime runs it as it is, then optimized, and with constants for its inputs."""
+"""Runs of a conformance case: onnxruntime runs it as it is, then optimized, and with constants for its inputs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _forms(case: Case) -> Iterable[tuple[str, onnx.ModelProto]]:
 
 
 def _optimized_fault(case: Case, model: onnx.ModelProto, selection: str, tried: set[bytes]) -> str:
-    """What is wrong with a model after its optimization; one that was seen before is not run again."""
+    """The fault of a model after its optimization; a model that was seen before is not run again."""
     try:
         smaller = xoptim.optimize(model, patterns=selection, strict=True)
     except Exception as error:  # whatever it is, it is the finding

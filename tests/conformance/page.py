@@ -1,4 +1,4 @@
-"""The page about the conformance cases: how many pass, and which ones onnxruntime alone does not get right."""
+"""The page about the conformance cases: the number that pass, and those that onnxruntime alone does not get right."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.conformance.judging import SELECTIONS, Outcome
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 MAY_DIFFER = ("other numbers", "refused")
-"""Reasons that depend on the processor and on what else the machine has, such as the locales that string operators want."""
+"""Reasons that depend on the processor and on the installation, such as the locales that string operators need."""
 _HEAD = """# Conformance
 
 Written by `make conformance`. The cases are those that the onnx package carries (its kinds {kinds}), each a model with inputs
-and the outputs that it must give. Each model is optimized with {selections}, as it is, with all its inputs turned
+and the expected outputs. Each model is optimized with {selections}, as it is, with all its inputs turned
 into constants, and with all but the first one, and each result runs in onnxruntime and is compared with the outputs of the
-suite, within its tolerance. Models of versions that onnxruntime does not know yet are declared to be of the newest that it
-knows, and count where they still give the outputs of the suite.
+suite, within its tolerance. Models of versions that onnxruntime does not support yet are declared to be of the newest version
+that it supports, and count where they still give the outputs of the suite.
 
 {versions}
 
@@ -34,13 +34,13 @@ knows, and count where they still give the outputs of the suite.
 
 ## Cases that onnxruntime alone does not get right
 
-They say nothing about the optimizer and are left out. After "other numbers", onnxruntime runs the model and its results are
+These cases cannot test the optimizer and are left out. Under "other numbers", onnxruntime runs the model, but its results are
 not those of the suite.
 """
 
 
 def versions() -> str:
-    """The line that names what the figures are of."""
+    """Return the line with the versions that the figures belong to."""
     return f"Figures of onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__} on a CPU."
 
 

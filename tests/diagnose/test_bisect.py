@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""Which rewrite is to blame, a small model that shows it, and the same optimization without it."""
+"""The rewrite that changes a result, a small model that shows it, and the same optimization without it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""Chains: what they match, what they hand on, and the registries of their rules."""
+"""Chains: their matches, the values that rules receive, and the registries of rules."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ EXP_W = "e = Exp(w) "
     ],
 )
 def test_sub_patterns(sub: type[ChainPattern], nodes: str, expected: bool) -> None:
-    """An operator of a domain that nothing is known about is not constant whatever it reads."""
+    """The result of an operator of an unknown domain is not constant, even if its operands are."""
     assert matches(chained("Gemm", subs=[{"B": sub}]), nodes) is expected
 
 

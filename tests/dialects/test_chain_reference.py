@@ -37,7 +37,7 @@ def random_graph(rng: random.Random, size: int) -> str:
 
 
 def inputs_of(graph: Graph, node: Node) -> list[str]:
-    """What is no parameter: variable operands; in a node that reads constants only, those that are computed."""
+    """Operands that are not parameters: variable ones; in a node that reads constants only, those that are computed."""
     constant = GraphBuilderPatternOptimization(graph).is_constant
     variable = [name for name in node.input if not constant(name)]
     return variable or [name for name in node.input if graph.producer(name) is not None]

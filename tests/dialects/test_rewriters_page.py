@@ -1,4 +1,4 @@
-"""What the page about shorter forms says is true: its snippets run, one after the other, and do something."""
+"""The page about shorter forms is true: its snippets run, one after the other, and change the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules in text form: how they are read, what they match, what they make, and what they refuse."""
+"""Rules in text form: parsing, matches, replacements, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a rule in text form is said with its place, and so is why it does not match."""
+"""Errors in rules in text form name the place, and so do the reasons why a rule does not match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers of 32 and 64 bits: what wraps around is never taken for what it would be without that."""
+"""Integers of 32 and 64 bits: a number that wraps around is never replaced by the exact one."""
 
 from __future__ import annotations
 

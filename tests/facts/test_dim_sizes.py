@@ -1,4 +1,4 @@
-"""Expressions stay small whatever is done to them, and so do proofs over them."""
+"""Expressions stay small under all operations, and so do proofs over them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_expressions_stay_small(grow: Callable[[Dim, int], Dim]) -> None:
 @pytest.mark.parametrize("grow", GROWING.values(), ids=GROWING.keys())
 def test_the_same_operations_give_the_same_dimension(grow: Callable[[Dim, int], Dim]) -> None:
     first, second = S, S
-    dims: list[Dim] = []  # what nobody holds may be forgotten
+    dims: list[Dim] = []  # dimensions without a reference may be freed
     for index in range(60):
         dims.append(first)
         first, second = grow(first, index), grow(second, index)  # type: ignore[assignment]

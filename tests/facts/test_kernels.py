@@ -41,7 +41,7 @@ def test_cpu(provider: str, domain: str, op_type: str, dtype: int, opset: int, e
 
 @pytest.fixture
 def without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An onnxruntime that knows no CUDA, whatever is installed here."""
+    """An onnxruntime without CUDA, whichever is installed here."""
     monkeypatch.setattr(kernels, "_providers", lambda: frozenset(("cpu",)))
 
 

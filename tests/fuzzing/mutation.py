@@ -83,7 +83,7 @@ def _mutate_message(data: bytes, rng: random.Random, kind: type[Message]) -> byt
     fields = chosen.DESCRIPTOR.fields
     present = [each for each, _ in chosen.ListFields()]
     field: Any = rng.choice(present) if present and rng.random() < 0.8 else rng.choice(fields)
-    with suppress(ValueError, TypeError, IndexError):  # an enumeration without such a value, a string that is no text
+    with suppress(ValueError, TypeError, IndexError):  # an enumeration without such a value, a string that is not a text
         if _is_repeated(field):
             _change_list(getattr(chosen, field.name), field, everything, rng)
         elif rng.random() < 0.2:

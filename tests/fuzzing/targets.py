@@ -1,4 +1,4 @@
-"""What is fed with spoilt inputs: each target reads bytes, and may raise nothing but the errors that are meant for users."""
+"""The targets of damaged inputs: each reads bytes, and may raise only the errors that are meant for users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from xoptim.optimize.environment import DebugSettings
 from xoptim.validate import load_test_data, validate
 
 MEANT = (XoptimError, click.ClickException)
-"""Errors with a message for whoever gave the input."""
+"""Errors with a message for the user."""
 _SEPARATOR = b"\n====\n"
 FEED = "agraph (float[n,4] x, int64[m] i) => (float[m,4] y) { r = Relu(x) y = Gather(r, i) }"
 RULE = """
@@ -88,7 +88,7 @@ def _options() -> OptimizationOptions:
 
 
 def load_and_save(data: bytes) -> None:
-    """What ``xopt MODEL --no-verify`` does, from a file to a file."""
+    """Run ``xopt MODEL --no-verify``, from a file to a file."""
     path = _folder() / "model.onnx"
     path.write_bytes(data)
     builder = GraphBuilder(path, optimization_options=_options())

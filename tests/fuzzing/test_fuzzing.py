@@ -1,6 +1,6 @@
-"""Nothing that is read from outside ends in anything but a result or an error that says what is wrong.
+"""Every input from outside gives a result or an error that names the mistake.
 
-What is tried here is the same each time, and short; ``make fuzz-loaders`` goes on for an hour, guided by coverage if the extra
+The inputs here are the same each time, and short; ``make fuzz-loaders`` goes on for an hour, guided by coverage if the extra
 ``fuzz`` is installed.
 """
 

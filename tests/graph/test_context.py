@@ -1,4 +1,4 @@
-"""What a shape formula sees of a node."""
+"""The view of a node that a shape formula reads."""
 
 from __future__ import annotations
 

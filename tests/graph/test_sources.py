@@ -26,7 +26,7 @@ def model() -> onnx.ModelProto:
 
 
 class FakeProgram:
-    """What torch returns, as far as it matters here."""
+    """A stand-in for the object that torch returns."""
 
     def __init__(self, graph: ir.Model) -> None:
         self.model = graph

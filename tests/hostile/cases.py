@@ -1,4 +1,4 @@
-"""What a test of odd inputs is: a row of the table in ``docs/hostile.md``, and how the row is checked."""
+"""Tests of odd inputs: rows of the table in ``docs/hostile.md``, and their checks."""
 
 from __future__ import annotations
 

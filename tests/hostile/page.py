@@ -24,9 +24,9 @@ THEMES = {
 }
 HEAD = """# Odd and hostile inputs
 
-What `xopt` does with models that nobody should write and somebody does. Written by `make docs` from the tests in
-`tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error and exit code 2, and no file is
-touched. Where a reason quotes onnxruntime, it is onnxruntime that cannot run the model as it was given; with `--strict`
+The table lists how `xopt` handles odd, damaged and hostile models. Written by `make docs` from the tests in
+`tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error and exit code 2, and all files are
+left unchanged. Where a reason quotes onnxruntime, onnxruntime cannot run the original model; with `--strict`
 nothing is written then.
 """
 
@@ -42,7 +42,7 @@ def page() -> str:
     parts = [HEAD.format(count=sum(map(len, tables.values())))]
     for title, cases in tables.items():
         lines = [f"| {case.id} | {_cell(case.what)} | {_cell(case.does)} |\n" for case in cases]
-        parts.append(f"\n## {title}\n\n| id | input | what `xopt` does |\n|---|---|---|\n{''.join(lines)}")
+        parts.append(f"\n## {title}\n\n| id | input | behaviour of `xopt` |\n|---|---|---|\n{''.join(lines)}")
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Parts of a model that a checker would not have let through."""
+"""Parts of a model that a checker would refuse."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def typed(number: int) -> Callable[[TensorProto], None]:
 
 
 def misspelt(field: bytes) -> Callable[[], bytes]:
-    """A model with a text that is no UTF-8."""
+    """A model with a text that is not UTF-8."""
 
     def make() -> bytes:
         model = helper.make_model(
@@ -140,7 +140,7 @@ CASES = [
     ),
     *(
         refused(
-            f"damage-utf8-{where.decode().lower()}", f"a name that is no UTF-8: of the {what}", misspelt(where), "is not UTF-8"
+            f"damage-utf8-{where.decode().lower()}", f"a name that is not UTF-8: of the {what}", misspelt(where), "is not UTF-8"
         )
         for where, what in (
             (b"GRAPH", "graph"),

@@ -1,4 +1,4 @@
-"""Weights in files of their own that are missing, too short, or none of the model's business."""
+"""Weights in files of their own that are missing, too short, or outside the model's folder."""
 
 from __future__ import annotations
 

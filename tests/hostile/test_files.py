@@ -1,4 +1,4 @@
-"""Files that are no model, or no file."""
+"""Files that are not models, and paths that are not files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_files(xopt: Xopt, case: Case) -> None:
 
 @listed("file-any-cut", "a model cut off at any of 60 places", "error: “… is not an ONNX model …”")
 def test_a_model_cut_anywhere(xopt: Xopt) -> None:
-    """Where the rest happens to be a model, it lacks nodes or outputs, and that is said."""
+    """Where the rest happens to be a model, it lacks nodes or outputs, and the error says so."""
     whole = bytes(text(TRANSPOSES)().SerializeToString())
     for end in np.linspace(0, len(whole) - 1, 60).astype(int):
         Path("model.onnx").write_bytes(whole[:end])

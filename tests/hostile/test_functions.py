@@ -1,4 +1,4 @@
-"""Local functions: nested, recursive, overloaded, and called as they must not be."""
+"""Local functions: nested, recursive, overloaded, and called wrongly."""
 
 from __future__ import annotations
 

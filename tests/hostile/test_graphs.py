@@ -1,4 +1,4 @@
-"""Graphs that are none, or that hold nearly nothing."""
+"""Invalid graphs, and graphs that are nearly empty."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CASES = [
     ),
     refused(
         "graph-undefined",
-        "a node that reads what nothing defines",
+        "a node that reads an undefined name",
         text("agraph (float[n] x) => (float[n] y) { y = Add(x, u) }"),
         "'Add' reads 'u', which nothing defines",
     ),
@@ -210,14 +210,14 @@ CASES = [
     ),
     unproven(
         "graph-permutation",
-        "a permutation that is none",
+        "an invalid permutation",
         text(PLAIN.format("t = Identity(x) y = Transpose <perm = [5, 5]> (t)")),
         "onnxruntime cannot",
         "Transpose",
     ),
     unproven(
         "graph-operand-types",
-        "operands of types that the operator does not take",
+        "operands of types that the operator does not support",
         text("agraph (string[n] x) => (string[n] y) { t = Identity(x) y = Neg(t) }"),
         "onnxruntime cannot",
         "Neg",
@@ -255,7 +255,7 @@ def test_graphs(xopt: Xopt, case: Case) -> None:
     check(case, xopt)
 
 
-@listed("graph-node-names-same", "two nodes of one name", "optimized; what onnxruntime refuses is said")
+@listed("graph-node-names-same", "two nodes of one name", "optimized; a refusal of onnxruntime is reported")
 def test_nodes_of_one_name(xopt: Xopt) -> None:
     model = text(PLAIN.format("t = Exp(x) y = Exp(t)"))()
     same_names(model)

@@ -45,7 +45,7 @@ CASES = [
     optimized("name-python", "names that are words of Python", renamed("None"), "Abs Relu"),
     optimized(
         "name-fresh",
-        "nodes called as new ones might be",
+        "nodes with names that new nodes might get",
         changed(PLAIN.format("t = Abs(x) u = Identity(t) y = Relu(u)"), fresh_names),
     ),
     optimized("name-dim-formula", "a dimension called `2*(N+1`", dimension("2*(N+1"), "Relu"),

@@ -1,4 +1,4 @@
-"""Bombs: models of a few hundred bytes that ask for terabytes, and models that really are large."""
+"""Bombs: models of a few hundred bytes that need terabytes, and models that are large themselves."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ DOUBLING = """agraph (float x) => (y) {
 
 @listed(
     "bomb-loop",
-    "a Loop that doubles a tensor forty times, which no shape tells",
-    "optimized; not validated: “… Failed to allocate memory …”; never more memory than is free, nothing is killed",
+    "a Loop that doubles a tensor forty times, so that no shape shows the size",
+    "optimized; not validated: “… Failed to allocate memory …”; never more memory than is free, and no process is killed",
 )
 @pytest.mark.skipif(not is_limited(), reason="only Linux limits the data of a process")
 def test_memory_that_no_shape_tells() -> None:

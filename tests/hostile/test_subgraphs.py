@@ -79,7 +79,7 @@ CASES = [
     optimized("subgraph-scan", "Scan with captures", text(SCAN)),
     optimized(
         "subgraph-names",
-        "results of branches called as the node's own",
+        "results of branches with the names of the node's own results",
         branch("t () => (float[2] y) { y = Neg(x) }", other="e () => (float[2] y) { y = Abs(x) }"),
         "If",
     ),
@@ -122,7 +122,7 @@ CASES = [
     refused("subgraph-too-deep", "If, 300 levels deep", nested(300), "'model.onnx' is not an ONNX model"),
     refused(
         "subgraph-undefined",
-        "a branch that reads what nothing defines",
+        "a branch that reads an undefined name",
         branch("t () => (float[2] q) { q = Neg(k) }"),
         "reads 'k', which nothing defines",
     ),

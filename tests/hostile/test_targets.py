@@ -1,4 +1,4 @@
-"""Full disks, read-only folders, interruptions, two at a time: what was there stays, and nothing is left behind."""
+"""Full disks, read-only folders, interruptions, two at a time: existing files stay, and no other file is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types that few have seen, and values that are no tensors."""
+"""Rare element types, and values that are not tensors."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ CASES = [
         "training information",
         changed("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { t = Mul(x, w) y = Identity(t) }", training),
         "Mul",
-        does="kept as it is, and so is what it reads and writes; the numbers are equal",
+        does="left unchanged, as are the values that it reads and writes; the numbers are equal",
     ),
 ]
 

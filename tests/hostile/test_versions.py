@@ -1,4 +1,4 @@
-"""Operator sets and formats of all ages, domains that nobody knows."""
+"""Operator sets and formats of all ages, unknown domains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def any_verdict(id: str, what: str, make: Callable[[], Made], operators: str) ->
     return Case(
         id,
         what,
-        "optimized; validated if onnxruntime can run it, else that is said",
+        "optimized; validated if onnxruntime can run it, else reported as not validated",
         make,
         reason=None,
         operators=operators.split(),
@@ -145,7 +145,7 @@ CASES = [
     ),
     unproven(
         "domain-unknown",
-        "a domain that nobody knows",
+        "an unknown domain",
         text(FOREIGN.format("acme.Frobnicate"), domains={"acme": 1}),
         "cannot load",
         "Frobnicate Neg",

@@ -20,7 +20,7 @@ DOMAIN = "com.microsoft"
 
 
 def facts(given: Given) -> Input:
-    """What inference is told of an input."""
+    """The facts about an input that inference receives."""
     if isinstance(given, Fed):
         info = array_info(given.value)
         return Info(info.dtype, info.shape)

@@ -24,7 +24,7 @@ _IR = {7: 3, 8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8,
 
 @dataclass(frozen=True)
 class Fed:
-    """A value that arrives at run time: inference knows its type and shape only."""
+    """A value that arrives at run time: inference receives only its type and shape."""
 
     value: np.ndarray
 
@@ -73,7 +73,7 @@ def one_node_model(
 
 
 def compare_with_onnx(model: onnx.ModelProto, infos: Sequence[Info], symbols: set[str]) -> None:
-    """No conflict with what the onnx package infers, and nothing that it knows is missing."""
+    """The facts do not contradict those that the onnx package infers, and none of these is missing."""
     inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     for value, info in zip(inferred.graph.output, infos, strict=True):
         theirs = value.type.tensor_type

@@ -177,7 +177,7 @@ def test_causal_convolution() -> None:
 
 
 def test_gaps() -> None:
-    """Nothing is known of the inputs; the rank of a result is known where the operator fixes it."""
+    """The inputs are unknown; the rank of a result is known where the operator fixes it."""
     for op_type, ranks in (
         ("Attention", [3, 5]),
         ("MultiHeadAttention", [3, 4, 4, 4]),

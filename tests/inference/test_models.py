@@ -138,7 +138,7 @@ each_model = pytest.mark.parametrize("name", NAMES)
 
 @cache
 def facts(name: str) -> dict[str, Info]:
-    """What is known about every result of the main graph of a model."""
+    """Facts about every result of the main graph of a model."""
     graph = load_model(case(name).model).graph
     return {result: graph.info_of(result) for node in graph.nodes for result in node.output if result}
 

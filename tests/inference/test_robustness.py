@@ -1,4 +1,4 @@
-"""A malformed model makes a formula know less; it never raises, and never breaks the rules of `Info`."""
+"""A malformed model gives fewer facts; a formula never raises, and never breaks the rules of `Info`."""
 
 from __future__ import annotations
 

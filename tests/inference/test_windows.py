@@ -1,4 +1,4 @@
-"""Convolutions, pools and what undoes them."""
+"""Convolutions, pools and their inverses."""
 
 from __future__ import annotations
 

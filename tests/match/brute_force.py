@@ -207,7 +207,7 @@ def _fits(world: World, symbol: Operand, name: Any) -> bool:
 
 
 def _attributes(call: Call, written: dict[str, Any], captured: dict[str, Any]) -> dict[str, Any] | None:
-    """What is captured with the attributes of a node added, ``None`` when they do not fit."""
+    """The captured values with the attributes of a node added, ``None`` when they do not fit."""
     captured, specs = dict(captured), dict(call.attributes)
     for name, spec in specs.items():
         value = value_of(call.op, name, written)

@@ -47,12 +47,12 @@ class Copy:
 
     @property
     def found(self) -> Found:
-        """As a matcher should find it."""
+        """The match in the form that a matcher should return."""
         return tuple(self.roles), frozen(self.bindings)
 
 
 def frozen(bindings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What was captured, to be compared: floats as a model stores them, lists as tuples."""
+    """Captured values in a comparable form: floats as a model stores them, lists as tuples."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):

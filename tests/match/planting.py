@@ -125,7 +125,7 @@ Operand = Outside | Result | Number | Fixed | Listed | Parts
 
 @dataclass(frozen=True)
 class Spec:
-    """What an attribute must be: ``equal``, ``any_of``, ``any``, ``capture`` or ``positive`` (a capture above zero)."""
+    """A condition on an attribute: ``equal``, ``any_of``, ``any``, ``capture`` or ``positive`` (a capture above zero)."""
 
     kind: str
     values: tuple[Any, ...] = ()
@@ -206,7 +206,7 @@ class Pattern:
         return list(dict.fromkeys(operand for call in self.calls for operand in call.operands))
 
     def captures(self) -> list[str]:
-        """Everything that `apply_pattern` may ask for."""
+        """All names that `apply_pattern` may receive."""
         names = [o.name for o in self.operands() if isinstance(o, (Outside, Fixed, Listed, Parts))]
         for index, call in enumerate(self.calls):
             names += [spec.name for _, spec in call.attributes if spec.name]
@@ -295,7 +295,7 @@ def _shown(operand: Operand) -> str:
 
 
 def _lines(index: int, call: Call) -> Iterator[str]:
-    """What `match_pattern` says about a call."""
+    """A call in `match_pattern`."""
     words = [f"{name}={spec.source()}" for name, spec in call.attributes]
     words += [f"outputs={call.op.results}"] if call.op.results > 1 else []
     words += [f"outputs=g.variadic({call.parts!r})"] if call.parts else []
@@ -378,7 +378,7 @@ class _Drawing:
         return Fixed(self.name("k"), scalar, chance(self.rng, 40))
 
     def attributes(self, op: Operator) -> tuple[tuple[str, Spec], ...]:
-        """What some of the attributes must be."""
+        """Conditions on some of the attributes."""
         found = []
         for name, values in op.attributes.items():
             kinds = ["", "equal", "capture", "any_of", "any"] + (["positive"] if name == "alpha" else [])

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""What a declarative pattern can say about results, and what it does then."""
+"""Results of declarative patterns, and their replacements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""What patterns can say: alternatives, lists of operands, trees of sums, captured constants, values read elsewhere."""
+"""The language of patterns: alternatives, lists of operands, trees of sums, captured constants, values read elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""What a declarative pattern can say about attributes and operands."""
+"""Conditions of declarative patterns on attributes and operands."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_the_benchmark_reports_every_form(capsys: pytest.CaptureFixture[str]) ->
         assert set(times) == ({"first", "match"} if form == "OpSub" else {"first", "miss", "deep", "match"}), form
     wide = [row for row in report["growth"] if row["family"] == "wide"]
     assert [row["patterns"] for row in wide] == [4, 12]
-    assert all(row["attempts per addition"] <= 1 for row in wide), "patterns are told apart by what feeds their anchor"
+    assert all(row["attempts per addition"] <= 1 for row in wide), "producers distinguish the patterns"
 
 
 def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

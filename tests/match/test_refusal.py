@@ -168,7 +168,7 @@ def test_text() -> None:
 
 def test_nothing_is_made_when_nobody_listens() -> None:
     def fail() -> str:
-        raise AssertionError("nobody asked")
+        raise AssertionError("there is no listener")
 
     assert listener() is None
     Gelu().none(None, None, fail)

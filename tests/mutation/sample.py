@@ -1,6 +1,6 @@
 """Mutation testing of the rooms that keep models right: ``python -m tests.mutation.sample --count 150``.
 
-A sample of all mutants that cosmic-ray knows is tried one by one in a copy of the repository. A mutant is killed when a test
+A sample of all mutants of cosmic-ray is tried one by one in a copy of the repository. A mutant is killed when a test
 fails (or takes for ever). Those that survive are printed: each is a condition that no test needs.
 """
 

@@ -26,7 +26,7 @@ from xoptim.optimize import applier, cleanup, fold, merge, run
 
 
 class InjectedError(Exception):
-    """What nobody expects."""
+    """An unexpected error."""
 
 
 class Point(NamedTuple):
@@ -36,7 +36,7 @@ class Point(NamedTuple):
     key: Any
 
     def get(self) -> Any:
-        """What is there."""
+        """The current value."""
         if isinstance(self.owner, Mapping):
             return self.owner[self.key]
         return inspect.getattr_static(self.owner, self.key)

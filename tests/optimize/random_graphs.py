@@ -63,7 +63,7 @@ class RandomGraph:
         return names[0]
 
     def aside(self, op_type: str, inputs: list[str], **attributes: Any) -> str:
-        """Add a node whose result is no float (or not to be picked)."""
+        """Add a node whose result is not a float (or is not to be picked)."""
         name = self.name()
         self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
         return name

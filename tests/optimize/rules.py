@@ -83,7 +83,7 @@ def tuned(text: str | onnx.ModelProto, patterns: Any, opset: int = 18, **options
 
 
 def reported(text: str, patterns: Any, **options: Any) -> OptimizationReport:
-    """What happened."""
+    """The report of an optimization."""
     found: list[OptimizationReport] = []
     tuned(text, patterns, report=found.append, **options)
     return found[0]

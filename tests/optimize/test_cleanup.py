@@ -84,7 +84,7 @@ def test_redirect() -> None:
     model = load(text)
     graph = model.graph
     assert not redirect(graph, "y", "z"), "both are outputs"
-    assert not redirect(graph, "y", "x"), "an input is no output"
+    assert not redirect(graph, "y", "x"), "an input is not an output"
     assert not redirect(graph, "y", "w")
     verify(model)
     assert types(model) == ["Neg", "Abs", "Exp", "Add"]

@@ -1,4 +1,4 @@
-"""What is told while a model is optimized, to listeners and on standard output."""
+"""Events of an optimization, for listeners and on standard output."""
 
 from __future__ import annotations
 

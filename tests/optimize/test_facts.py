@@ -1,4 +1,4 @@
-"""What is known about results after a run."""
+"""Facts about results after a run."""
 
 from __future__ import annotations
 

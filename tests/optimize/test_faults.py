@@ -1,4 +1,4 @@
-"""Errors out of the blue, everywhere: what is promised holds nevertheless.
+"""Errors injected at every call: the promises hold nevertheless.
 
 1. The model given to `optimize` never changes.
 2. An exception in a pattern, a kernel or a formula of inference costs that pattern or node only: the result computes the same.
@@ -185,7 +185,7 @@ def weighty(value: float) -> onnx.ModelProto:
 
 
 def value_in(path: Path) -> float:
-    """What the model on the disk computes, weights included."""
+    """Results of the model on the disk, weights included."""
     (found,) = run(onnx.ModelProto(), {"x": np.ones((1, 40), np.float32)}, base=str(path))
     return float(found[0, 0]) / 40
 

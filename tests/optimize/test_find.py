@@ -1,4 +1,4 @@
-"""Strategies: which of several overlapping matches wins, in a round and when one only asks."""
+"""Strategies: the choice among overlapping matches, in a round and in a search without rewriting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewriters of whole models: where they run, how often, what is said about them, and what happens when they fail."""
+"""Rewriters of whole models: their positions, the number of runs, the messages about them, and failures."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_initializers_of_subgraphs() -> None:
 
 
 def test_names_that_a_subgraph_hides() -> None:
-    """onnxruntime wants no name twice; the format allows it where the outer one is not visible."""
+    """onnxruntime refuses a name that occurs twice; the format allows it where the outer one is not visible."""
     text = """agraph (bool c, float[2] x) => (float[2] y, float[2] z) {
       a = Neg(x)
       y = If (c) <then_branch = t () => (float[2] q) { z = Exp(x) q = Add(z, a) },

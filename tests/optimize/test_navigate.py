@@ -1,4 +1,4 @@
-"""Navigators: which nodes they visit, in which order, and what they apply there."""
+"""Navigators: the nodes that they visit, the order, and the rewrites that they apply."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_first_pattern_that_matches() -> None:
 
 
 def test_rewrites_happen_at_once() -> None:
-    """What is applied at one node decides what matches at the next one: from the front, pairs are taken as they come."""
+    """A rewrite at one node decides the match at the next one: from the front, pairs are taken in order."""
     text = chain("Neg", "Neg", "Neg", "Neg", "Neg")
     for navigator in (TopologicalNavigator(NegNegPattern), ReverseNavigator(NegNegPattern)):
         gr, count = walk(navigator, text)

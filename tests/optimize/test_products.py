@@ -1,4 +1,4 @@
-"""What stands in front of a product decides which kernel runs it: equal numbers, but not equal bits."""
+"""The producers of a product's operands decide which kernel runs it: equal numbers, but not equal bits."""
 
 from __future__ import annotations
 

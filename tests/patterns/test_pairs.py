@@ -23,7 +23,7 @@ SHARE = 1 if os.environ.get("PAIRS") == "all" else 31
 
 @pytest.fixture(scope="module")
 def counts(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
-    """What was tried; shown in the end."""
+    """The pairs that were tried; shown at the end."""
     found: Counter[str] = Counter()
     yield found
     request.config.get_terminal_writer().line("\n" + ", ".join(f"{n} {name}" for name, n in sorted(found.items())))

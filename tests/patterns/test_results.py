@@ -49,7 +49,7 @@ HALF = np.float16
 
 
 def half(*numbers: float) -> str:
-    """16-bit floats as the textual syntax wants them, in braces."""
+    """16-bit floats in the textual syntax, in braces."""
     return "{" + ", ".join(str(np.array(number, HALF).view(np.uint16)) for number in numbers) + "}"
 
 

@@ -1,4 +1,4 @@
-"""What is proved of shapes across several operators, where no single pattern could."""
+"""Proofs about shapes across several operators, which a single pattern could not make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for any graph, whatever is done to it."""
+"""Properties of any graph and any optimization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLACK = 4.0
 
 
 def fault(drawn: Drawn, *, each: bool = False) -> str | None:
-    """What does not hold for a graph; empty when all does, ``None`` when onnxruntime does not run it.
+    """The properties that a graph violates; empty when there are none, ``None`` when onnxruntime does not run it.
 
     Args:
         drawn: the graph.
@@ -144,7 +144,7 @@ def _names(values: Any) -> list[str]:
 
 
 def _sizes(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """What the names of dimensions mean in a run."""
+    """Sizes of the named dimensions in a run."""
     dims = [(d, s) for v in model.graph.input if v.name in feeds for d, s in zip(_dims(v), feeds[v.name].shape, strict=True)]
     return {dim.dim_param: size for dim, size in dims if dim.dim_param}
 

@@ -43,7 +43,7 @@ _SPECIAL = (1.0, 0.0, 0.5, 2.0, -1.0, 3.0, 6.0, 0.044715, 1.702, math.sqrt(2), 1
 
 
 def relu(g: Growing) -> None:
-    """What keeps bits as they are."""
+    """Operators that keep all bits."""
     x = g.number(dtypes=(*FLOATS, *INTEGERS))
     if x is None:
         return
@@ -314,7 +314,7 @@ def cast(g: Growing) -> None:
 
 
 def cast_facts(x: Value, to: str) -> Value | None:
-    """What is known of a result of Cast, ``None`` when rounding could decide it."""
+    """Facts about a result of Cast, ``None`` when rounding could decide it."""
     if to == x.dtype:
         return x
     if to == "bool":
@@ -331,7 +331,7 @@ def cast_facts(x: Value, to: str) -> Value | None:
 
 
 def integers(g: Growing) -> None:
-    """What only whole numbers know."""
+    """Operators for integers only."""
     x = g.exact(dtypes=INTEGERS)
     if x is None:
         return

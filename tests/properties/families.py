@@ -138,7 +138,7 @@ _FAMILIES: tuple[tuple[Move, ...], ...] = (
     (_resize, m.tile, m.pad, e.identities),
     (c.softmax, e.positive, e.smooth),
 )
-"""What often makes a pattern, in any order."""
+"""Moves that often form a pattern, in any order."""
 
 
 def relatives(g: Growing) -> None:

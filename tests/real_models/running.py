@@ -101,7 +101,7 @@ def run(path: Path, selection: str, options: tuple[str, ...], limit: float) -> R
 
 
 def outcome(code: int, seconds: float, out: str, err: str) -> Run:
-    """What an ended process tells.
+    """The outcome of an ended process.
 
     Args:
         code: its exit code.
@@ -121,7 +121,7 @@ def outcome(code: int, seconds: float, out: str, err: str) -> Run:
 
 
 def faults(row: Row) -> Iterator[str]:
-    """What is not right about the runs of a model: a failure without the recorded reason, or a reason that is stale."""
+    """The fault in the runs of a model: a failure without the recorded reason, or a stale reason."""
     model = row.model
     name = f"{row.package.name} {model.member}"
     for selection, each in zip(SELECTIONS, row.runs, strict=True):

@@ -187,7 +187,7 @@ def test_types_are_checked_by_mypy(tmp_path: Path) -> None:
         ("gone", "no node or result is called 'gone'"),
         ("k,y3", "not connected: 'y3' shares no result with 'k'"),
         ("k,m", "node 'l' lies between the nodes; select it too"),
-        ("k,y", "node 'y' has subgraphs, which no pattern can describe"),
+        ("k,y", "node 'y' has subgraphs, which a pattern cannot describe"),
         ("v", "node 'v' is not in the main graph"),
         ("", "no node is selected that computes anything"),
         ("c0", "no node is selected that computes anything"),

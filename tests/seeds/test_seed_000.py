@@ -254,7 +254,7 @@ def test_only_the_last_entry_may_have_several_inputs() -> None:
     pattern = chained("acme::Product", "acme::Sum")
     assert len(found(pattern, layers("t = acme.Sum(x, z) y = acme.Product(t)"))) == 1
     assert len(found(pattern, layers("t = acme.Sum(x) y = acme.Product(t, z)"))) == 0
-    assert len(found(pattern, layers("t = acme.Sum(x) y = acme.Product(t, w)"))) == 1, "a parameter is no input"
+    assert len(found(pattern, layers("t = acme.Sum(x) y = acme.Product(t, w)"))) == 1, "a parameter is not an input"
 
 
 def test_only_the_first_entry_may_have_several_outputs() -> None:

@@ -138,12 +138,12 @@ def folded(nodes: str, outputs: str = "float[2,3] y", **more: Any) -> onnx.Model
     ids=["same", "parameter shape", "operator", "three", "no parameter", "level", "two groups", "type"],
 )
 def test_conditions(nodes: str, expected: list[list[str]]) -> None:
-    """Inner layers: config and shapes of the parameters; tensors: shape and type. ONNX knows no gradients."""
+    """Inner layers: config and shapes of the parameters; tensors: shape and type. ONNX has no gradients."""
     assert groups(nodes) == expected
 
 
 def test_parameter_nodes_with_the_same_config() -> None:
-    """What the optimizer itself puts together: nodes that share operands as well, so that they compute the same."""
+    """The optimizer itself merges nodes that also share operands, so that they compute the same."""
     for second, expected in (("alpha = 0.5", 1), ("alpha = 0.25", 2)):
         model = load(f"agraph (float[2] x) => (y) {{ a = Elu <alpha = 0.5> (x) b = Elu <{second}> (x) y = Sub(a, b) }}")
         merge_nodes(model.graph)
@@ -186,7 +186,7 @@ def test_a_group_function_does_not_look_for_groups() -> None:
 
 
 def test_parameter_graphs_of_several_layers_are_one_graph() -> None:
-    """What is computed in two of them, or twice in one, is computed once."""
+    """A common subexpression of two of them, or within one, is computed once."""
     parameters = "a = Exp(u) b = Neg(a) c = Exp(u) d = Neg(c) e = Abs(c)"
     nodes = f"{parameters} s = MatMul(x, b) t = MatMul(z, d) r = Add(s, t) y = MatMul(r, e)"
     model = circuit(nodes)

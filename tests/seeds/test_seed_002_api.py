@@ -39,7 +39,7 @@ METHODS = (
 
 @pytest.fixture(params=[GraphBuilderPatternOptimization, PatternRewriter])
 def g(request: pytest.FixtureRequest) -> Iterator[GraphBuilderPatternOptimization]:
-    """What `match` is given, and what `apply` is given."""
+    """The arguments of `match` and of `apply`."""
     model = load(GRAPH, domains={"Custom": 1})
     before = list(model.graph.nodes)
     yield request.param(model.graph)

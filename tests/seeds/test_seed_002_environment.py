@@ -62,7 +62,7 @@ def pairs() -> onnx.ModelProto:
 
 
 def shown(capsys: pytest.CaptureFixture[str], **changes: Any) -> list[str]:
-    """What is printed while the demo model is optimized."""
+    """Return the output of an optimization of the demo model."""
     optimize(demo_mlp_model(), **{"patterns": CHOSEN, **changes})
     return capsys.readouterr().out.splitlines()
 

@@ -78,7 +78,7 @@ each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
 def expression(model: onnx.ModelProto) -> str:
-    """What the first output is, as the document prints it."""
+    """The expression of the first output, as the document prints it."""
     producers = {name: node for node in model.graph.node for name in node.output}
 
     def text(name: str) -> str:

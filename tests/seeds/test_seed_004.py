@@ -209,7 +209,7 @@ def test_value_name_pairs() -> None:
 
 
 def test_registration_can_be_repeated_and_order_counts() -> None:
-    """What is replaced first may be what a later rule would have taken."""
+    """A first rule may replace nodes that a later rule would have matched."""
     to_tanh = ("graph (x) => (y) { y = Relu (x) }", "graph (x) => (y) { y = Tanh (x) }")
     to_exp = ("graph (x) => (y) { t = Relu (x)  y = Neg (t) }", "graph (x) => (y) { y = Exp (x) }")
     model = parse("agraph (float[2] x) => (float[2] y) { t = Relu(x) y = Neg(t) }")

@@ -131,7 +131,7 @@ def test_beside_when_nothing_fits() -> None:
 
 
 def test_a_size_that_follows_from_others_is_not_fixed() -> None:
-    """What the first computes has its own idea of its shape: no declaration is made false."""
+    """The result of the first model determines its shape: no declaration becomes false."""
 
     class ShorteningPattern(DoubleNegPattern):
         """Neg(Neg(x)) → x on what has been cut."""

@@ -34,7 +34,7 @@ def test_a_slice_that_is_dropped() -> None:
     assert "shape" in report.reason
     assert check(SLICED, SAME, extremes=False).ok
     assert check(SLICED, SAME, assignments=1).ok
-    assert check(SLICED, SAME, dims={"seq": 40}).ok  # nobody asked about others
+    assert check(SLICED, SAME, dims={"seq": 40}).ok  # other sizes are not tried
     same = check(SLICED, SLICED)
     assert same.ok
     assert same.notes == ()
@@ -64,7 +64,7 @@ def test_a_bound_that_is_dropped(text: str) -> None:
 
 
 def table(length: int, body: str) -> onnx.ModelProto:
-    """What reads positions from a table, and so runs for as many as it has."""
+    """A model that reads positions from a table, and so runs with at most as many as it has."""
     model = parse(f"agraph (float[batch,seq,4] x) => (float[batch,m,4] y) <int64 z = {{0}}, int64 one = {{1}}> {{ {body} }}")
     numbers = np.arange(4 * length, dtype=np.float32).reshape(length, 4)
     ends = [numpy_helper.from_array(np.array([n]), name) for name, n in (("first", 0), ("last", 50), ("axis", 1), ("step", 1))]
@@ -95,7 +95,7 @@ def test_an_empty_axis() -> None:
 
 
 def test_leading_axes_are_not_empty() -> None:
-    """What rewrites take for granted, the proof does; who asks for an empty batch gets one."""
+    """The proof makes the assumptions of the rewrites; an empty batch is tried only on request."""
     original = """agraph (float[batch,seq,4] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] one = {1}, int64[1] two = {2},
         int64[1] four = {4}> { s = Shape(x) b = Slice(s, z, one) q = Slice(s, one, two) m = Mul(q, four)
         r = Concat<axis = 0>(b, m) y = Reshape(x, r) }"""

@@ -30,7 +30,7 @@ class _Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its name, and those that its group takes."""
+        """Its name, and those of the patterns in its group."""
         return (self.name, *self.group._names)
 
     @property
@@ -45,7 +45,7 @@ def _own_names(member: Entry | _Place) -> tuple[str, ...]:
 
 
 class Database:
-    """The base of groups and sequences: holds patterns under names, and answers queries."""
+    """The base of groups and sequences: holds patterns under names, and evaluates queries."""
 
     def __init__(self) -> None:
         self._members: dict[str, Entry | _Place] = {}
@@ -54,7 +54,7 @@ class Database:
         self._index: Index | None = None
 
     def index(self) -> Index:
-        """Where words lead to."""
+        """The index of words."""
         if self._index is None:
             self._index = Index(self._entries())
         return self._index
@@ -90,7 +90,7 @@ class Database:
         """A group by name.
 
         Raises:
-            UnknownPatternError: when there is none of that name.
+            UnknownPatternError: when no group has that name.
         """
         groups = {key: member.group for key, member in self._members.items() if isinstance(member, _Place)}
         if name not in groups:
@@ -101,15 +101,15 @@ class Database:
         """The patterns that match a query, in the order in which they run: position, priority, name.
 
         Raises:
-            UnknownPatternError: when nothing knows a word of it, or a group that has a subquery.
+            UnknownPatternError: when a word of it, or a group that has a subquery, is unknown.
         """
         return [entry.pattern for entry in sorted(self._answer(query).values(), key=lambda entry: entry.order)]
 
     def unregister(self, name: str) -> None:
-        """Take out a group, a rewriter, or a pattern, of a group too.
+        """Remove a group, a rewriter, or a pattern, of a group too.
 
         Raises:
-            UnknownPatternError: when nothing is registered under that name.
+            UnknownPatternError: when no entry is registered under that name.
         """
         holder: Database = self
         names = self.index().names
@@ -138,11 +138,12 @@ class Database:
         return member.pattern if isinstance(member, Entry) else member.group
 
     def _add(self, member: Entry | _Place) -> None:
-        """Hold something under its name, unless one of its names is taken where it would be found."""
+        """Add a member under its name, unless one of its names is taken where it would be found."""
+        # Names are unique in a sequence with all its groups, and a group may be in several sequences.
         held_by: Sequence[Database] = self._sequences or [self]
         for name in member.names:
             if any(database._takes(name) for database in held_by):
-                raise ValueError(f"the name {name!r} is taken; choose another, or unregister what has it")
+                raise ValueError(f"the name {name!r} is taken; choose another, or unregister its owner")
         self._members[member.name] = member
         self._names.update(_own_names(member))
         self._changed()
@@ -174,17 +175,18 @@ class Database:
             found = self._stand_for(sign, atom, seen)
             if sign == "+":
                 seen |= found
+                # A word keeps the instance that was chosen before; a class or an instance replaces it.
                 chosen = {**found, **chosen} if isinstance(atom, (str, Name, Query)) else {**chosen, **found}
             else:
                 chosen = {name: each for name, each in chosen.items() if (name in found) is (sign == "&")}
         for group, asked in query.subquery.items():
-            self.group(group)
+            self.group(group)  # raises for an unknown group
             chosen = {name: each for name, each in chosen.items() if each.group != group}
             chosen |= {name: each for name, each in self._answer(asked).items() if each.group == group}
         return chosen
 
     def _stand_for(self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The patterns, by name, that a part of a query stands for; what is taken away by name may be one that was added."""
+        """The patterns, by name, that a part of a query stands for; a pattern removed by name may be one that was added."""
         if isinstance(atom, Query):
             return self._answer(atom)
         if not isinstance(atom, (str, Name)):
@@ -192,19 +194,19 @@ class Database:
         found = self.index().find(atom, seen if sign == "-" else {})
         for entry in found:
             if sign == "+" and entry.item.status == "deprecated" and entry.is_called(str(atom)):
-                warn_once(f"pattern {entry.name!r} is deprecated: it may go in a later version")
+                warn_once(f"pattern {entry.name!r} is deprecated: it may be removed in a later version")
         return {entry.item.name(): entry for entry in found}
 
     def _entry_of(self, pattern: Pattern) -> Entry:
-        """Where a pattern is registered, or else what it says about itself."""
+        """The entry under which a pattern is registered, or else a new one from its metadata."""
         found = self.index().names.get(pattern.name(), ())
         return next((e for e in found if e.pattern is pattern), Entry(pattern.name(), pattern, position=position_of(pattern)))
 
 
 class PatternGroup(Database):
-    """Patterns that are applied together until none of them changes anything more.
+    """Patterns that are applied together until none of them changes the graph any more.
 
-    A pattern in a group must come to an end, and not undo what another one does.
+    A pattern in a group must terminate, and must not undo the rewrites of another one.
 
     Args:
         phase: phase that all patterns must belong to, if any.
@@ -218,13 +220,13 @@ class PatternGroup(Database):
         """Add a pattern.
 
         Args:
-            name: a word to ask for it by, beside the name that it has.
+            name: a word that selects it, beside its own name.
             entry: the pattern, or its class.
-            *tags: words to ask for it by, beside the tags that it has.
+            *tags: words that select it, beside its own tags.
 
         Raises:
             ValueError: when the name is taken, or the pattern belongs to another phase.
-            TypeError: when it is no pattern that looks around a node, or says something about itself that it cannot say.
+            TypeError: when it is not a pattern that matches at a node, or its metadata are invalid.
         """
         if not issubclass(class_of(entry), Pattern):
             raise TypeError(f"a group holds patterns, not {entry!r}")
@@ -244,14 +246,14 @@ class PatternSequence(Database):
         """Add a group, or a rewriter of whole models.
 
         Args:
-            name: a word to ask for it by.
-            entry: the group or the rewriter. A rewriter that is to run elsewhere than where it says is copied.
+            name: a word that selects it.
+            entry: the group or the rewriter. A rewriter that gets another position than its own is copied.
             position: a rewriter runs before the first phase whose number in `PHASE_POSITIONS` is not smaller.
-            *tags: words to ask for it by; those of a group count for all that is in it.
+            *tags: words that select it; those of a group count for all its patterns.
 
         Raises:
             ValueError: when the name is taken.
-            TypeError: when it is a plain pattern, or no pattern at all.
+            TypeError: when it is a plain pattern, or not a pattern.
         """
         if isinstance(position, str):
             raise TypeError(f"the position of {name!r} is a number, not {position!r}; tags come after it")
@@ -260,7 +262,7 @@ class PatternSequence(Database):
             entry._sequences.append(self)
             return
         if not is_global(entry):
-            raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
+            raise TypeError(f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator")
         self._add(make_entry(name, placed(entry, position), tags, position))
 
     def add(self, pattern: Pattern | type[Pattern], *tags: str, position: float | None = None) -> None:
@@ -278,11 +280,12 @@ _PRINCIPAL: list[tuple[Mapping[str, Any], PatternSequence]] = []
 
 
 def database() -> PatternSequence:
-    """The principal database: a group for each phase, and the rewriters of whole models, with all that is installed.
+    """The principal database: a group for each phase, and the rewriters of whole models, with all installed patterns.
 
-    Made on first use, and anew when patterns are looked up anew (``installed_patterns.cache_clear()``).
+    It is made on first use, and again after ``installed_patterns.cache_clear()``.
     """
     installed = installed_patterns()
+    # Compared by identity: `installed_patterns` is cached and returns a new dictionary after its cache is cleared.
     if not _PRINCIPAL or _PRINCIPAL[0][0] is not installed:
         _PRINCIPAL[:] = [(installed, _principal(installed))]
     return _PRINCIPAL[0][1]
@@ -301,22 +304,22 @@ def _principal(patterns: Mapping[str, type[Pattern]]) -> PatternSequence:
 
 
 def register(pattern: AnyPattern, *tags: str, position: float | None = None) -> AnyPattern:
-    """Add a pattern to the principal database; selections that ask for one of its words find it from now on.
+    """Add a pattern to the principal database; selections with one of its words find it from now on.
 
-    Without further tags it is asked for by its name and by what it says about itself: an exact pattern is in the preset
+    Without further tags its name and its metadata select it: an exact pattern is in the preset
     ``default``, for example, unless it has the tag ``extra``. May decorate a class.
 
     Args:
         pattern: the pattern, or its class. It goes into the group of its phase, a rewriter of whole models into the sequence.
-        *tags: further words to ask for it by. That of a preset or profile makes it a member.
-        position: where in the sequence, for rewriters of whole models.
+        *tags: further words that select it. The name of a preset or profile makes it a member.
+        position: place in the sequence, for rewriters of whole models.
 
     Returns:
-        What was given.
+        The argument ``pattern``.
 
     Raises:
         ValueError: when the name is taken.
-        TypeError: when it is no pattern, or a plain one with a position.
+        TypeError: when it is not a pattern, or a plain one with a position.
     """
     database().add(pattern, *tags, position=position)
     return pattern

@@ -22,18 +22,19 @@ _BASES = (PatternOptimization, EasyPatternOptimization, GlobalRewriter)
 def installed_patterns() -> dict[str, type[PatternOptimization]]:
     """All patterns by name, in alphabetical order.
 
-    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one counts, else
-    the one of the pack that comes first in the alphabet.
+    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one is used, else
+    the one of the pack whose name is first in alphabetical order.
     """
     found: dict[str, type[PatternOptimization]] = {}
+    # The built-in catalogue first, then by name: the order of entry points depends on the installation.
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.value != GROUP, e.name, e.value)):
         try:
             module = entry.load()
             for cls in patterns_of(module):
                 if found.setdefault(cls.name(), cls) is not cls:
-                    logger.warning("pattern %s of pack %r hides behind another of that name", cls.name(), entry.name)
+                    logger.warning("pattern %s of pack %r is hidden by another of that name", cls.name(), entry.name)
         except Exception as error:  # a broken third-party pack must not break the optimizer
-            if entry.value == GROUP:
+            if entry.value == GROUP:  # the built-in catalogue: a defect of xoptim
                 raise
             logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
     return dict(sorted(found.items()))

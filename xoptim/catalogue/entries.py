@@ -1,4 +1,4 @@
-"""What the database knows about each pattern, and where words lead to."""
+"""Entries of the database, and the index from words to entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
 Pattern: TypeAlias = PatternOptimization
 Order: TypeAlias = tuple[float, bool, int, str]
 GLOBAL = "global"
-"""The word for rewriters of whole models, which belong to no phase."""
+"""The word for rewriters of whole models, which do not belong to a phase."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Entry:
     """A pattern in the database.
 
     Attributes:
-        name: what it is registered as.
+        name: the name under which it is registered.
         item: the pattern, or its class.
-        words: what it can be asked for by, other than names.
+        words: words that select it, other than names.
         group: the group it is in, if any.
-        position: where in the sequence that is.
+        position: place of that group, or of the rewriter, in the sequence.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def pattern(self) -> Pattern:
-        """The pattern, made when it is asked for first."""
+        """The pattern, made at the first access."""
         return shared(self.item)
 
     @property
@@ -58,7 +58,7 @@ class Entry:
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """The name that it is registered as, and its own; no other entry has one of them."""
+        """The name under which it is registered, and its own; no other entry has one of them."""
         return short(self.name), self.item.name()
 
     def is_called(self, word: str) -> bool:
@@ -72,12 +72,12 @@ def is_global(item: Pattern | type[Pattern]) -> TypeGuard[GlobalRewriter | type[
 
 
 def position_of(item: Pattern | type[Pattern]) -> float:
-    """Where in the sequence a pattern says that it runs."""
+    """The declared position of a pattern in the sequence."""
     return item.position if is_global(item) else PHASE_POSITIONS[item.phase]
 
 
 def placed(item: GlobalRewriter | type[GlobalRewriter], position: float) -> GlobalRewriter | type[GlobalRewriter]:
-    """A rewriter of whole models where it is to run: itself, or a copy when it says that it runs elsewhere."""
+    """A rewriter of whole models with a position: itself, or a copy when it declares another one."""
     if position_of(item) == position:
         return item
     moved = copy.copy(shared(item))
@@ -95,14 +95,14 @@ PRESETS: Final[dict[str, Query]] = {
     "approximate": Query(["approximate"], exclude=_ASKED_FOR),
     "all": Query(STATUSES),
 }
-"""Named selections, asked of what a pattern says about itself. ``default`` makes standard operators only; ``onnxruntime``
-adds what only that runtime has. All but ``all`` leave out what is deprecated or tagged ``extra``."""
+"""Named selections by the metadata of a pattern. ``default`` makes standard operators only; ``onnxruntime`` adds operators
+that only that runtime has. All but ``all`` leave out patterns that are deprecated or tagged ``extra``."""
 PROFILES: Final[dict[str, Query]] = {
     "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
     "fast_run": _SAFE,
 }
-"""How much to spend. ``fast_compile``: what costs little, exact and portable patterns of the first phase; ``fast_run``:
-everything safe, the presets ``default`` and ``onnxruntime``."""
+"""Selections by cost. ``fast_compile``: cheap patterns, the exact and portable ones of the first phase; ``fast_run``: all safe
+patterns, the presets ``default`` and ``onnxruntime``."""
 NAMED: Final = {**PRESETS, **PROFILES}
 VOCABULARY: Final = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
 """Words that are known even when no pattern has them."""
@@ -111,7 +111,7 @@ _INSTANCES: dict[type[Pattern], Pattern] = {}
 
 
 def shared(item: Pattern | type[Pattern]) -> Pattern:
-    """A pattern, or the one instance of its class: it has no state, and what is worked out about it serves every model."""
+    """A pattern, or the one instance of its class: it has no state, and its compiled form serves every model."""
     if not isinstance(item, type):
         return item
     found = _INSTANCES.get(item)
@@ -123,11 +123,11 @@ def shared(item: Pattern | type[Pattern]) -> Pattern:
 def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = (), position: float = 0.0) -> Entry:
     """An entry with its words.
 
-    A tag that a pattern has by itself and that is the word of a preset or profile leaves the decision to their rules; given
-    on registration, it decides.
+    The rules of a preset or profile take precedence over a tag of the same name that the pattern declares; such a tag given
+    on registration takes precedence over the rules.
 
     Raises:
-        TypeError: when a tag is not a word, or the pattern has another attribute that it cannot have.
+        TypeError: when a tag is not a word, or another attribute of the pattern is invalid.
     """
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
@@ -142,7 +142,7 @@ def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = (
 
 
 class Index:
-    """Where words lead to.
+    """The index from words to patterns.
 
     Args:
         entries: the patterns.
@@ -175,7 +175,7 @@ class Index:
             The patterns of the first meaning that the word has, in this order.
 
         Raises:
-            UnknownPatternError: when it has none; the message suggests the nearest word that could stand there.
+            UnknownPatternError: when it has none; the message suggests the nearest known word.
         """
         name = asked if isinstance(asked, Name) else Name(asked.strip())
         words = {} if asked is name else self.words
@@ -190,5 +190,5 @@ class Index:
         found = self.former.get(called)
         if not found:
             raise UnknownPatternError(unknown(word, {*own, *self.names, *words}, name.where))
-        warn_once(f"pattern {called!r} is called {' and '.join(repr(e.name) for e in found)} now; its old name may go")
+        warn_once(f"pattern {called!r} is called {' and '.join(repr(e.name) for e in found)} now; its old name may be removed")
         return found

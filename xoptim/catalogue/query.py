@@ -1,4 +1,4 @@
-"""Questions to the database of patterns: what to add, to require and to take away, from left to right."""
+"""Queries of the database of patterns: items to add, to require and to remove, from left to right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Name:
 
     Attributes:
         word: the name, with or without the suffix ``Pattern``, or a former name.
-        where: what it comes from, for the message when there is none of that name.
+        where: its source, for the message when no pattern has that name.
     """
 
     word: str
@@ -35,16 +35,16 @@ class Name:
 class Query:
     """Patterns by their words: names, tags, presets, profiles, phases, exactness, status.
 
-    ``Query(["fast_run"], exclude=["Gelu"])`` goes wherever a selection goes, and every selection is one: `of` reads it.
+    ``Query(["fast_run"], exclude=["Gelu"])`` is accepted wherever a selection is, and `of` converts every selection to one.
     Immutable: the methods return new queries.
 
     Attributes:
-        include: a pattern has at least one of these words, or comes out of the steps,
+        include: a pattern has at least one of these words, or results from the steps,
         require: has all of these,
         exclude: and none of these.
-        subquery: for some groups, by name, the query that is asked of them instead of this one.
-        steps: words, queries, classes and instances to add (``+``), to require (``&``) and to take away (``-``), from left to
-            right, before the words count.
+        subquery: for some groups, by name, the query that applies to them instead of this one.
+        steps: words, queries, classes and instances to add (``+``), to require (``&``) and to remove (``-``), from left to
+            right, before the words.
     """
 
     include: frozenset[Word]
@@ -67,10 +67,10 @@ class Query:
 
     @classmethod
     def of(cls, selection: Selection) -> Query:
-        """The query that a selection is; see `xoptim.select`.
+        """Convert a selection to a query; see `xoptim.select`.
 
         Raises:
-            TypeError: when something in it is neither text nor query, class or instance of a pattern.
+            TypeError: when an item is neither text nor query, class or instance of a pattern.
         """
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, PatternOptimization))
@@ -86,12 +86,12 @@ class Query:
 
     @cached_property
     def all_steps(self) -> tuple[Step, ...]:
-        """The steps, and then those that the words are; the order of words in a set has no effect, but on messages."""
+        """The steps, and then the words as steps; the order of words in a set affects only messages."""
         parts: tuple[tuple[Sign, frozenset[Word]], ...] = (("+", self.include), ("&", self.require), ("-", self.exclude))
         return (*self.steps, *((sign, word) for sign, words in parts for word in sorted(words, key=str)))
 
     def holds(self, words: Container[Any]) -> bool:
-        """Whether something that is called by some words, and by no others, is found."""
+        """Whether the query finds an entry that has exactly these words."""
         found = False
         for sign, word in self.all_steps:
             found = found or word in words if sign == "+" else found and (word in words) is (sign == "&")
@@ -110,12 +110,12 @@ class Query:
         return Query(self.include.difference(words), self.require, self.exclude.union(words), self.subquery, self.steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """To copy and to pickle it, which the read-only view of the subqueries does not allow."""
+        """Copy and pickle a query; the read-only view of the subqueries supports neither."""
         return Query, (self.include, self.require, self.exclude, dict(self.subquery), self.steps)
 
 
 def class_of(item: object) -> type:
-    """The class of something, or the class itself."""
+    """The class of an instance, or the class itself."""
     return item if isinstance(item, type) else type(item)
 
 

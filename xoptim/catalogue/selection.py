@@ -1,4 +1,4 @@
-"""Which patterns run: ``"default+onnxruntime-Gelu"``, queries, lists of names, classes and instances."""
+"""Selection of patterns: ``"default+onnxruntime-Gelu"``, queries, lists of names, classes and instances."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Pattern]:
 
     Args:
         selection: ``None`` for none; a text of presets, profiles, tags and names, with or without the suffix ``Pattern``,
-            joined by ``+`` or ``,`` (add) and ``-`` (take away), from left to right; a `Query`; a class or an instance; or a
+            joined by ``+`` or ``,`` (add) and ``-`` (remove), from left to right; a `Query`; a class or an instance; or a
             sequence of all these.
         drop: names to leave out in any case.
 
     Raises:
         UnknownPatternError: when a word is none of these; the message suggests the nearest one.
-        TypeError: when something else is among them.
+        TypeError: when an item has another type.
     """
     names = (name if isinstance(name, Name) else Name(name) for name in drop)
     return database().query(Query.of(selection).excluding(*names))

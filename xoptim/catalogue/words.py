@@ -1,4 +1,4 @@
-"""The words of a selection: what they are short for, what they were meant to be, what is said about them once."""
+"""The words of a selection: short names, suggestions for unknown words, and warnings that are given once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 logger = logging.getLogger("xoptim")
 _LONGEST = 100
-"""Letters of a word that is compared with all others, which takes so many times longer."""
+"""Most letters of a word that is compared with all others: the time grows with the length."""
 
 
 def short(word: str) -> str:
@@ -17,13 +17,13 @@ def short(word: str) -> str:
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
-    """The question whether a word was meant to be a similar one, whatever the case of its letters.
+    """A suggestion of similar words, the case of letters ignored.
 
     Args:
         word: the word.
-        known: what it may have been meant to be.
-        otherwise: what is returned when nothing is similar.
-        most: how many words the question may name.
+        known: the known words.
+        otherwise: the text to return when no word is similar.
+        most: the largest number of words in the suggestion.
     """
     wanted = word.lower() if len(word) <= _LONGEST else ""
     names = {name.lower(): name for name in sorted(known, reverse=True)}
@@ -33,12 +33,12 @@ def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -
 
 
 def unknown(word: str, known: Iterable[str], where: str = "") -> str:
-    """The message about a word of a selection that nothing knows.
+    """The message about an unknown word of a selection.
 
     Args:
         word: the word.
-        known: the words that could stand there.
-        where: what the word comes from.
+        known: the known words.
+        where: the source of the word.
     """
     shown = repr(word) if len(word) <= _LONGEST else f"{word[:_LONGEST]!r}..."
     hint = suggestion(short(word), known, "`xopt list` shows all names")

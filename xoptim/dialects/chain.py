@@ -21,7 +21,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 INITIALIZER = "Initializer"
 """Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant node."""
 Rule: TypeAlias = Callable[[PatternRewriter, Match], Any]
-"""Makes what replaces a match; returns the names of the results, one or several, like `apply_pattern`."""
+"""Makes the replacement of a match; returns the names of the results, one or several, like `apply_pattern`."""
 Region: TypeAlias = Literal["any", "constant", "variable"]
 View: TypeAlias = GraphBuilderPatternOptimization
 
@@ -29,20 +29,20 @@ View: TypeAlias = GraphBuilderPatternOptimization
 class ChainPattern(EasyPatternOptimization):
     """A chain of operators, each of which reads the result of the next one in `entries`.
 
-    Every entry but the last has one input: one operand is computed by the next entry, the others are parameters, that is,
-    constants (where all is constant: stored constants). Nothing but the chain may read the result of an entry other than the
-    first; outputs of the graph and subgraphs count as readers. An operator with several results hands on the first one.
+    Every entry but the last has one input: the next entry computes one operand, the others are parameters, that is,
+    constants (in a constant sub-graph: stored constants). Only the chain may read the result of an entry other than the
+    first; outputs of the graph and subgraphs count as readers. Of an operator with several results, the chain reads the first.
 
     A rule of a `xoptim.dialects.chain_rules.ChainRegistry`, or `apply_pattern`, makes the replacement of a match. Both receive
 
     - ``entries``: the matched nodes, in the order of `entries`;
-    - ``inputs``: the operands of the last entry, as they stand;
+    - ``inputs``: the operands of the last entry, in their order;
     - ``parameters``: for each entry, the names of its constant operands but for the one that the chain computes;
     - ``sub_matches``: for each entry, the matches of its `sub_patterns` by parameter.
 
     Class attributes:
         rule: makes the replacement; ``None`` for `apply_pattern`.
-        region: where to look: in what is computed from constants only, in what is not, or everywhere.
+        region: where to look: among results computed from constants only, among the others, or everywhere.
     """
 
     rule: ClassVar[Rule | None] = None
@@ -68,13 +68,13 @@ class ChainPattern(EasyPatternOptimization):
     def sub_patterns(cls) -> Sequence[Mapping[str, type[ChainPattern]]]:
         """For each entry, inputs and a chain that must be somewhere in the constant sub-graph that feeds each of them.
 
-        Inputs are called as in the operator's schema, ``"W"`` or ``"B"`` of Conv, or by position, ``"input_0"``, ``"input_1"``.
+        Inputs are named as in the operator's schema, ``"W"`` or ``"B"`` of Conv, or by position, ``"input_0"``, ``"input_1"``.
         """
         return ()
 
     @classmethod
     def is_output(cls) -> bool:
-        """Whether the root must give an output: of the graph, or, in a constant sub-graph, what the sub-graph is there for."""
+        """Whether the root must give an output: of the graph, or, in a constant sub-graph, the operand that it computes."""
         return False
 
     def match_pattern(self, g: PatternBuilder) -> Any:
@@ -104,7 +104,7 @@ class ChainPattern(EasyPatternOptimization):
         return super().reach() + max(map(len, sub_chains), default=0)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The results of the rule, and ``None`` for further results of the root that nothing reads."""
+        """The results of the rule, and ``None`` for further, unread results of the root."""
         rule = type(self).rule
         results = super().replacement(g, match) if rule is None else rule(g, match)
         given = [results] if isinstance(results, str) else list(results) if isinstance(results, (tuple, list)) else None
@@ -127,18 +127,18 @@ def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[Mat
     if tuple(pattern.entries()) == (INITIALIZER,):
         return [_stored(pattern, each) for each in _leaves(g, name, () if pattern.is_output() else nodes)]
     if pattern.is_output():
-        nodes = nodes[-1:]  # what computes the result comes after all that it needs
+        nodes = nodes[-1:]  # the producer of the result comes after the producers of its operands
     rooted = _rooted(pattern)
     keys = rooted.anchor_keys()
     found = [rooted.match(g, node, []) for node in nodes if (node.domain, node.op_type) in keys]
     return disjoint(match for match in found if match is not None)
 
 
-# -------------------------------------------------------------------- what the class methods declare
+# -------------------------------------------------------------------- declarations of the class methods
 
 
 def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any]]]:
-    """Entries and their attributes, made sure of."""
+    """Entries and their attributes, checked."""
     entries, configs, subs = list(cls.entries()), list(cls.config_patterns()), list(cls.sub_patterns())
     operators = entries[:-1] if entries[-1:] == [INITIALIZER] else entries
     if not operators or INITIALIZER in operators:
@@ -182,7 +182,7 @@ def _place(method: Callable[..., Any]) -> tuple[str, int]:
 
 
 def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
-    """Within constants, what is stored is a parameter, and one operand may be computed. `Variadic` has checked the others."""
+    """Within constants, stored operands are parameters, and one may be computed. `Variadic` has checked the others."""
     if ends_stored and any(name and g.graph.tensor(name) is None for name in m.nodes[0].input):
         return False
     for before, node in pairwise(m.nodes):
@@ -204,7 +204,7 @@ def _gives_output(region: Region, g: View, m: Match) -> bool:
 
 
 def _hand_on(g: View, m: Match) -> bool:
-    """Derive the values that rules need, in the order of the entries."""
+    """Derive the values that rules receive, in the order of the entries."""
     computed = {node.output[0] for node in m.nodes[:-1]}
     parameters = [tuple(n for n in node.input if n not in computed and g.is_constant(n)) for node in reversed(m.nodes)]
     return m.derive(
@@ -261,7 +261,7 @@ def _leaves(g: View, name: str, nodes: Sequence[Node]) -> list[str]:
 
 
 def _stored(pattern: type[ChainPattern], name: str) -> MatchResult:
-    """The match of a chain that is nothing but a stored constant."""
+    """The match of a chain that consists of a stored constant only."""
     found = {"initializer": name, "entries": (), "inputs": (name,), "parameters": (), "sub_matches": ()}
     return MatchResult(pattern(), [], lambda g, *nodes: [], bindings=found)
 
@@ -270,7 +270,7 @@ _ROOTED: dict[type[ChainPattern], ChainPattern] = {}
 
 
 def _rooted(pattern: type[ChainPattern]) -> ChainPattern:
-    """The same chain, looked for from its root, wherever its result is read."""
+    """The same chain, searched from its root, wherever its result is read."""
     found = _ROOTED.get(pattern)
     if found is None:
         members = {"anchors": (pattern.entries()[0],), "is_output": classmethod(lambda cls: False)}

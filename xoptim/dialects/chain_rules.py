@@ -1,4 +1,4 @@
-"""Registries: which rule is applied where a chain matches."""
+"""Registries: the rules that are applied where a chain matches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _KINDS: dict[str, tuple[int, Region]] = {"parameter": (0, "constant"), "shatter"
 class ChainRegistry:
     """Patterns and their rules: ``rule(g, match)`` makes nodes with ``g.op`` and returns the names of the results.
 
-    Rules for parameters work where all is constant, the others everywhere else. They take turns: first the rules of the kind
-    ``parameter``, then ``shatter`` (one node into several), then ``fuse`` (several nodes into one), and from the beginning
+    Rules for parameters apply where all operands are constant, the others everywhere else. First the rules of the kind
+    ``parameter`` run, then ``shatter`` (one node into several), then ``fuse`` (several nodes into one), and from the beginning
     again as long as anything changes. The `priority` of a pattern, below 100, is that among the rules of its kind.
 
     Args:
@@ -41,14 +41,14 @@ class ChainRegistry:
     def register(self, pattern: type[ChainPattern], rule: AnyRule) -> AnyRule: ...
 
     def register(self, pattern: type[ChainPattern], rule: AnyRule | None = None) -> AnyRule | Callable[[AnyRule], AnyRule]:
-        """Say what becomes of the matches of a pattern; ``@registry.register(pattern)`` decorates the rule.
+        """Register the rule for the matches of a pattern; ``@registry.register(pattern)`` decorates the rule.
 
         Args:
             pattern: the pattern; its metadata (exactness, tags, ...) are those of the rewrite.
             rule: any callable that takes a `xoptim.PatternRewriter` and a `xoptim.Match`.
 
         Returns:
-            The rule as it was given.
+            The rule, unchanged.
 
         Raises:
             ValueError: when the pattern has a rule already.
@@ -79,7 +79,7 @@ class ChainRegistry:
     def patterns(self) -> list[type[ChainPattern]]:
         """The patterns with their rules, ready for ``optimize(model, patterns=...)``.
 
-        Each is called after the kind and the pattern, ``FuseMatMulRelu``, so that a pattern may be in several registries.
+        Each is named after the kind and the pattern, ``FuseMatMulRelu``, so that a pattern may be in several registries.
         """
         return list(self._made.values())
 

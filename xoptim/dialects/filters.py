@@ -118,7 +118,7 @@ _REGISTERED: dict[str, Filter] = {}
 
 
 def register_filter(name: str, check: Filter) -> None:
-    """Let rules in text form use a condition under a name; registering a name again replaces its condition.
+    """Register a condition for rules in text form under a name; registering a name again replaces its condition.
 
     Args:
         name: a word, used as ``ok = filter.NAME (a, b)``.

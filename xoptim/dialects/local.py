@@ -1,4 +1,4 @@
-"""Local rewriters: one function that looks at one node and returns the results that take the place of its results."""
+"""Local rewriters: one function that receives one node and returns the results that replace those of the node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
 
 
 class LocalView(PatternRewriter):
-    """The ``g`` of a local rewriter: the questions and the ``op`` of a `PatternRewriter`, and a way to refuse.
+    """The ``g`` of a local rewriter: the queries and the ``op`` of a `PatternRewriter`, and a way to refuse.
 
     New nodes and constants are in the graph only after the rewriter has been applied.
     """
@@ -34,7 +34,7 @@ class LocalView(PatternRewriter):
         self.has_refused = False
 
     def refuse(self, reason: str, node: Node | None = None) -> Refused | None:
-        """Report that nothing is to be done, and why: ``return g.refuse("the axis is not the last one", node)``.
+        """Refuse with a reason: ``return g.refuse("the axis is not the last one", node)``.
 
         Args:
             reason: the condition that does not hold.
@@ -50,7 +50,7 @@ class LocalView(PatternRewriter):
 
 
 class LocalRewriter(PatternOptimization):
-    """A pattern made of a function by `local_rewriter`."""
+    """A pattern made from a function by `local_rewriter`."""
 
     function: ClassVar[Callable[[LocalView, Node], Rewritten]]
 
@@ -59,10 +59,11 @@ class LocalRewriter(PatternOptimization):
         view = LocalView(g.graph, g.provider, self.name())
         try:
             found = type(self).function(view, node)
-        except Declined as error:
+        except Declined as error:  # raised by a call of `g` that does not apply here
             view.refuse(str(error), node)
             found = None
         results = _results(found, node)
+        # Returning the results of the node itself would match again for ever.
         made = {name for new in view.created for name in new.output}
         if results is None or (made.isdisjoint(results) and _is_same(node, results)):
             if not view.has_refused:
@@ -77,11 +78,11 @@ class LocalRewriter(PatternOptimization):
         if listen is not None:
             code = getattr(type(self).function, "__code__", None)
             file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
-            listen(Refusal(self.name(), node, "the function has nothing to do here", file, line))
+            listen(Refusal(self.name(), node, "the function does not apply here", file, line))
 
 
 def _is_same(node: Node, results: tuple[str | None, ...]) -> bool:
-    """Whether a node gives these results already."""
+    """Whether these are the results of the node already."""
     return results == node.output or (is_copy(node) and results == node.input)
 
 
@@ -90,7 +91,7 @@ def _connected(results: tuple[str | None, ...], g: PatternRewriter, node: Node) 
 
 
 def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:
-    """The return value of a function, as one result for each of the node's; ``None`` when there is nothing to do."""
+    """The return value of a function, as one result for each of the node's; ``None`` for a refusal."""
     if found is None or found is False:
         return None
     results = (found,) if isinstance(found, str) else found
@@ -106,21 +107,21 @@ def local_rewriter(
 ) -> Callable[[Callable[..., Rewritten]], type[LocalRewriter]]:
     """Turn a function into a pattern that is tried at the nodes of some operators.
 
-    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or ``None`` when there is
-    nothing to do (``return g.refuse("why", node)`` states why), else the results that take the place of the node's: their names
-    (or one name), old ones or such as ``g.op.Mul(x, y)`` returns, ``None`` for a result that nothing reads.
+    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or ``None`` to refuse
+    (``return g.refuse("why", node)`` gives a reason), else the results that replace those of the node: their names
+    (or one name), existing ones or those that ``g.op.Mul(x, y)`` returns, ``None`` for an unread result.
 
     Args:
         operators: one or several, as ``"Div"`` or ``"acme::Foo"``.
-        name: of the class; made of that of the function when empty.
+        name: of the class; made from that of the function when empty.
         **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
 
     Raises:
-        TypeError: when there is no operator, or a class attribute is unknown.
+        TypeError: when no operator is given, or a class attribute is unknown.
     """
     anchors = (operators,) if isinstance(operators, str) else tuple(operators) if not callable(operators) else ()
     if not anchors or not all(isinstance(anchor, str) and anchor for anchor in anchors):
-        raise TypeError('a local rewriter names the operators that it looks at: @local_rewriter("Div")')
+        raise TypeError('a local rewriter names the operators of its nodes: @local_rewriter("Div")')
 
     def decorate(function: Callable[..., Rewritten]) -> type[LocalRewriter]:
         members = {"anchors": anchors, "function": staticmethod(function)}

@@ -43,7 +43,7 @@ def capture(name: str, predicate: Callable[[Any], bool] | None = None, *, option
 
 
 class _OneNode(EasyPatternOptimization):
-    """A pattern of one node with whatever operands and results."""
+    """A pattern of one node with any operands and results."""
 
     operator: ClassVar[tuple[str, str]]
 
@@ -94,10 +94,10 @@ class _OpRemove(_OneNode):
         return list(match.inputs)
 
 
-def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - it gives a class
+def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - returns a class
     """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and number of results.
 
-    It refuses where the operator set has no ``op2`` with these.
+    It refuses where the operator set does not define ``op2`` with these.
 
     Args:
         op1: operator, ``"Add"`` or ``"acme::Add"``.
@@ -115,10 +115,10 @@ def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass: 
     return pattern_class(_OpSub, name or f"{old[1]}To{new[1]}", _caller(), doc, given, members)
 
 
-def OpRemove(op: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - it gives a class
-    """The pattern that leaves out every ``op``: its first operand takes the place of its first result, and so on.
+def OpRemove(op: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - returns a class
+    """The pattern that removes every ``op``: its first operand replaces its first result, and so on.
 
-    It refuses where there are not as many results as operands, or one is known to be of another type or shape.
+    It refuses where the numbers of results and operands differ, or a result is known to have another type or shape.
 
     Args:
         op: operator, ``"Identity"`` or ``"acme::Identity"``.
@@ -187,7 +187,7 @@ class _PatternSub(EasyPatternOptimization):
         return getattr(g.op, op_type)(*given, domain=domain, **{**(values.pop("attributes", None) or {}), **values})
 
 
-def PatternSub(  # noqa: N802 - it gives a class
+def PatternSub(  # noqa: N802 - returns a class
     in_pattern: Any,
     out_pattern: Any,
     *,
@@ -206,16 +206,16 @@ def PatternSub(  # noqa: N802 - it gives a class
     called with the view of the graph and the name of the result.
 
     Args:
-        in_pattern: the expression to look for.
+        in_pattern: the expression to find.
         out_pattern: an expression; a variable, which must have the type and the shape of the result as far as these are known;
             or a constant, which takes them.
-        constraint: condition on the whole: called with the view of the graph and the match, as ``validate_mapping``.
-        name: of the class; made of the operators of ``in_pattern``, in the order of computation, when empty.
+        constraint: condition on the whole match: called with the view of the graph and the match, as ``validate_mapping``.
+        name: of the class; made from the operators of ``in_pattern``, in the order of computation, when empty.
         interior: see `EasyPatternOptimization`.
         **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
 
     Raises:
-        TypeError: when an expression is none, or a class attribute is unknown.
+        TypeError: when an expression is malformed, or a class attribute is unknown.
     """
     frame = sys._getframe(1)
     inner = in_pattern["pattern"] if _is_sub_pattern(in_pattern) else in_pattern
@@ -240,7 +240,7 @@ def PatternSub(  # noqa: N802 - it gives a class
 
 
 def shown(term: Any) -> str:
-    """An expression as one writes it: ``Div(Mul(x, y), y)``."""
+    """Text of an expression: ``Div(Mul(x, y), y)``."""
     if isinstance(term, dict):
         return shown(term["pattern"])
     if isinstance(term, tuple):
@@ -261,7 +261,7 @@ def _shown_attribute(value: Any) -> str:
 
 
 def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> str:
-    """Why an operand cannot take the place of a result, as far as is known: of x * y, x may be the smaller one."""
+    """The reason why an operand cannot replace a result, if one is known: of x * y, x may be the smaller one."""
     if not operand:
         return "an operand is left out"
     node = g.node_before(result)
@@ -276,7 +276,7 @@ def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> st
 
 
 def _may_be_equal(given: Shape, wanted: Shape) -> bool:
-    """Whether two shapes may be the same; an axis of length 1 is mostly one that is broadcast."""
+    """Whether two shapes may be the same; an axis of length 1 is usually one that is broadcast."""
 
     def fits(a: Dim, b: Dim) -> bool:
         is_open = any(not isinstance(d, int) and d.is_anonymous for d in (a, b))
@@ -296,7 +296,7 @@ def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) ->
 
 
 def _constant(g: PatternRewriter, value: Any, result: str) -> str:
-    """A constant of the type and the shape that a result has."""
+    """A constant of the type and the shape of a result."""
     info = g.info(result)
     if isinstance(value, (np.ndarray, np.generic)) and np.ndim(value):
         return g.make_initializer("constant", value)
@@ -342,7 +342,7 @@ def _calls(term: Any) -> Iterator[tuple[tuple[str, str], tuple[Any, ...], dict[s
 
 
 def _variables(term: Any) -> Iterator[str]:
-    """Variables of an expression, as often as they occur."""
+    """Variables of an expression, one entry for each occurrence."""
     if isinstance(term, str):
         yield term
     elif isinstance(term, dict):
@@ -353,15 +353,15 @@ def _variables(term: Any) -> Iterator[str]:
 
 
 def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) -> None:
-    """Make sure that an expression is one.
+    """Check that an expression is well-formed.
 
     Args:
         term: the expression.
-        known: the variables that it may use: any for ``None``, that is, in the expression to look for.
+        known: the variables that it may use: any for ``None``, that is, in the expression to find.
         captured: names of captured attributes that it may use.
 
     Raises:
-        TypeError: when it is not; the message names the mistake.
+        TypeError: when it is malformed; the message names the mistake.
     """
     if isinstance(term, str):
         if not term.isidentifier() or (known is not None and term not in known):

@@ -1,4 +1,4 @@
-"""Rules in text form: pairs of ONNX functions, what to look for and what to put in its place."""
+"""Rules in text form: pairs of ONNX functions, the subgraph to find and its replacement."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Rule:
     """A pair of functions of the same signature.
 
     Attributes:
-        match: what to look for.
-        replace: what to put in its place.
+        match: the subgraph to find.
+        replace: the replacement.
         checks: further conditions.
         origins: for results of ``replace``: number of the call in ``match`` whose name and metadata the new node takes.
     """
@@ -58,7 +58,7 @@ class TextPattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Those that were given in Python."""
+        """The examples that were given in Python."""
         return cls._examples
 
     def traced(self) -> list[Trace]:
@@ -95,7 +95,7 @@ class TextPattern(EasyPatternOptimization):
         makers: dict[str, Node] = {}
 
         def operand(name: str) -> Any:
-            """A result, a bare number, or a constant that is stored when it is first needed."""
+            """A result, a bare number, or a constant that is stored at its first use."""
             if name not in values:
                 array = constant_value(side.deferred[name], match) if name in side.deferred else side.constants[name]
                 is_number = array.ndim == 0 and array.dtype.kind in "fiub" and name not in side.outputs
@@ -114,7 +114,7 @@ class TextPattern(EasyPatternOptimization):
         return tuple(map(operand, side.outputs))
 
     def _name(self, g: PatternRewriter, match: Match, makers: Mapping[str, Node]) -> None:
-        """Let new nodes take over name and metadata of the matched nodes that they are paired with."""
+        """Copy name and metadata of matched nodes to the new nodes that are paired with them."""
         origins = self.rule.origins or {}
         operands = {match[name] for name in self.rule.match.inputs}
         stay = needed_outside(g, match.nodes, set(match.outputs), operands) if origins and self.interior == "keep" else []
@@ -128,7 +128,7 @@ class TextPattern(EasyPatternOptimization):
 
 
 def _literal(array: np.ndarray) -> Any:
-    """The operand of a pattern that stands for a constant: a number, whatever its type and form in the model, or an array."""
+    """The operand of a pattern that stands for a constant: a number of any type and form in the model, or an array."""
     return number(array) if array.ndim == 0 else array
 
 
@@ -160,7 +160,7 @@ class _Captures:
 
 
 def _same_tensor(wanted: onnx.TensorProto, found: Any) -> bool:
-    """Whether an attribute holds an equal tensor, however it is stored and called."""
+    """Whether an attribute holds an equal tensor, under any name and in any form."""
     if not isinstance(found, onnx.TensorProto) or found.data_type != wanted.data_type or found.dims != wanted.dims:
         return False
     return onnx.numpy_helper.to_array(found).tobytes() == onnx.numpy_helper.to_array(wanted).tobytes()
@@ -183,8 +183,8 @@ def _condition(call: Call) -> Condition:
 def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPattern]]:
     """The rules in a text, in order.
 
-    The functions of a rule are called ``match`` and ``replace``; their domain is the name of the rule. A rule runs once those
-    before it have nothing left to do, unless it sets a priority of its own.
+    The functions of a rule have the names ``match`` and ``replace``; their domain is the name of the rule. A rule runs once
+    those before it have nothing left to do, unless it sets its own priority.
 
     Args:
         text: functions in ONNX's textual syntax.
@@ -225,8 +225,8 @@ def rule_class(
     """The pattern that a pair of functions describes.
 
     Args:
-        match: what to look for.
-        replace: what to put in its place.
+        match: the subgraph to find.
+        replace: the replacement.
         name: of the pattern; made from the operators when empty.
         filters: called with the view of the graph and the match; all must hold.
         value_name_pairs: for results of ``replace``, results of ``match``: the new node takes name and metadata of the old one.
@@ -327,7 +327,7 @@ def _same_names(match: Side, replace: Side) -> list[tuple[str, str]]:
 
 
 def _origins(match: Side, replace: Side, pairs: Pairs) -> dict[str, int]:
-    """For results of ``replace``, the number of the matched node to be called after; the first pair of a result counts."""
+    """For results of ``replace``, the number of the matched node that gives the name; the first pair of a result counts."""
     found: dict[str, int] = {}
     for new, old in pairs:
         for side, name in ((replace, new), (match, old)):

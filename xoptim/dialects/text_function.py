@@ -37,7 +37,7 @@ class Call:
         op_type: operator.
         domain: of the operator.
         inputs: names, empty for operands that are left out.
-        outputs: names, empty for results that are not wanted.
+        outputs: names, empty for results that are left out.
         attributes: values, and references to attributes of the function.
         place: where it is written.
     """
@@ -60,16 +60,16 @@ class Side:
     """A function of a rule.
 
     Attributes:
-        role: which one.
+        role: ``match`` or ``replace``.
         place: where it is written.
-        name: of the rule, as the function has it.
-        doc: its remark.
+        name: of the rule, from the function.
+        doc: its ``doc_string``.
         inputs, outputs: its signature.
         parameters: its attributes, with their default, ``None`` for none.
         calls: operators in order.
         constants: arrays by name.
         deferred: calls of Constant in ``replace`` whose value is an attribute of the function.
-        filters: conditions, with what they are called.
+        filters: conditions, with their calls.
         settings: values in `rule.settings`, with their places.
     """
 
@@ -92,7 +92,7 @@ class Side:
 
 
 def read_function(source: FunctionSource, role: Role) -> Side:
-    """Check a function and take it apart.
+    """Check a function and parse it.
 
     Raises:
         TextRuleError: when a rule cannot contain it; the message names the place.
@@ -192,7 +192,7 @@ def _add_constant(side: Side, call: Call) -> None:
 
 
 def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
-    """The value of a Constant, of rank 0 for what stands for a number.
+    """The value of a Constant, of rank 0 if it stands for a number.
 
     Args:
         call: of Constant.
@@ -216,7 +216,7 @@ def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
 
 
 def number(array: np.ndarray) -> float | int | bool:
-    """The number that an array of one element holds: the shortest one that its type rounds to it, as an author writes it."""
+    """The number in an array of one element: the shortest one that its type rounds to it, as an author writes it."""
     item = array.reshape(())[()]
     if item.dtype in (np.float32, np.float16):
         return float(str(item))
@@ -226,7 +226,7 @@ def number(array: np.ndarray) -> float | int | bool:
 
 @cache
 def history(op_type: str) -> tuple[int, frozenset[str]] | None:
-    """Since which operator set a standard operator exists, and all attributes it ever had; ``None`` for no operator."""
+    """First version of a standard operator, and all attributes of all its versions; ``None`` if it does not exist."""
     schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
     if not schemas:
         return None
@@ -234,7 +234,7 @@ def history(op_type: str) -> tuple[int, frozenset[str]] | None:
 
 
 def _check_operator(call: Call, role: Role) -> None:
-    """Refuse what would make a model that is not valid, or match nothing at all."""
+    """Raise for a call that would make an invalid model, or could never match."""
     if call.domain:
         return
     found = history(call.op_type)
@@ -247,11 +247,11 @@ def _check_operator(call: Call, role: Role) -> None:
 
 
 def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bool]:
-    """Write constant operands as the attributes that they were in earlier operator sets, which fits all operator sets.
+    """Write constant operands as the attributes of earlier operator sets, a form that fits all operator sets.
 
     Returns:
-        The operands that are left, the attributes, and whether a number is among them that has the type of another operand
-        and is better compared as an operand where it is one.
+        The remaining operands, the attributes, and whether one of these is a number with the type of another operand: where
+        the model has it as an operand, it is compared as one.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
     moved = {operand.place: (name, operand) for (op, name), operand in MOVED.items() if op == call.op_type}

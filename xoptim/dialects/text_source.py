@@ -1,4 +1,4 @@
-"""ONNX text with several functions, read by the parser of the ``onnx`` package, and where in it everything is."""
+"""ONNX text with several functions, read by the parser of the ``onnx`` package, and the places of its parts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written.
+    """A place in a text.
 
     Attributes:
-        file: the file, or what stands for one.
-        line: counted from 1; 0 for what was never text.
+        file: the file, or a label in its place.
+        line: counted from 1; 0 for a function that was not written as text.
         column: the same, in characters.
     """
 
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionSource:
-    """A function, and where it and each of its nodes is written."""
+    """A function, and the places of it and of each of its nodes."""
 
     proto: onnx.FunctionProto
     place: Place
@@ -55,14 +55,14 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
         file: its name in errors.
 
     Raises:
-        TextRuleError: the text is not that; the message names line and column.
+        TextRuleError: the text is malformed; the message names line and column.
     """
-    if "\0" in text:  # there the parser would stop, and silently leave out all that follows
+    if "\0" in text:  # the parser would stop there, and silently ignore the rest
         line = text[: text.index("\0")].split("\n")
         raise Place(file, len(line), len(line[-1]) + 1).error("this is not a text: there is a zero byte")
     try:
         functions = list(onnx.parser.parse_model(_HEADER + text).functions)
-    except IndexError:  # which is what the parser makes of C++'s "out of range"
+    except IndexError:  # the parser reports C++'s "out of range" in this way
         raise Place(file).error("a number is too large to be read") from None
     except (onnx.parser.ParseError, RuntimeError, ValueError) as error:
         raise _place_of(error, text, file) from None
@@ -77,13 +77,14 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
     for number, proto in enumerate(functions):
         start, nodes = found[number] if number < len(found) else (0, [])
         places = [place(offset) for offset in nodes]
+        # Nodes that the scan does not find, such as those without results, get the place of the function.
         places += [place(start)] * (len(proto.node) - len(places))
         sources.append(FunctionSource(proto, place(start), tuple(places)))
     return sources
 
 
 def without_text(proto: onnx.FunctionProto, label: str) -> FunctionSource:
-    """A function that was never text; errors and refusals name ``label`` in place of a file."""
+    """A function that was not written as text; errors and refusals name ``label`` in place of a file."""
     return FunctionSource(proto, Place(label), (Place(label),) * len(proto.node))
 
 
@@ -96,7 +97,7 @@ def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
         before, _, _ = text.partition(message.rpartition(" ")[2])
         before = "" if before == text else before
         return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(message)
-    number = max(int(found[1]) - 1, 1)
+    number = max(int(found[1]) - 1, 1)  # without the line of the header
     lines = text.split("\n")
     line = lines[min(number, len(lines)) - 1]
     column = len(line.encode()[: max(int(found[2]) - 1, 0)].decode(errors="ignore")) + 1

@@ -93,7 +93,7 @@ def not_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
 def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:
     """Whether an integer division by these values cannot stop the process.
 
-    A zero does on some builds of onnxruntime, -1 does when the dividend is the least number of its type.
+    A zero divisor stops it on some builds of onnxruntime, -1 does when the dividend is the least number of its type.
     """
     if divisor.dtype.kind not in "iu":
         return True
@@ -143,7 +143,7 @@ def _extremum(op_type: str, ufunc: np.ufunc) -> None:
         if not is_number(*values) or (node.opset < 8 and any(v.shape != values[0].shape for v in values)):
             return None
         if values[0].dtype.kind == "f" and any(_ambiguous(v) for v in values):
-            return None
+            return None  # the bits would depend on the build of onnxruntime
         result = values[0]
         for value in values[1:]:
             result = np.asarray(ufunc(result, value))
@@ -161,7 +161,7 @@ _extremum("Max", np.maximum)
 
 @kernel("Range")
 def range_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Numbers from the first input up to, not including, the second: the third is added again and again, as in onnxruntime."""
+    """Numbers from the first input up to, not including, the second: the third is added repeatedly, as in onnxruntime."""
     operands = [required(inputs, index) for index in range(3)]
     if operands[0].dtype.kind == "u" or not is_number(*operands) or any(v.size != 1 for v in operands):
         return None
@@ -169,6 +169,7 @@ def range_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
     count = range_length(start.item(), limit.item(), delta.item())
     if count is None or count > LARGEST_RESULT:
         return None
+    # start + i * delta would round differently from repeated addition; accumulate adds from left to right.
     terms = np.full(count, delta, start.dtype)
     terms[:1] = start
     return without_nan(np.add.accumulate(terms, dtype=start.dtype))
@@ -192,6 +193,7 @@ def _reduction(op_type: str, ufunc: np.ufunc, grows: bool) -> None:
 
 def _stays_small(data: Array, ufunc: np.ufunc, axes: tuple[int, ...]) -> bool:
     """Whether no partial result leaves the integers that doubles hold: onnxruntime reduces in double precision."""
+    # At least 1 each, so that a zero cannot hide a large partial product.
     bound = ufunc.reduce(np.maximum(np.abs(data.astype(np.float64)), 1), axis=axes)
     return bool(np.max(bound) < min(_EXACT_IN_DOUBLE, np.iinfo(data.dtype).max))
 
@@ -218,10 +220,10 @@ def cum_sum(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 
 @kernel("Cast", "CastLike")
 def cast(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The elements in another type, where the standard leaves no choice.
+    """The elements in another type, where the standard defines the result.
 
     Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds twice), text, and
-    every type that numpy does not know but bfloat16.
+    every type that numpy does not support but bfloat16.
     """
     x = required(inputs, 0)
     target = required(inputs, 1).dtype if node.op_type == "CastLike" else numpy_dtype(node.attribute("to"))
@@ -237,6 +239,7 @@ _EXACT_IN_HALF = {np.dtype(np.float16): 1 << 11, _BFLOAT16: 1 << 8}
 
 
 def _cast_integer(x: Array, target: np.dtype[Any]) -> list[Array] | None:
+    # Beyond these numbers the cast would round, perhaps twice by way of another type.
     exact = _EXACT_IN_HALF.get(target)
     if exact is not None and x.dtype.kind != "b" and x.size and (x.min() < -exact or x.max() > exact):
         return None

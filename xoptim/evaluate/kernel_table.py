@@ -17,7 +17,7 @@ LARGEST_RESULT = 1 << 24
 
 
 class EvaluationNode(Protocol):
-    """One node as a kernel sees it."""
+    """The view of one node that a kernel reads."""
 
     @property
     def op_type(self) -> str:
@@ -48,11 +48,11 @@ Kernel: TypeAlias = Callable[[EvaluationNode, list[Array | None]], list[Array] |
 """Takes the node and the values of its inputs (``None`` where an optional one is left out), returns the outputs.
 
 The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with the inputs: arrays
-are never written to. ``None`` means that the kernel declines: another evaluator has to be asked.
+are never written to. ``None`` means that the kernel declines: another evaluator has to compute the node.
 """
 
 NUMPY_KERNELS: dict[tuple[str, str], Kernel] = {}
-"""Kernels by ``(domain, op_type)``. Import it from `xoptim.evaluate.regions`, which sees to it that it is filled."""
+"""Kernels by ``(domain, op_type)``. Import it from `xoptim.evaluate.regions`, which fills it."""
 
 _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
 
@@ -60,7 +60,7 @@ _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, 
 def kernel(*op_types: str) -> Callable[[Kernel], Kernel]:
     """Register a kernel for operators of the standard domain.
 
-    What numpy raises on a malformed node becomes a refusal, its floating-point warnings are silenced.
+    An error of numpy on a malformed node becomes a refusal, its floating-point warnings are silenced.
     """
 
     def register(function: Kernel) -> Kernel:
@@ -85,7 +85,7 @@ def optional(inputs: Sequence[Array | None], index: int) -> Array | None:
 
 
 def required(inputs: Sequence[Array | None], index: int) -> Array:
-    """An input that the operator cannot do without.
+    """An input that the operator requires.
 
     Raises:
         ValueError: when it is left out (`kernel` turns that into a refusal).
@@ -109,7 +109,7 @@ def ints(value: Array) -> list[int]:
 
 
 def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> list[int] | None:
-    """Integers that old operator sets keep in an attribute and new ones in an operand; ``None`` when neither is given."""
+    """Integers that are an attribute in old operator sets and an operand in new ones; ``None`` when neither is given."""
     value = optional(inputs, MOVED[node.op_type, name].place)
     if value is not None:
         return ints(value)
@@ -133,7 +133,7 @@ def axis_of(axis: int, rank: int) -> int:
     """The axis counted from the front.
 
     Raises:
-        IndexError: when there is no such axis.
+        IndexError: when the axis does not exist.
     """
     if not -rank <= axis < rank:
         raise IndexError(f"axis {axis} of a tensor of rank {rank}")
@@ -156,8 +156,8 @@ def axes_of(axes: Sequence[int], rank: int) -> list[int]:
 def is_number(*values: Array) -> bool:
     """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
 
-    That is every integer and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime computes chains of
-    them in 32 bits and rounds at the end only, so the result of one node alone is not what a model computes.
+    These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime computes chains of
+    them in 32 bits and rounds only at the end, so the result of one node alone differs from that of the model.
     """
     dtype = values[0].dtype
     return (dtype.kind in "iu" or dtype in _FLOATS) and all(v.dtype == dtype for v in values)

@@ -1,4 +1,4 @@
-"""Numpy kernels of operators that move elements without computing on them, and of those that read shapes."""
+"""Numpy kernels of operators that move elements without arithmetic, and of those that read shapes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def size(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
 
 @kernel("Constant")
 def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] | None:
-    """The value, in any of the attributes that may carry it."""
+    """The value, from any of the attributes that may hold it."""
     value = node.attribute("value")
     if value is not None:
         return [_tensor(value)]
@@ -94,7 +94,7 @@ def constant_of_shape(node: EvaluationNode, inputs: list[Array | None]) -> list[
 
 @kernel("Reshape")
 def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the rest."""
+    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the remaining factor."""
     data = required(inputs, 0)
     dims = ints_of(node, "shape", inputs)
     if dims is None or min(dims, default=0) < -1:
@@ -155,7 +155,7 @@ def transpose(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] |
 
 @kernel("Concat")
 def concat(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Tensors of one dtype side by side."""
+    """Tensors of one dtype, concatenated."""
     axis = node.attribute("axis", 1 if node.opset < 4 else None)
     values = [value for value in inputs if value is not None]
     if axis is None or len(values) != len(inputs) or any(v.dtype != values[0].dtype for v in values):
@@ -199,7 +199,7 @@ def gather_elements(node: EvaluationNode, inputs: list[Array | None]) -> list[Ar
 def scatter_nd(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """A copy of the data with slices replaced, or combined by ``reduction`` (on integers).
 
-    Positions that repeat are refused when the last writer would win: the order is not specified.
+    Repeated positions are refused without a reduction: the order of writes is not specified.
     """
     data, positions, updates = required(inputs, 0), required(inputs, 1), required(inputs, 2)
     depth = positions.shape[-1]
@@ -251,7 +251,7 @@ def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | No
 
 
 _OPEN_END = 2**31 - 1
-"""Ends from here on, with a negative step, are empty ranges by the standard and whole ones for onnxruntime."""
+"""Ends from here on, with a negative step, are empty ranges by the standard and whole axes in onnxruntime."""
 
 
 def _range_of(start: int, end: int, step: int, length: int) -> slice:
@@ -266,7 +266,7 @@ def _range_of(start: int, end: int, step: int, length: int) -> slice:
 
 @kernel("Expand")
 def expand(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The data repeated to the shape that broadcasting it against the given one makes."""
+    """The data broadcast together with the given shape."""
     data = required(inputs, 0)
     dims = np.broadcast_shapes(data.shape, tuple(ints(required(inputs, 1))))
     if prod(dims) > max(LARGEST_RESULT, data.size):
@@ -276,7 +276,7 @@ def expand(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 
 @kernel("Tile")
 def tile(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The data repeated along each axis; before operator set 6 the inputs mean something else."""
+    """The data repeated along each axis; before operator set 6 the inputs have another meaning."""
     data, repeats = required(inputs, 0), ints(required(inputs, 1))
     if node.opset < 6 or len(repeats) != data.ndim or min(repeats, default=0) < 0:
         return None
@@ -308,7 +308,7 @@ def _equal_parts(length: int, node: EvaluationNode) -> list[int]:
 
 @kernel("Pad")
 def pad(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """A border of one value (other modes are refused); negative widths cut."""
+    """A border of one value (other modes are refused); negative widths crop."""
     data = required(inputs, 0)
     pads = ints_of(node, "pads", inputs)
     if node.attribute("mode", "constant") != "constant" or pads is None or data.ndim == 0:

@@ -38,11 +38,11 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegionResult:
-    """What the evaluation of a region gave.
+    """The result of the evaluation of a region.
 
     Attributes:
         values: the requested results by name; ``None`` when the region could not be evaluated.
-        reason: why not; empty on success.
+        reason: why the evaluation failed; empty on success.
     """
 
     values: dict[str, Array] | None
@@ -64,15 +64,15 @@ def evaluate_with_onnxruntime(
 
     Args:
         nodes: the region, in topological order.
-        feeds: values of all results that the region and its subgraphs read from outside. An array stands for something
-            the model stores; what its nodes compute has to be marked as `Computed`.
+        feeds: values of all results that the region and its subgraphs read from outside. An array stands for a tensor
+            that the model stores; a computed value has to be marked as `Computed`.
         outputs: results to return.
         opsets: imported version by domain.
         ir_version: of the model.
         functions: model-local functions that the nodes call.
 
     Returns:
-        The values, or the reason why there are none. Nothing but MemoryError is raised, and nothing is logged.
+        The values, or the reason why there are none. Only MemoryError is raised, and nothing is logged.
     """
     used = _names_read(nodes)
     feeds = {name: value for name, value in feeds.items() if name in used}
@@ -92,7 +92,7 @@ def _value(feed: Array | Computed) -> Array:
 
 
 class _Region:
-    """A region on its way to a session: the tensors, and where onnxruntime finds each."""
+    """A region while its session is made: the tensors, and the place from which onnxruntime reads each."""
 
     def __init__(self, nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, Array | Computed], outputs: Sequence[str]) -> None:
         self.graph = onnx.GraphProto(name="region", node=nodes)
@@ -111,6 +111,7 @@ class _Region:
                 raise ValueError(f"{name!r} is too large for its element type")
             self.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
             return
+        # onnxruntime refuses arrays of ml_dtypes: pass their bits as integers together with the ONNX type.
         plain = value if value.dtype.isbuiltin == 1 else value.view(_SAME_SIZE[value.dtype.itemsize])
         held = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, code)
         if is_input:
@@ -118,25 +119,26 @@ class _Region:
             self.inputs[name] = held
             return
         stub = TensorProto(name=name, data_type=code, dims=value.shape, data_location=TensorProto.EXTERNAL)
-        stub.external_data.add(key="location", value="memory")
+        stub.external_data.add(key="location", value="memory")  # any text: add_external_initializers replaces the tensor
         self.graph.initializer.append(stub)
         self.initializers[name] = held
 
     def model(self, opsets: Mapping[str, int], ir_version: int, functions: Sequence[onnx.FunctionProto]) -> onnx.ModelProto:
-        """The region as a model. Initializers that are no inputs need version 4 of the format, functions version 8."""
+        """The region as a model. Initializers that are not inputs require version 4 of the format, functions version 8."""
         version = max(ir_version, 8 if functions else 4)
         model = onnx.ModelProto(ir_version=version, graph=self.graph, functions=functions)
+        # A model must import the domains of the functions that it calls.
         versions = {"": 1, **{f.domain: 1 for f in functions}, **opsets}
         model.opset_import.extend(onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items())
         return model
 
     def run(self, model: onnx.ModelProto) -> dict[str, Array]:
-        """Values of the outputs. Raises what onnxruntime raises."""
+        """Values of the outputs. Errors of onnxruntime are not caught."""
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_mem_reuse = options.enable_mem_pattern = options.enable_cpu_mem_arena = False
-        options.log_severity_level = 4
+        options.log_severity_level = 4  # fatal errors only: others arrive as exceptions
         if self.initializers:
             options.add_external_initializers(list(self.initializers), list(self.initializers.values()))
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -147,7 +149,7 @@ class _Region:
 
 
 def _to_numpy(value: Any) -> Array:
-    """A copy of a result, whatever its element type.
+    """A copy of a result of any element type.
 
     Raises:
         TypeError: when it is not a dense tensor.
@@ -156,7 +158,7 @@ def _to_numpy(value: Any) -> Array:
         raise TypeError(f"a result is a {value.data_type()}, not a tensor")
     code, shape = value.element_type(), tuple(value.shape())
     if dtypes.numpy_dtype(code).isbuiltin == 1:
-        return np.array(value.numpy())
+        return np.array(value.numpy())  # a copy, since the view ends with the value
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return onnx.numpy_helper.to_array(TensorProto(data_type=code, dims=shape, raw_data=raw)).copy()
 
@@ -187,7 +189,7 @@ def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionPr
     while by_name and pending:
         node = pending.pop()
         key = node.domain, node.op_type
-        function = by_name.pop(key, None)
+        function = by_name.pop(key, None)  # each function once, so that recursion ends
         if function is not None:
             found[key] = function
             pending.extend(function.node)
@@ -205,7 +207,7 @@ def _divisions(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
 
 
 def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
-    """Why running the region could kill the process, empty when it cannot.
+    """The reason why running the region could stop the process, empty when it cannot.
 
     onnxruntime divides integers without a guard: the least integer divided by -1 (and, in some releases, a zero
     divisor) raises the processor's arithmetic exception. So divisors have to be floats or known beforehand.

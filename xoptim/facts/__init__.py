@@ -1,1 +1,1 @@
-"""Ground floor: what is true of ONNX itself, whatever the model."""
+"""Ground floor: facts about ONNX itself, for all models."""

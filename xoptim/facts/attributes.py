@@ -110,7 +110,7 @@ def is_of_kind(value: Any, kind: int | None) -> bool:
         kinds = {_kind_of_item(item) for item in value}
         if not kinds:
             return kind is None or kind in _LISTS.values()
-        if kinds == {AttributeProto.INT, AttributeProto.FLOAT}:
+        if kinds == {AttributeProto.INT, AttributeProto.FLOAT}:  # [0, 0.5] is a list of floats
             kinds = {AttributeProto.FLOAT}
         found = _LISTS.get(kinds.pop() or AttributeProto.UNDEFINED) if len(kinds) == 1 else None
     elif found is None:
@@ -175,6 +175,7 @@ def _encode_list(proto: AttributeProto, values: Sequence[Any]) -> None:
 def same_attribute(a: Any, b: Any) -> bool:
     """Whether two attribute values are equal: floats as 32-bit numbers, tensors and graphs by their bytes."""
     if isinstance(a, float) or isinstance(b, float):
+        # protobuf stores 32 bits: 0.1 read from a model differs from 0.1 in Python.
         return isinstance(a, (int, float)) and isinstance(b, (int, float)) and bool(np.float32(a) == np.float32(b))
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(same_attribute(x, y) for x, y in zip(a, b, strict=True))

@@ -1,4 +1,4 @@
-"""Which conversions between element types lose nothing, and which chains of them a single one replaces."""
+"""Conversions between element types that are exact, and chains of conversions that a single one replaces."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ LOSSLESS: Final[dict[int, frozenset[int]]] = {
     T.INT64: frozenset(),
     T.DOUBLE: frozenset(),
 }
-"""Types in which every value of a type has itself. A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in
+"""Types that represent every value of a type exactly. A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in
 double. The narrow types of 8 bits and less are left out: runtimes convert between few of them."""
 
 
 def is_one_conversion(source: int, middle: int, target: int) -> bool:
     """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as converting at once, for all values.
 
-    Either the first step loses nothing, and the second one starts from the same number; or all three are integers, and what
-    the middle one keeps are bits of which the last one keeps no more (ONNX drops the high bits of integers).
+    Either the first step is exact, and the second one starts from the same number; or all three are integers, and the last
+    one keeps no more bits than the middle one (ONNX drops the high bits of integers).
 
     Args:
         source: element type before, a value of ``TensorProto.DataType``.
@@ -50,7 +50,7 @@ def is_one_conversion(source: int, middle: int, target: int) -> bool:
         return False
     types = (source, middle, target)
     if source == middle or middle in LOSSLESS[source]:
-        # An integer as a float that is too large for the next integer type has no defined value there.
+        # A float that is too large for the next integer type has no defined value there.
         guesses = is_integer(source) and is_float(middle) and is_integer(target)
         return not guesses or target == source or target in LOSSLESS[source]
     return all(is_integer(t) and t in _EVERY for t in types) and bits(middle) >= bits(target)

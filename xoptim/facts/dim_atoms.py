@@ -1,4 +1,4 @@
-"""Atoms of symbolic dimensions, and the weak table that makes equal things the same object."""
+"""Atoms of symbolic dimensions, and the weak table that makes equal expressions the same object."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _serial = itertools.count()
 
 
 class _Entry(ref):  # type: ignore[type-arg]
-    """A weak reference that knows its key, so that a dead object can leave the table."""
+    """A weak reference with its key, so that the entry of a dead object can be removed."""
 
     __slots__ = ("key",)
     key: Any
 
 
 class Table(Generic[Item]):
-    """Objects by what they are made of, held weakly."""
+    """Objects by their structure, held weakly."""
 
     def __init__(self) -> None:
         self.entries: dict[Any, ReferenceType[Any]] = {}
@@ -62,14 +62,14 @@ def digest_of(*parts: bytes) -> bytes:
 
 
 class Atom:
-    """What a polynomial is built over: a symbol (no ``args``), or an operation that does not expand.
+    """The variable of a polynomial: a symbol (no ``args``), or an operation that does not expand.
 
     Attributes:
         kind: ``named``, ``anonymous``, ``opaque`` (a symbol for an operation that would be too large), or the operation.
         args: operands, integers and symbolic dimensions.
         name: of a symbol.
         key: atoms are sorted by it; no two share it. It depends on the structure and on the order in which anonymous
-            symbols were made, on nothing else that the process did.
+            symbols were made, on nothing else in the process.
         digest: the structure in 16 bytes.
         low, high: bounds of the value, ``None`` when unbounded.
         anonymous: whether a symbol without a name of the model is inside.

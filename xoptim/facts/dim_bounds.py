@@ -1,4 +1,4 @@
-"""Bounds of symbolic dimensions: interval arithmetic, and proofs that look into operations."""
+"""Bounds of symbolic dimensions: interval arithmetic, and proofs that open operations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ INTEGER_BITS: Final = {"int32": 32, "int64": 64}
 """Operations that wrap around, and the number of bits that they keep."""
 _MOST_BITS: Final = 256
 _DEPTH: Final = 4
-"""How many atoms a proof of a bound may open, one after the other."""
+"""Most atoms that a proof of a bound opens, one after the other."""
 PROOF_STEPS: Final = 32
-"""How many polynomials a proof of a bound may look at, all in all."""
+"""Most polynomials that a proof of a bound visits in all."""
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
@@ -36,7 +36,7 @@ def integer_range(bits: int) -> tuple[int, int]:
 
 
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
-    """Bounds of an operation from those of its operands; none that needs more than `_MOST_BITS` bits."""
+    """Bounds of an operation from those of its operands; a bound of more than `_MOST_BITS` bits is left out."""
     low, high = _operation_bounds(kind, operands)
     return _kept(low), _kept(high)
 
@@ -145,7 +145,7 @@ def prove_low(terms: Terms, constant: int) -> int | None:
 
     Interval arithmetic first; then operations that occur linearly are opened one by one, which cancels what the
     operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and ``n - 5``. After `PROOF_STEPS`
-    polynomials the best that was found counts.
+    polynomials the best bound so far is returned.
 
     Args:
         terms: the polynomial without its constant.
@@ -155,7 +155,7 @@ def prove_low(terms: Terms, constant: int) -> int | None:
 
 
 class _Proof:
-    """A search for a lower bound, and the number of polynomials that it may still look at."""
+    """A search for a lower bound, and the number of polynomials that it may still visit."""
 
     def __init__(self) -> None:
         self.steps = PROOF_STEPS
@@ -172,18 +172,18 @@ class _Proof:
                 if atom.args and exponent == len(monomial) == 1 and atom not in skipped:
                     rest = merge_terms(terms, ((monomial, coefficient),), -1)
                     best = _largest((best, self.open(atom, coefficient, rest, constant, (skipped, depth - 1))))
-                    skipped = (*skipped, atom)
+                    skipped = (*skipped, atom)  # each order of opening the same atoms would repeat the work
         return best
 
     def open(
         self, atom: Atom, coefficient: int, rest: Terms, constant: int, limits: tuple[tuple[Atom, ...], int]
     ) -> int | None:
-        """Lower bound of ``coefficient * atom + rest + constant`` by what the operation of the atom guarantees."""
+        """Lower bound of ``coefficient * atom + rest + constant`` by the bounds that the operation of the atom guarantees."""
         if atom.kind == "//":
             return self.open_quotient(atom, coefficient, rest, constant, limits)
         args = atom.args
         if atom.kind == "%" or atom.kind in INTEGER_BITS:
-            # A remainder, and what is left of an integer that is cut, never exceed an operand that is at least 0.
+            # A remainder, and an integer cut to fewer bits, never exceed an operand that is at least 0.
             low = None if type(args[0]) is int else args[0].low
             if coefficient > 0 or low is None or low < 0:
                 return None
@@ -194,6 +194,7 @@ class _Proof:
             else self.low(merge_terms(rest, arg.terms, coefficient), constant + coefficient * arg.constant, *limits)
             for arg in args
         ]
+        # A maximum is at least each operand, so the best bound counts; of a minimum, the worst one holds.
         at_least_each = atom.kind == ("max" if coefficient > 0 else "min")
         return _largest(lows) if at_least_each else _smallest(_all_or_none(lows))
 

@@ -1,4 +1,4 @@
-"""The largest, the smallest, and what symbolic dimensions broadcast to."""
+"""Maximum, minimum and broadcasting of symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xoptim.facts.symbolic import (
 )
 
 MOST_OPERANDS: Final = 12
-"""Operands of one operation; a symbol stands for more of them."""
+"""Most operands of one operation; a symbol stands for more of them."""
 
 
 def _operands(kind: str, dim: Dim) -> Sequence[Dim]:
@@ -39,6 +39,7 @@ def _is_at_most(a: Dim, b: Dim) -> bool:
 
 def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
     """Maximum or minimum: operands that another one makes redundant are dropped."""
+    # A canonical order: which operands are dropped may depend on it, and equal maxima must be one object.
     groups = sorted((_operands(kind, dim) for dim in dims), key=lambda group: (-len(group), [order_of(dim) for dim in group]))
     kept = list(groups[0])  # operands of one operation have been compared
     for group in groups[1:]:
@@ -73,8 +74,8 @@ def dim_min(*dims: Dim) -> Dim:
 def broadcast(a: Dim, b: Dim) -> Dim:
     """The dimension of an axis where ``a`` and ``b`` meet under multidirectional broadcasting.
 
-    It is whichever is not 1; where both may be 1, an atom remembers the pair. Two numbers that do not broadcast give an
-    anonymous dimension: there is no value to give.
+    It is the one that is not 1; where both may be 1, an atom stands for the pair. Two numbers that are not broadcast-compatible
+    give an anonymous dimension: there is no value.
     """
     if a is b or (type(b) is int and b == 1):
         return a
@@ -82,12 +83,12 @@ def broadcast(a: Dim, b: Dim) -> Dim:
         return b if a == 1 else a if a == b else fresh()
     operands = dict.fromkeys((*_operands("broadcast", a), *_operands("broadcast", b)))
     dims = [dim for dim in sorted(operands, key=order_of) if dim != 1]
-    # Cut to at least 2, what is longer than the cut does not broadcast: m meets min(m, 5) only where both are m.
+    # A size above a cut of at least 2 does not broadcast with the cut: m meets min(m, 5) only where both are m.
     dims = [dim for dim in dims if not any(_is_cut(dim, other) for other in dims)]
     if len(dims) > 1:
         certain = [dim for dim in dims if is_never_one(dim)]
         if certain:
-            # Valid models agree on it; a number says more than an expression.
+            # In a valid model both are equal; a number is more precise than an expression.
             return next((dim for dim in certain if type(dim) is int), certain[0])
         return compound("broadcast", tuple(dims)) if len(dims) <= MOST_OPERANDS else opaque("broadcast", tuple(dims))
     return dims[0] if dims else 1
@@ -96,8 +97,8 @@ def broadcast(a: Dim, b: Dim) -> Dim:
 def _is_cut(dim: Dim, whole: Dim) -> bool:
     """Whether a dimension, where it meets another one, is that one or 1.
 
-    That is the minimum of the other one and of what is at least 2; and what is left of it as an integer of fewer bits: 1
-    stays 1, and any other size is either kept or does not meet it, but for a 1.
+    That holds for the minimum of the other one and of sizes that are at least 2; and for the other one as an integer of
+    fewer bits: 1 stays 1, and any other size is either kept or not broadcast-compatible with it, unless it becomes 1.
     """
     atom = single_atom(dim)
     if atom is None or not atom.args or whole not in atom.args:

@@ -9,7 +9,7 @@ from xoptim.facts.symbolic import RULES, Dim, SymbolicDim, bounds, compound, mak
 
 
 def as_integer(value: Dim, bits: int) -> Dim:
-    """The integer of 32 or 64 bits that sums, differences, products and conversions leave where ``value`` is exact.
+    """The integer of 32 or 64 bits that sums, differences, products and conversions give where ``value`` is exact.
 
     It is the value itself where its bounds prove that it is in range; else an operation ``int32`` or ``int64`` stands for
     the one number in range that differs by a multiple of ``2**bits``.
@@ -29,7 +29,7 @@ def _is_within(value: Dim, low: int, high: int) -> bool:
 
 
 def _unwrapped(value: SymbolicDim, bits: int) -> Dim:
-    """A number that differs by a multiple of ``2**bits``: wrapping that came before does not matter."""
+    """A number that differs by a multiple of ``2**bits``: earlier wrapping does not matter."""
     total: Dim = value.constant
     for monomial, coefficient in value.terms:
         term: Dim = coefficient
@@ -42,7 +42,7 @@ def _unwrapped(value: SymbolicDim, bits: int) -> Dim:
 
 
 def _reduced(value: Dim, bits: int) -> Dim:
-    """The same with coefficients of so many bits."""
+    """The same polynomial with coefficients of ``bits`` bits."""
     half = 1 << bits - 1
     if type(value) is not SymbolicDim:
         return (value + half) % (half * 2) - half
@@ -51,7 +51,7 @@ def _reduced(value: Dim, bits: int) -> Dim:
 
 
 def before_wrapping(value: Dim, bits: int = 32) -> Dim:
-    """What a value would be had its type, of at least so many bits, room for it."""
+    """The exact value behind one that wrapped around in a type of at least ``bits`` bits."""
     atom = single_atom(value)
     return cast(Dim, atom.args[0]) if atom is not None and INTEGER_BITS.get(atom.kind, 0) >= bits else value
 

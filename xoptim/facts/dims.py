@@ -1,12 +1,12 @@
 """Symbolic dimensions: canonical polynomials with integer coefficients, interned so that equality is identity.
 
-A polynomial is built over atoms: named symbols (the dimension names of a model), anonymous symbols, and what does not
-expand: floor division, modulo, maximum, minimum, the dimension that two dimensions broadcast to, and integers that wrap
+A polynomial is built over atoms: named symbols (the dimension names of a model), anonymous symbols, and operations that do
+not expand: floor division, modulo, maximum, minimum, the dimension that two dimensions broadcast to, and integers that wrap
 around. Every symbol is at least 0 unless it was made with ``fresh(nonnegative=False)``, and at most `LARGEST_SIZE`; every
 simplification holds for all such assignments. Division and modulo round as Python's do.
 
 Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol instead, the same one
-for the same operation on the same operands, of which nothing but bounds is known.
+for the same operation on the same operands, of which only bounds are known.
 """
 
 from __future__ import annotations
@@ -92,9 +92,10 @@ def substitute(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The number that the expression is, given one for each symbol (an anonymous one goes by its text, ``?12``).
+    """The value of the expression, given one for each symbol (the key of an anonymous one is its text, ``?12``).
 
-    Raises ``KeyError`` for symbols without a value, ``ZeroDivisionError``, and ``ValueError`` where nothing broadcasts.
+    Raises ``KeyError`` for symbols without a value, ``ZeroDivisionError``, and ``ValueError`` where sizes are not
+    broadcast-compatible.
     """
     if type(dim) is not SymbolicDim:
         return dim

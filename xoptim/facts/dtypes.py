@@ -1,4 +1,4 @@
-"""Element types of tensors: ONNX numbers, numpy types, names, sizes, and how far two results may differ."""
+"""Element types of tensors: ONNX numbers, numpy types, names, sizes, and tolerances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from onnx import TensorProto
 
 Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
-"""How faithful a rewrite is: bit-identical, up to rounding (a zero may change its sign), up to rounding while no NaN, inf or
--0 occurs, or roughly."""
+"""Exactness of a rewrite: bit-identical, equal up to rounding (a zero may change its sign), equal up to rounding while no
+NaN, inf or -0 occurs, or approximate."""
 GRADES: Final[tuple[Exactness, ...]] = get_args(Exactness)
 """The same words, from the strongest to the weakest guarantee."""
 
@@ -37,7 +37,7 @@ class ElementType(NamedTuple):
     numpy: np.dtype
 
 
-# Numbers rather than TensorProto.* for the last ones, which old releases of onnx do not know.
+# Numbers rather than TensorProto.* for the last ones, which old releases of onnx do not define.
 ELEMENT_TYPES: Final[dict[int, ElementType]] = {
     TensorProto.FLOAT: ElementType("float", "f", 32, np.dtype(np.float32)),
     TensorProto.UINT8: ElementType("uint8", "u", 8, np.dtype(np.uint8)),
@@ -70,7 +70,7 @@ _BY_NUMPY: Final = {entry.numpy: number for number, entry in ELEMENT_TYPES.items
 
 
 def numpy_dtype(element_type: int) -> np.dtype:
-    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for what numpy lacks).
+    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy lacks).
 
     Raises:
         KeyError: the number is not an element type.
@@ -100,12 +100,12 @@ def byte_size(element_type: int, count: int) -> int:
 
 
 def is_float(element_type: int) -> bool:
-    """Whether the type is a real floating-point one, whatever its size."""
+    """Whether the type is a real floating-point one, of any size."""
     return _kind(element_type) == "f"
 
 
 def is_integer(element_type: int) -> bool:
-    """Whether the type is an integer, signed or not (a Boolean is none)."""
+    """Whether the type is an integer, signed or not (a Boolean is not an integer)."""
     return _kind(element_type) in ("i", "u")
 
 
@@ -115,7 +115,7 @@ def is_signed_integer(element_type: int) -> bool:
 
 
 def type_name(element_type: int) -> str:
-    """Name as in ONNX text, ``float`` or ``bfloat16``; ``undefined`` for 0 and ``type 99`` for a number not known."""
+    """Name as in ONNX text, ``float`` or ``bfloat16``; ``undefined`` for 0 and ``type 99`` for an unknown number."""
     entry = ELEMENT_TYPES.get(element_type)
     if entry is not None:
         return entry.name
@@ -128,10 +128,10 @@ def _kind(element_type: int) -> str:
 
 
 class Tolerance(NamedTuple):
-    """How far ``a`` may be from the reference ``b``: ``|a - b| <= atol + rtol * (|b| + scale)``.
+    """The allowed difference of ``a`` from the reference ``b``: ``|a - b| <= atol + rtol * (|b| + scale)``.
 
-    ``scale`` is the typical magnitude in the whole tensor (its median): what cancels down to a small number carries
-    the rounding error of the large ones it came from.
+    ``scale`` is the typical magnitude in the whole tensor (its median): a small number that results from cancellation
+    carries the rounding error of the large ones it came from.
     """
 
     rtol: float
@@ -160,7 +160,7 @@ _EQUAL: Final = Tolerance(0.0, 0.0)
 
 
 def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
-    """How far results may differ after rewrites of a given exactness.
+    """The tolerance of results after rewrites of a given exactness.
 
     Args:
         element_type: type of the result that is compared.
@@ -168,10 +168,10 @@ def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
             are finite.
 
     Returns:
-        Zero for ``exact`` and for everything that is no floating-point number.
+        Zero for ``exact`` and for types that are not floating-point.
 
     Raises:
-        ValueError: no such exactness.
+        ValueError: the exactness does not exist.
     """
     if exactness not in ("exact", "rounding", "finite", "approximate"):
         raise ValueError(f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}")

@@ -1,4 +1,4 @@
-"""Errors that a user may meet. Each message is one line that says what to do."""
+"""Errors that a user may see. Each message is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class RewriteError(XoptimError):
     """A rewrite would break the graph; nothing of it was applied."""
 
 
-class Declined(RewriteError):  # noqa: N818 - nothing is wrong
-    """A rewrite found out, while it was made, that it does not apply here; nothing of it was applied, and nothing is wrong."""
+class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
+    """A rewrite detected, while it was made, that it does not apply here; nothing was applied, and this is not a defect."""
 
 
 class BudgetError(XoptimError):

@@ -1,4 +1,4 @@
-"""What is known about one result: element type, shape, and small integer values."""
+"""Facts about one result: element type, shape, and small integer values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Info:
     Attributes:
         dtype: element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown.
         shape: one entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown.
-            There is no "unknown dimension": a dimension that nothing is known about is a fresh anonymous symbol.
+            There is no "unknown dimension": a fresh anonymous symbol stands for it.
         data: elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions
             (each an ``int`` or a symbolic expression); ``None`` when unknown or not of interest.
-        container: ``""`` for a dense tensor, else what wraps or replaces it.
+        container: ``""`` for a dense tensor, else the kind of value that wraps or replaces it.
         element: facts about the items of a sequence or about the content of an optional.
-        type_proto: serialized ``onnx.TypeProto`` of the kinds this class has no words for (maps, sparse, opaque).
+        type_proto: serialized ``onnx.TypeProto`` of the kinds that the other fields cannot express (maps, sparse, opaque).
     """
 
     dtype: int = 0

@@ -1,6 +1,6 @@
-"""Which kernels an execution provider of onnxruntime has.
+"""Kernels of the execution providers of onnxruntime.
 
-The registry of the installed onnxruntime is asked where it knows the provider. For CUDA it usually does not, so the
+The registry of the installed onnxruntime lists the kernels of its providers. CUDA is usually not among them, so the
 operators that fusions create are listed here, as onnxruntime's page "Supported Operators and Data Types"
 (`docs/OperatorKernels.md`) documents them.
 """
@@ -24,7 +24,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class _Kernel(NamedTuple):
-    """A range of operator set versions, and the element types it serves (``None``: whatever the schema allows)."""
+    """A range of operator set versions, and the element types it serves (``None``: all that the schema allows)."""
 
     first: int
     last: int
@@ -40,12 +40,12 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
         provider: short name (``cpu``, ``cuda``, in any case) or full name (``CUDAExecutionProvider``).
         domain: of the operator; ``ai.onnx`` is the standard domain.
         op_type: operator.
-        dtype: its main element type, a value of ``TensorProto.DataType``: what the type parameter ``T`` stands for, or
-            ``T1``, or ``V``, whichever comes first; 0 when unknown.
+        dtype: its main element type, a value of ``TensorProto.DataType``: the type of the parameter ``T``, or ``T1``, or
+            ``V``, the first of these that exists; 0 when unknown.
         opset: version of the operator set of ``domain`` that the model imports.
 
     Returns:
-        ``None`` when it cannot be told: nothing is known of the provider, of the operator, or of the type.
+        ``None`` when the provider, the operator, or the type is unknown.
     """
     name = provider.lower().removesuffix("executionprovider")
     domain = "" if domain == "ai.onnx" else domain
@@ -65,24 +65,25 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
         return False
     if any(kernel.types is None or dtype in kernel.types for kernel in serving):
         return True
-    return False if dtype else None
+    return False if dtype else None  # a kernel exists, but an unknown type may be unsupported
 
 
 def _serves(kernel: _Kernel, since: int) -> bool:
     """Whether a kernel is chosen for a schema version: an open range serves the version that it starts with only.
 
-    (Later versions may mean something else; onnxruntime closes a range when it has looked at the next version.)
+    (Later versions may differ; onnxruntime closes a range when it adds kernels for the next version.)
     """
     return kernel.first == since or (kernel.first < since <= kernel.last and kernel.last != _NO_END)
 
 
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
-    """Kernels of the installed onnxruntime by provider, domain and operator; empty when it cannot be asked."""
+    """Kernels of the installed onnxruntime by provider, domain and operator; empty without its registry."""
     try:
         definitions = _registry_of_onnxruntime.get_all_opkernel_def()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         return {}
+    # The registry names types as "tensor(float)".
     numbers = {f"tensor({entry.name})": number for number, entry in ELEMENT_TYPES.items()}
     found: dict[_Key, list[_Kernel]] = {}
     for definition in definitions:

@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used."""
+"""Modules that are imported at the first access to an attribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module until an attribute is asked for, and passes every attribute on from then.
+    """Stands for a module until the first access to an attribute, and delegates to the module from then on.
 
     It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all loaded modules would
     trigger the import, and before Python 3.12 two threads could meet a half-initialized module. Here the import
@@ -23,7 +23,7 @@ class _LazyModule(ModuleType):
             self._module = module = importlib.import_module(self.__name__)
         return getattr(module, attribute)
 
-    def __dir__(self) -> list[str]:
+    def __dir__(self) -> list[str]:  # imports the module: completion in a shell needs its names
         return dir(importlib.import_module(self.__name__))
 
     def __repr__(self) -> str:
@@ -37,7 +37,7 @@ def lazy_module(name: str) -> ModuleType:
         name: absolute name of the module.
 
     Returns:
-        A stand-in. ``ImportError`` is raised by the first access when the module is not installed, so that a
-        missing package hurts only who uses it.
+        A stand-in. The first access raises ``ImportError`` when the module is not installed, so that a missing package
+        matters only to code that uses it.
     """
     return _LazyModule(name)

@@ -27,7 +27,7 @@ def _schemas_of_onnxruntime() -> dict[tuple[str, str], Any]:
 
 
 class _Signature(NamedTuple):
-    """The part of a schema that a call has to obey."""
+    """The part of a schema that constrains a call."""
 
     deprecated: bool
     inputs: tuple[int, int]
@@ -58,7 +58,7 @@ def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
 def objection(
     op_type: str, domain: str, attributes: Mapping[str, Any], inputs: int, outputs: int, opsets: Mapping[str, int]
 ) -> str | None:
-    """Why a call of an operator cannot be expressed, ``None`` when it can, or when nothing is known about its domain.
+    """The reason why a call of an operator cannot be expressed, ``None`` when it can, or when its domain is unknown.
 
     Args:
         op_type: operator.
@@ -93,7 +93,7 @@ def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[
     for name, value in attributes.items():
         kind = known.attributes.get(name)
         if kind is None:
-            if name.startswith("__"):  # internal, not looked at by onnx.checker either
+            if name.startswith("__"):  # internal, onnx.checker ignores them too
                 continue
             return f"{label} has no attribute {name!r} (it has: {', '.join(sorted(known.attributes)) or 'none'})"
         if not is_of_kind(value, kind):

@@ -17,7 +17,7 @@ Terms: TypeAlias = "tuple[Term, ...]"
 
 
 def degree(monomial: Monomial) -> int:
-    """Number of factors, powers counted as often as they say."""
+    """Number of factors, each power counted with its exponent."""
     return sum([exponent for _, exponent in monomial])
 
 

@@ -13,11 +13,11 @@ Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
 
 
 def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
-    """Copy what is set in a protobuf into an empty one of its kind.
+    """Copy the fields that are set in a protobuf into an empty one of the same type.
 
     Args:
-        source: where from.
-        target: where to.
+        source: the protobuf to read.
+        target: the protobuf to fill.
         but: names of fields to leave out, the large ones as a rule.
     """
     for field, value in source.ListFields():

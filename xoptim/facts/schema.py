@@ -1,4 +1,4 @@
-"""What the operator sets say: defaults, commutativity, determinism, versions."""
+"""Facts of the operator sets: defaults, commutativity, determinism, versions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ COMMUTATIVE = frozenset(
         *("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
     )
 )
-"""Operators whose inputs may be given in any order without changing a bit of the result (for two operands; sums of more
-than two operands round differently in another order)."""
+"""Operators with the same bits for any order of two operands (sums of more operands round differently in another order)."""
 
 ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
-"""Operators of which a tree may be arranged at will (floating-point sums and products round differently then)."""
+"""Operators of which a tree may be rearranged (floating-point sums and products round differently then)."""
 
 NON_DETERMINISTIC = frozenset(
     ("", op_type)
@@ -31,10 +30,10 @@ NON_DETERMINISTIC = frozenset(
 ) | {("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")}
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
-"""Domains of operators about which anything can be said: one of another domain may be random or keep a state."""
+"""Domains whose operators are known: an operator of another domain may be random or keep a state."""
 
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
-"""Versions to import of operator sets that a rewrite brings in; 1 for all others."""
+"""Versions to import of operator sets that a rewrite adds; 1 for all others."""
 
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Standard operators with subgraphs."""
@@ -42,7 +41,7 @@ GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 @cache
 def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The schema in force for an operator, ``None`` when the ``onnx`` package does not know it."""
+    """The schema in force for an operator, ``None`` when the ``onnx`` package does not define it."""
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -71,7 +70,7 @@ def attribute_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any]:
 
 @cache
 def attribute_names(op_type: str, domain: str, opset: int) -> frozenset[str] | None:
-    """Attributes that the schema knows, ``None`` for an unknown operator."""
+    """Attributes of the schema, ``None`` for an unknown operator."""
     found = schema(op_type, domain, opset)
     return None if found is None else frozenset(found.attributes)
 
@@ -111,10 +110,10 @@ def attribute_default(
         opset: version of the operator set.
         name: attribute.
         rank: rank of the first input, when known.
-        kernel: value of ``kernel_shape``, which tells the number of spatial axes when the rank is unknown.
+        kernel: value of ``kernel_shape``, which determines the number of spatial axes when the rank is unknown.
 
     Returns:
-        The value, or ``None`` when there is no default or it cannot be told.
+        The value, or ``None`` when there is no default or it is unknown.
     """
     value = attribute_defaults(op_type, domain, opset).get(name)
     if value is not None or domain:
@@ -136,7 +135,7 @@ def is_commutative(op_type: str, domain: str) -> bool:
 
 
 def is_associative(op_type: str, domain: str) -> bool:
-    """Whether a tree of such operators gives the same result (but for rounding) however its operands are arranged."""
+    """Whether a tree of such operators gives the same result (but for rounding) in every arrangement of its operands."""
     return (domain, op_type) in ASSOCIATIVE
 
 

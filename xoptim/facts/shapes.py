@@ -1,4 +1,4 @@
-"""Arithmetic on axes and shapes, whatever the operator."""
+"""Arithmetic on axes and shapes, for all operators."""
 
 from __future__ import annotations
 

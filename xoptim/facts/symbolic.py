@@ -1,7 +1,7 @@
 """The class of symbolic dimensions: interned polynomials of bounded size, their sums and products, and their bounds.
 
-The rooms beside this one hold what does not expand: divisions, extremes, broadcasting, integers that wrap around. Each
-enters its rule in `RULES`.
+The neighbouring modules define operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
+Each enters its rule in `RULES`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _anonymous_serial = itertools.count()
 class SymbolicDim:
     """An integer expression that is not a constant. Equal expressions are the same object.
 
-    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: ask
+    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: compare by the
     `lower_bound` of a difference.
 
     Attributes:
@@ -106,7 +106,7 @@ class SymbolicDim:
 
     @property
     def depth(self) -> int:
-        """How deeply operations are nested."""
+        """Nesting depth of operations."""
         return max(atom.depth for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
@@ -212,7 +212,7 @@ def _weight(terms: Terms) -> int:
 
 
 def _fits(terms: Terms) -> bool:
-    """Whether a polynomial is small enough to be followed."""
+    """Whether a polynomial is within the limits of size."""
     if len(terms) > MOST_TERMS or _weight(terms) > MOST_WEIGHT:
         return False
     return all(abs(number) >> MOST_BITS == 0 and degree(monomial) <= MOST_DEGREE for monomial, number in terms)
@@ -237,7 +237,7 @@ def make(terms: Terms, constant: int) -> Dim:
 def _grown(kind: str, left: Dim, right: Dim, terms: Terms, constant: int) -> Dim:
     """The polynomial that an operation gives, or a symbol for the operation when it grows too large."""
     found = _find_dim((terms, constant))
-    if found is not None:
+    if found is not None:  # the lookup is cheaper than the test of the limits
         return found
     return make(terms, constant) if _fits(terms) else opaque(kind, (left, right))
 
@@ -250,7 +250,7 @@ def full_terms(dim: Dim) -> Terms:
 
 
 def from_full(terms: Terms) -> Dim:
-    """The dimension of which these are all terms."""
+    """The dimension with these terms, the constant one included."""
     return make(terms[:-1], terms[-1][1]) if terms and not terms[-1][0] else make(terms, 0)
 
 
@@ -260,7 +260,7 @@ def single_atom(dim: Dim) -> Atom | None:
 
 
 def of_atom(atom: Atom) -> SymbolicDim:
-    """The dimension that an atom is."""
+    """The dimension that consists of one atom."""
     return cast(SymbolicDim, make(((((atom, 1),), 1),), 0))
 
 
@@ -282,12 +282,12 @@ def _digest(dim: Dim) -> bytes:
 
 
 def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
-    parts = [_digest(arg) for arg in args]
+    parts = [_digest(arg) for arg in args]  # sorted where the order of the operands does not matter
     return digest_of(kind.encode(), *(sorted(parts) if kind in ("+", "*", "max", "min", "broadcast") else parts))
 
 
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
-    """An anonymous symbol for the result of an operation on operands: the same one whenever it is asked for.
+    """An anonymous symbol for the result of an operation on operands: always the same one.
 
     Args:
         kind: one of the operations of `operation_bounds`, or any other text.
@@ -324,13 +324,14 @@ def named(name: str) -> SymbolicDim:
     key = ("named", name)
     atom = ATOMS.find(key)
     if atom is None:
+        # A name from Python may hold lone surrogates, which strict UTF-8 cannot encode.
         digest = digest_of(b"named", name.encode("utf-8", "surrogatepass"))
         atom = ATOMS.add(key, Atom("named", (), (0, LARGEST_SIZE), digest, name))
     return _NAMED.add(name, of_atom(atom))
 
 
 def fresh(nonnegative: bool = True) -> SymbolicDim:
-    """A new anonymous symbol, equal to nothing but itself. Numbered in the order of creation.
+    """A new anonymous symbol, equal only to itself. Numbered in the order of creation.
 
     It stands for a dimension or, without ``nonnegative``, for any integer of 64 bits.
     """
@@ -340,7 +341,7 @@ def fresh(nonnegative: bool = True) -> SymbolicDim:
 
 
 def bounds(dim: Dim) -> Bounds:
-    """Sound bounds ``(low, high)`` of a dimension, ``None`` where nothing is known."""
+    """Sound bounds ``(low, high)`` of a dimension, ``None`` for an unknown one."""
     return (dim.low, dim.high) if type(dim) is SymbolicDim else (dim, dim)
 
 

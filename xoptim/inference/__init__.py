@@ -1,4 +1,4 @@
-"""First floor: shapes, types and values that follow from the operators."""
+"""First floor: inference of shapes, types and values from the operators."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from xoptim.inference.registry import FORMULAS
 
 __all__ = ["FORMULAS"]
 
-# Importing a module enters its formulas in the table.
+# Importing a module registers its formulas.
 _MODULES = (
     *(attention, batch_normalization, binary, branches, cast, col2im, concat, constant, conv, conv_transpose, einsum),
     *(expand, extremes, gather, global_pooling, grid_sample, image_decoder, layer_normalization, linear_attention),

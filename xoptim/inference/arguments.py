@@ -1,4 +1,4 @@
-"""Reading of attributes and shapes that may be malformed: what cannot be read is ``None``, never an error."""
+"""Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of raising."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def integer(ctx: NodeContext, name: str, default: int | None = None) -> int | No
 
 
 def natural(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
-    """As `integer`, and ``None`` for a negative number: an attribute that counts."""
+    """As `integer`, and ``None`` for a negative number: an attribute that is a count."""
     value = integer(ctx, name, default)
     return None if value is None or value < 0 else value
 
@@ -42,7 +42,7 @@ def text(ctx: NodeContext, name: str, default: str) -> str | None:
 
 
 def shape_of(info: Info | None, rank: int | None = None) -> Shape | None:
-    """The shape of a dense tensor; ``None`` when absent, unknown, no tensor, or of another rank than asked for."""
+    """The shape of a dense tensor; ``None`` when absent, unknown, not of a tensor, or not of rank ``rank``."""
     if info is None or info.container or info.shape is None:
         return None
     return info.shape if rank is None or len(info.shape) == rank else None
@@ -62,7 +62,7 @@ def dim_of(info: Info | None, axis: int, rank: int | None = None) -> Dim | None:
 def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
     """The first dimension that is known (a number wins over symbols), else a new anonymous one.
 
-    A negative number is no dimension: the model is invalid, and nothing is known.
+    A negative number is not a dimension: the model is invalid, and the result is unknown.
     """
     found = [dim for dim in dims if dim is not None and not (type(dim) is int and dim < 0)]
     if not found:
@@ -74,7 +74,7 @@ def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
     """A shape of which only the rank is known.
 
     Raises:
-        ValueError: no tensor has so many axes.
+        ValueError: the rank is larger than that of any tensor.
     """
     if rank > _MOST_AXES:
         raise ValueError(f"a tensor of {rank} axes")

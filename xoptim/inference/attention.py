@@ -19,7 +19,7 @@ def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | 
 
 
 def per_head(features: Dim | None, heads: int | None) -> Dim | None:
-    """Features of one of ``heads`` equal shares, ``None`` when it cannot be told."""
+    """Features of one of ``heads`` equal shares, ``None`` when unknown."""
     if features is None or not heads:
         return None
     size = exact_quotient(features, heads)
@@ -27,7 +27,7 @@ def per_head(features: Dim | None, heads: int | None) -> Dim | None:
 
 
 def extended(past: Info | None, length: Dim | None, axis: int, rank: int) -> Dim | None:
-    """Length of a cache after ``length`` more entries; ``None`` when it cannot be told."""
+    """Length of a cache after ``length`` more entries; ``None`` when unknown."""
     if past is None:
         return length
     before = dim_of(past, axis, rank)

@@ -21,7 +21,7 @@ Rule = Callable[[Dim, Dim], "Dim | None"]
 def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
     """``a / b`` rounded toward zero, a symbol for it where signs are not known.
 
-    A run in which the divisor is 0 has no result, so here it is not.
+    A run in which the divisor is 0 has no result, so the divisor is taken not to be 0.
     """
     if b == 0:
         return None
@@ -36,7 +36,7 @@ def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
 def _float_quotient(a: Dim, b: Dim) -> Dim | None:
     if type(a) is not int or type(b) is not int or b == 0 or a % b:
         return None
-    return a // b if a or b > 0 else None
+    return a // b if a or b > 0 else None  # zero divided by a negative number is a negative zero
 
 
 def _float_product(a: Dim, b: Dim) -> Dim | None:
@@ -87,6 +87,7 @@ _FLOAT_RULES: Final[dict[str, Rule]] = {
     "Mul": _float_product,
     "Div": _float_quotient,
 }
+# Booleans are 0 and 1, so the logical operators are polynomials, for symbols too.
 _TRUTH_RULES: Final[dict[str, Rule]] = {
     "Equal": _equal,
     "Greater": _above,
@@ -106,7 +107,7 @@ def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
 
 @infers("Add", "Sub", "Mul", "Div", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
 def arithmetic(ctx: NodeContext) -> Results:
-    """Operands and result are of one type."""
+    """Operands and result have one type."""
     a, b = ctx.input(0), ctx.input(1)
     if a is None or b is None or a.container or b.container:
         return ()

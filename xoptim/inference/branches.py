@@ -9,7 +9,7 @@ from xoptim.inference.values import values
 
 @infers("If")
 def if_(ctx: NodeContext) -> Results:
-    """What both branches agree on; the facts of one branch where the condition is known."""
+    """Return the facts common to both branches; the facts of one branch where the condition is known."""
     then_branch, else_branch = ctx.body("then_branch"), ctx.body("else_branch")
     condition = values(ctx, 0)
     if condition is not None and len(condition) == 1 and type(condition[0]) is int:

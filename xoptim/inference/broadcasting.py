@@ -1,4 +1,4 @@
-"""Facts that meet: dimensions that a valid model makes equal, and results that share the facts of an operand."""
+"""Merging of facts: dimensions that a valid model makes equal, and results that share the facts of an operand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xoptim.facts.info import Info, Shape
 
 
 def agree(a: Dim, b: Dim) -> Dim:
-    """Which of two dimensions to keep when a valid model makes them equal: a number, else what has no anonymous part."""
+    """The dimension to keep of two that a valid model makes equal: a number, else the one without anonymous part."""
     if not isinstance(a, SymbolicDim) or a is b:
         return a
     if not isinstance(b, SymbolicDim):
@@ -16,7 +16,7 @@ def agree(a: Dim, b: Dim) -> Dim:
 
 
 def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
-    """Facts about a result; one of the operands' own facts where these say the same."""
+    """Facts about a result; the object of an operand's facts where these are equal."""
     if shape is a.shape and dtype == a.dtype and a.data is None:
         return a
     if shape is b.shape and dtype == b.dtype and b.data is None:

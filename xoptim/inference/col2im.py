@@ -26,7 +26,7 @@ def col2im(ctx: NodeContext) -> Results:
 
 
 def _spatial_axes(ctx: NodeContext) -> int | None:
-    """Number of axes of the image, from whichever operand or attribute tells."""
+    """Number of axes of the image, from any operand or attribute that determines it."""
     for index in (1, 2):
         data = vector(ctx, index)
         length = len(data) if data is not None else dim_of(ctx.input(index), 0, 1)

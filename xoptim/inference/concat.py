@@ -41,12 +41,13 @@ def _joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) 
             if index != place and dims[index] is not shape[index]:
                 dims[index] = agree(dims[index], shape[index])
         total = shape[place] + total
+    # The other axes follow from any operand, the axis of the concatenation only from all of them.
     dims[place] = total if len(known) == len(shapes) else ctx.fresh()
     return tuple(dims)
 
 
 def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
-    """Values of joined vectors; an element of which nothing is known gets a symbol where others are known."""
+    """Values of joined vectors; an unknown element gets a symbol where others are known."""
     if not any(info.data for info in parts):
         return None
     elements: list[Dim] = []

@@ -57,7 +57,7 @@ def _elements(tensor: Any) -> Values | None:
             return None
         try:
             tensor = onnx.numpy_helper.to_array(tensor)
-        except (ValueError, TypeError):  # not as many elements as the shape says, or a type of a later release
+        except (ValueError, TypeError):  # the number of elements does not fit the shape, or the type is of a later release
             return None
     return integral_values(tensor)
 

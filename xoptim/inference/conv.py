@@ -1,4 +1,4 @@
-"""Conv and its quantized, fused and deformable kin."""
+"""Conv and its quantized, fused and deformable variants."""
 
 from __future__ import annotations
 

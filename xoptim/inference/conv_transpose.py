@@ -30,6 +30,6 @@ def _transposed_shape(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Sha
 
 @infers("ConvTranspose")
 def conv_transpose(ctx: NodeContext) -> Results:
-    """Inputs X (N, C, ...), W (C, M/group, ...), B; attribute ``output_shape`` gives the spatial sizes outright."""
+    """Inputs X (N, C, ...), W (C, M/group, ...), B; attribute ``output_shape`` gives the spatial sizes directly."""
     x = ctx.input(0)
     return [Info(dtype_of(x), _transposed_shape(ctx, shape_of(x), shape_of(ctx.input(1))))]

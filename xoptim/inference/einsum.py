@@ -32,7 +32,7 @@ def einsum(ctx: NodeContext) -> Results:
 
 
 def _contracted(ctx: NodeContext, terms: Sequence[str], shapes: Sequence[Shape | None], result: str) -> Shape | None:
-    """Shape of the result; ``None`` where an ellipsis hides a number of axes that is not known."""
+    """Shape of the result; ``None`` where an ellipsis stands for an unknown number of axes."""
     sizes: dict[str, Dim] = {}
     hidden: Shape | None = ()
     for term, shape in zip(terms, shapes, strict=True):

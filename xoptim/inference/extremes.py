@@ -21,7 +21,7 @@ _RULES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
 
 @infers("Max", "Min", "Sum", "Mean")
 def variadic(ctx: NodeContext) -> Results:
-    """Operands broadcast since operator set 8; before they all have one shape."""
+    """Operands broadcast since operator set 8; before, they all have one shape."""
     operands = [info for info in ctx.inputs if info is not None and not info.container]
     if not operands or len(operands) != len(ctx.inputs):
         return ()

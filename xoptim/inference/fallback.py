@@ -28,13 +28,13 @@ def infer_with_onnx(
     """Facts about each output of a node.
 
     Args:
-        node: the node, of a domain that the ``onnx`` package knows, without subgraphs.
+        node: the node, of a domain that the ``onnx`` package defines, without subgraphs.
         opset: version of the operator set of its domain.
         inputs: facts about each input, ``None`` for one that is left out.
         constants: value of the input at a position, ``None`` when it is not constant.
 
     Returns:
-        One entry per output; ``None`` for one left out and for one of which nothing is known. Nothing is known at all where
+        One entry per output; ``None`` for one left out and for an unknown one. All are unknown where
         the node does not conform to its schema. Symbolic dimensions keep their identity.
     """
     found = schema(node.op_type, node.domain, opset)
@@ -57,18 +57,19 @@ def infer_with_onnx(
         complete = _with_all_outputs(node)
         results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
         return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
-    except MemoryError:
+    except MemoryError:  # not a property of the node
         raise
-    except Exception:  # whatever a malformed node makes the checks of the package raise
+    except Exception:  # the checks of the package raise many types on malformed nodes
         return unknown
 
 
 def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
-    """The node with a name for each output: nobody may read one, yet the checks want it."""
+    """The node with a name for each output: the checks require one even for unread outputs."""
     if "" not in node.output:
         return node
     complete = onnx.NodeProto()
     complete.CopyFrom(node)
+    # A zero byte, so that no name of the model is the same.
     complete.output[:] = [name or f"\0{index}" for index, name in enumerate(node.output)]
     return complete
 

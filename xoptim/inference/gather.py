@@ -14,7 +14,7 @@ from xoptim.inference.values import valued
 
 @infers("Gather")
 def gather(ctx: NodeContext) -> Results:
-    """The shape of the indices takes the place of one axis."""
+    """The shape of the indices replaces one axis."""
     x = ctx.input(0)
     shape, indices = shape_of(x), shape_of(ctx.input(1))
     axis = None if shape is None else normalized(integer(ctx, "axis", 0), len(shape))

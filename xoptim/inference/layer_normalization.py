@@ -11,7 +11,7 @@ from xoptim.inference.registry import NodeContext, Results, infers
 
 
 def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
-    """One number per normalized block, in the precision that ``stash_type`` asks for."""
+    """One number per normalized block, in the precision of ``stash_type``."""
     dtype = integer(ctx, "stash_type", TensorProto.FLOAT) or 0
     axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape))
     if shape is None or axis is None:

@@ -14,7 +14,7 @@ from xoptim.inference.union import Invariant
 from xoptim.inference.values import values
 
 _ROUNDS = 6
-"""Rounds after which the shapes of carried values are given up, and after as many again their types."""
+"""Rounds after which the shapes of carried values are forgotten, and after as many again their types."""
 
 
 def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[list[Info]], Sequence[Info]]) -> Invariant:
@@ -31,7 +31,7 @@ def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[lis
             if not invariant.admit(step(invariant.infos)):
                 return invariant
         invariant.forget(dtypes=dtypes)
-    step(invariant.infos)
+    step(invariant.infos)  # the caller reads the outputs of the last step, which must be that of the invariant
     return invariant
 
 
@@ -47,20 +47,21 @@ def loop(ctx: NodeContext) -> Results:
     outputs: list[Info] = []
 
     def step(carried: list[Info]) -> Sequence[Info]:
-        # What is left open here takes the type that the body declares.
+        # Where the argument is None, the body declares the type.
         outputs[:] = ctx.body("body", [None, entry, *carried])
         return outputs[1 : 1 + count]
 
     invariant = settle(ctx, initial, step)
+    # Only M ends the loop if the condition holds at first and the body returns true whenever it holds.
     goes_on = entry is not None and outputs[:1] != [] and outputs[0].data == (1,)
     trips = known(ctx, _limit(ctx) if goes_on else None)
     return [*invariant.results(), *(stacked(info, trips, 0) for info in outputs[1 + count :])]
 
 
 def _condition(ctx: NodeContext) -> Info | None:
-    """What an iteration is told of the condition when it holds at first: that it holds, or no iteration would run.
+    """Facts about the condition in an iteration when it holds at first: it holds, since no iteration runs otherwise.
 
-    One that is left out holds. What the body returns counts even then, at least in onnxruntime.
+    An absent condition holds. The one that the body returns counts even then, at least in onnxruntime.
     """
     given = ctx.input(1)
     if given is None:
@@ -69,7 +70,7 @@ def _condition(ctx: NodeContext) -> Info | None:
 
 
 def _limit(ctx: NodeContext) -> Dim | None:
-    """Number of iterations of a loop that nothing but M ends."""
+    """Number of iterations of a loop that only M ends."""
     limit = scalar(ctx, 0) if ctx.input(0) is not None else None
     return None if limit is None else dim_max(limit, 0)
 

@@ -12,7 +12,7 @@ from xoptim.inference.registry import NodeContext, Results, infers
 
 
 def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Shape of ``numpy.matmul`` for operands of two shapes, ``None`` when it cannot be told."""
+    """Shape of ``numpy.matmul`` for operands of two shapes, ``None`` when unknown."""
     if not a or not b:
         return None
     if len(a) == 1:
@@ -53,7 +53,7 @@ def gemm(ctx: NodeContext) -> Results:
 
 
 def _free_axis(ctx: NodeContext, shape: Shape | None, transposed: int | None, axis: int) -> Dim | None:
-    """The dimension of a factor that the result keeps; ``None`` for what is no matrix."""
+    """The dimension of a factor that the result keeps; ``None`` for a shape that is not a matrix."""
     if shape is not None and len(shape) != 2:
         return None
     return ctx.fresh() if shape is None or transposed is None else shape[1 - axis if transposed else axis]

@@ -107,7 +107,7 @@ def group_query_attention(ctx: NodeContext) -> Results:
     """Outputs (N, S, H), present key and value (N, kv heads, length, size), scores (N, heads, S, total).
 
     Without a key the query holds all three: (heads + 2 * kv heads) * size features. Present is as long as the past or the
-    total length (input 6), whichever is more; with ``sliding_window_cache`` as the past.
+    total length (input 6), the larger of the two; with ``sliding_window_cache`` as the past.
     """
     query, past = ctx.input(0), ctx.input(3)
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")

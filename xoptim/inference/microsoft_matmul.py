@@ -28,7 +28,7 @@ def _operand(ctx: NodeContext, index: int, suffix: str) -> Shape | None:
 
 @infers("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain="com.microsoft")
 def fused_matmul(ctx: NodeContext) -> Results:
-    """Inputs A, B, transposed as the attributes say."""
+    """Inputs A, B, transposed according to the attributes."""
     return [Info(dtype_of(ctx.input(0)), matmul_shape(_operand(ctx, 0, "A"), _operand(ctx, 1, "B")))]
 
 
@@ -57,7 +57,7 @@ def matmul_integer16(ctx: NodeContext) -> Results:
 
 
 def _projected(ctx: NodeContext, name: str) -> Info:
-    """A with as many features as an attribute says."""
+    """A with the number of features in an attribute."""
     a = ctx.input(0)
     shape = shape_of(a)
     return Info(dtype_of(a), (*shape[:-1], known(ctx, integer(ctx, name))) if shape else None)
@@ -80,14 +80,14 @@ def matmul_bnb4(ctx: NodeContext) -> Results:
 
 @infers("MatMulNBitsMlp", domain="com.microsoft")
 def matmul_nbits_mlp(ctx: NodeContext) -> Results:
-    """The product and, where asked for, the sum of A and its skip connection."""
+    """The product and, if it is an output, the sum of A and its skip connection."""
     a = ctx.input(0)
     return [_projected(ctx, "N"), Info(dtype_of(a), shape_of(a))]
 
 
 @infers("MatMulNBitsQkv", domain="com.microsoft")
 def matmul_nbits_qkv(ctx: NodeContext) -> Results:
-    """Three projections and, where asked for, the sum of A and its skip connection."""
+    """Three projections and, if it is an output, the sum of A and its skip connection."""
     a, keys = ctx.input(0), _projected(ctx, "Nkv")
     values = _projected(ctx, "Nkv") if integer(ctx, "Nkv") is None else keys
     return [_projected(ctx, "Nq"), keys, values, Info(dtype_of(a), shape_of(a))]

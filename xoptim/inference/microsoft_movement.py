@@ -23,7 +23,7 @@ def gather_nd_microsoft(ctx: NodeContext) -> Results:
 
 @infers("ExpandDims", domain="com.microsoft")
 def expand_dims(ctx: NodeContext) -> Results:
-    """Inserts an axis of 1 where the scalar input says."""
+    """Inserts an axis of 1 at the position of the scalar input."""
     shape, axis = shape_of(ctx.input(0)), scalar(ctx, 1)
     dtype = dtype_of(ctx.input(0))
     if shape is None:

@@ -46,7 +46,7 @@ def qlinear_where(ctx: NodeContext) -> Results:
 
 @infers("QLinearConcat", domain="com.microsoft")
 def qlinear_concat(ctx: NodeContext) -> Results:
-    """After scale and zero point of the result: a tensor, its scale and its zero point, again and again."""
+    """After scale and zero point of the result: for each operand a tensor, its scale and its zero point."""
     dtype = dtype_of(ctx.input(1))
     shapes = [shape_of(ctx.input(i)) for i in range(2, len(ctx.inputs), 3)]
     known_shapes = [shape for shape in shapes if shape is not None]

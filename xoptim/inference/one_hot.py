@@ -12,7 +12,7 @@ from xoptim.inference.values import dimension, values
 
 @infers("OneHot")
 def one_hot(ctx: NodeContext) -> Results:
-    """A new axis, last by default, as long as the second input says, which may be of any numeric type."""
+    """A new axis, last by default, with the length in the second input, which may be of any numeric type."""
     dtype, shape = dtype_of(ctx.input(2)), shape_of(ctx.input(0))
     if shape is None:
         return (Info(dtype),)

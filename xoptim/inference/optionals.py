@@ -23,7 +23,7 @@ def optional(ctx: NodeContext) -> Results:
 
 @infers("OptionalGetElement")
 def optional_get_element(ctx: NodeContext) -> Results:
-    """What is wrapped; since operator set 18 the input may be unwrapped already."""
+    """The wrapped value; since operator set 18 the input may be unwrapped already."""
     x = ctx.input(0)
     if x is not None and x.container == "optional":
         return [x.element]

@@ -34,7 +34,7 @@ def pad(ctx: NodeContext) -> Results:
 
 
 def _of_unknown(ctx: NodeContext, pads: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
-    """There are two amounts per axis, which tells the rank."""
+    """There are two amounts per axis, which determines the rank."""
     count = len(pads) if pads is not None else listed_count(ctx, "pads")
     return None if count is None else fresh_shape(ctx, count // 2)
 

@@ -23,7 +23,7 @@ def pooled_shape(ctx: NodeContext, x: Shape | None, *, dilated: bool, channels_l
 
 @infers("MaxPool")
 def max_pool(ctx: NodeContext) -> Results:
-    """Values and, where asked for, their positions in the flattened input."""
+    """Values and, if it is an output, their positions in the flattened input."""
     x = ctx.input(0)
     shape = pooled_shape(ctx, shape_of(x), dilated=ctx.opset >= 10)
     return [Info(dtype_of(x), shape), Info(TensorProto.INT64, shape)]

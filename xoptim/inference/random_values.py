@@ -20,7 +20,7 @@ def random(ctx: NodeContext) -> Results:
 
 @infers("RandomNormalLike", "RandomUniformLike", "Bernoulli", "EyeLike")
 def random_like(ctx: NodeContext) -> Results:
-    """The shape of the input, and its type unless ``dtype`` says otherwise."""
+    """The shape of the input, and its type unless ``dtype`` is given."""
     x = ctx.input(0)
     return (Info(integer(ctx, "dtype", dtype_of(x)) or 0, shape_of(x)),)
 

@@ -62,7 +62,7 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
     start, limit, delta = [_scalar(ctx, index) for index in range(3)]
     if start is None or limit is None or type(delta) is not int or not delta:
         return None
-    # A limit that a double does not hold is so far away that no tensor is that long, unless the steps are large.
+    # A limit that a double does not hold exactly is so large that no tensor is that long, unless the steps are large.
     if not _is_exact(start) or not (_is_exact(limit) or abs(delta) <= _SMALL_STEP):
         return opaque("Range", (start, limit, delta), (0, LARGEST_SIZE))
     span = limit - start if delta > 0 else start - limit
@@ -70,7 +70,7 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
 
 
 def _is_exact(value: Dim) -> bool:
-    """Whether doubles hold the value, its distance to another such value, and no quotient of that is rounded to a whole one."""
+    """Whether doubles hold the value and its distance to another such value, and round no fraction of that to an integer."""
     low, high = bounds(value)
     return low is not None and high is not None and low > -_EXACT and high < _EXACT
 

@@ -54,7 +54,7 @@ def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, coun
             return fresh_shape(ctx, rank)
         return fresh_shape(ctx, rank - count) if count is not None and count <= rank else None
     dropped = {normalized(axis, rank) for axis in axes}
-    if None in dropped:
+    if None in dropped:  # an axis is out of range
         return None
     if keep:
         return tuple(1 if axis in dropped else dim for axis, dim in enumerate(shape))
@@ -68,6 +68,7 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
     if rule is None or not data:
         return None
     if ctx.op_type in ("ReduceProd", "ReduceSum") and not _is_exact(ctx.op_type, x.dtype, data):
+        # Inexact, so the sum of the polynomials may be wrong; the same operands still give the same result.
         symbolic = not all(type(value) is int for value in data)
         return [opaque(f"{ctx.op_type}{x.dtype}", data, RANGES[x.dtype])] if symbolic else None
     return [rule(data)]
@@ -76,7 +77,7 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
 def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
     """Whether no partial result leaves the integers that doubles and the type itself hold.
 
-    onnxruntime reduces integers in double precision, in an order of its own. Of floating-point numbers nothing is told:
+    onnxruntime reduces integers in double precision, in an order of its own. Floating-point numbers are never exact here:
     partial results may be inexact although the total is small.
     """
     sizes: list[int] = []

@@ -27,5 +27,5 @@ def max_roi_pool(ctx: NodeContext) -> Results:
 
 @infers("NonMaxSuppression")
 def non_max_suppression(ctx: NodeContext) -> Results:
-    """Rows (batch, class, box): as many as the values of the inputs decide."""
+    """Rows (batch, class, box), whose number depends on the values of the inputs."""
     return [Info(TensorProto.INT64, (ctx.fresh(), 3))]

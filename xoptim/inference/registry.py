@@ -14,7 +14,7 @@ Results: TypeAlias = Sequence[Info | None]
 
 
 class NodeContext(Protocol):
-    """One node as a formula sees it. Inputs and outputs are positions, never names."""
+    """The view of one node that a formula reads. Inputs and outputs are positions, never names."""
 
     op_type: str
     domain: str
@@ -45,7 +45,7 @@ class NodeContext(Protocol):
         ...
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
-        """A new anonymous symbol: equal to nothing but itself."""
+        """A new anonymous symbol, equal only to itself."""
         ...
 
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:

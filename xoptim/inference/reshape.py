@@ -33,19 +33,20 @@ def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -
     if type(count) is not int:
         return None
     if source is not None and count == 1:
-        return (product(source),)
+        return (product(source),)  # the only axis holds all elements, for any value of the target
     return fresh_shape(ctx, count)
 
 
 def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, copy_zeros: bool) -> Shape:
     """Dimensions of the result.
 
-    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for what is left. A symbolic
-    size that may be negative may be that -1 as well, so it is found like one, unless there is a -1 already. A size that is
-    at least 0 is taken to be what it says: where it were 0, zero would have to be what is copied.
+    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for the remaining factor. A
+    symbolic size that may be negative may be -1 at run time, so it is solved for like -1, unless there is a -1 already. A
+    size that is at least 0 is used as it is: at a run where it is 0, the copied size would have to be 0 too.
     """
     if source is not None:
         target = _meant(source, target)
+    # At most one -1 is allowed, so beside a written one no symbol can be -1.
     rest_is_left = -1 in target
     dims: list[Dim | None] = []
     for index, size in enumerate(target):
@@ -63,15 +64,16 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
 
 
 def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
-    """The target with sizes for which the element type may have no room as they would be with enough room.
+    """The target with the exact sizes in place of those that may wrap around in their element type.
 
     Where the sizes give the number of elements when they are multiplied, which is less than 2**48, one of them at most does
-    not fit 32 bits; whatever became of it, all that the others leave is its size. A factor of that number fits 64 bits.
+    not fit 32 bits; the others determine its size. A factor of that number fits 64 bits.
     """
     meant = [size if type(size) is int else before_wrapping(size) for size in target]
     if not any(map(is_not, meant, target)):
         return target
     total = product(source)
+    # A written 0 copies an axis: the product of the sizes then says nothing about the number of elements.
     if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:
         return meant
     wide = [before_wrapping(size, 64) for size in target]
@@ -84,17 +86,18 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
     rest = list(source)
     divisors: list[Dim] = []
     for dim in used:
-        # The same factor on both sides cancels: where it is 0, no size can be told apart from another.
+        # The same factor on both sides cancels: where it is 0, the tensor is empty for every size.
         if dim in rest and dim != 0:
             rest.remove(dim)
         else:
             divisors.append(dim)
     total, divisor = product(rest), product(divisors)
     if divisor == 0:
-        return None
+        return None  # -1 beside an axis of length 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
         return quotient
+    # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every run that has a result.
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 
 
@@ -105,7 +108,7 @@ def flatten(ctx: NodeContext) -> Results:
     if x is None or x.container:
         return ()
     axis = integer(ctx, "axis", 1)
-    if x.shape is not None and axis == len(x.shape):
+    if x.shape is not None and axis == len(x.shape):  # valid for Flatten, but not an axis for `normalized`
         return (Info(x.dtype, (product(x.shape), 1)),)
     start = None if x.shape is None else normalized(axis, len(x.shape))
     if x.shape is None or start is None:

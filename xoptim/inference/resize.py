@@ -23,7 +23,7 @@ _EXACT = 256
 
 
 _LARGEST = 2.0**20
-"""Scales from here on are no scales of a valid model."""
+"""No valid model has scales from here on."""
 
 
 @infers("Upsample")
@@ -48,7 +48,7 @@ def resize(ctx: NodeContext) -> Results:
 
 
 def _input_scales(ctx: NodeContext, index: int) -> Any:
-    """Scales that are an input: a constant, or whole numbers that followed from others."""
+    """Scales that are an input: a constant, or whole numbers that were inferred."""
     scales = ctx.constant(index)
     return values(ctx, index) if scales is None else scales
 
@@ -90,7 +90,7 @@ def _scale(ctx: NodeContext, size: Dim, factor: np.float32) -> Dim:
     if not 0 < factor < _LARGEST:
         return ctx.fresh()
     if type(size) is int:
-        return int(np.floor(np.float32(size) * factor))
+        return int(np.floor(np.float32(size) * factor))  # rounded to 32 bits, as runtimes do
     ratio = Fraction(float(factor))
     if max(ratio.numerator, ratio.denominator) > _EXACT:
         return ctx.fresh()
@@ -129,5 +129,5 @@ def _keep_ratio(dims: Sequence[Dim], sizes: Sequence[Dim], policy: str | None) -
     pairs = [(d, s) for d, s in zip(dims, sizes, strict=True) if type(d) is int and type(s) is int and d > 0]
     if choose is None or len(pairs) != len(dims) or not pairs:
         return None
-    scale = choose(np.float32(s) / np.float32(d) for d, s in pairs)
+    scale = choose(np.float32(s) / np.float32(d) for d, s in pairs)  # 32 bits, as in the runtimes
     return [int(np.floor(scale * np.float32(d) + np.float32(0.5))) for d, _ in pairs]

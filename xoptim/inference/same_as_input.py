@@ -44,6 +44,6 @@ from xoptim.inference.registry import NodeContext, Results, infers
     domain="com.microsoft",
 )
 def same_as_input(ctx: NodeContext) -> Results:
-    """Type and shape of the first input, nothing of its values."""
+    """Type and shape of the first input, without its values."""
     x = ctx.input(0)
     return [Info(dtype_of(x), shape_of(x))]

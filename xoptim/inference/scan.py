@@ -57,7 +57,7 @@ def _run(ctx: NodeContext, initial: Sequence[Info | None], slices: Sequence[Info
 
 
 def _agreed(before: Info, after: Info) -> Info:
-    """A value of which both are true."""
+    """Facts that hold for a value if both arguments do."""
     if before.shape is None or after.container:
         return Info(before.dtype or after.dtype, before.shape or after.shape)
     shape = before.shape
@@ -75,7 +75,7 @@ def _batched(ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequen
 
 
 def _without(info: Info | None, axis: int) -> Info:
-    """The tensor with one axis taken away."""
+    """The tensor without one axis."""
     shape = shape_of(info)
     dtype = 0 if info is None or info.container else info.dtype
     at = None if shape is None else normalized(axis, len(shape))

@@ -14,14 +14,14 @@ from xoptim.inference.registry import NodeContext, Results, infers
 
 @infers("NonZero")
 def non_zero(ctx: NodeContext) -> Results:
-    """One row per axis. For a scalar the specification says none and onnxruntime gives one."""
+    """One row per axis. For a scalar the specification has no row and onnxruntime one."""
     shape = shape_of(ctx.input(0))
     return (Info(TensorProto.INT64, (len(shape) if shape else ctx.fresh(), ctx.fresh())),)
 
 
 @infers("Unique")
 def unique(ctx: NodeContext) -> Results:
-    """Distinct elements, or slices along ``axis``; then where each occurs first, where each went, how often it occurs."""
+    """Distinct elements, or slices along ``axis``; then the first positions, the inverse indices and the counts."""
     x = ctx.input(0)
     shape, count = shape_of(x), ctx.fresh()
     counts = Info(TensorProto.INT64, (count,))
@@ -37,7 +37,7 @@ def unique(ctx: NodeContext) -> Results:
 
 @infers("Compress")
 def compress(ctx: NodeContext) -> Results:
-    """What the condition selects along ``axis``, or of all elements in one row."""
+    """The selected entries along ``axis``, or of all elements in one row."""
     x = ctx.input(0)
     shape = shape_of(x)
     condition = ctx.constant(1)

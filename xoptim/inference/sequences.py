@@ -1,6 +1,6 @@
 """Sequences of tensors.
 
-What is known about the items is kept once for all of them. A dimension with an anonymous symbol may differ from item to
+One object holds the facts about all items. A dimension with an anonymous symbol may differ from item to
 item, so reading an item gives it a new one.
 """
 
@@ -27,7 +27,7 @@ def _items(info: Info | None) -> Info | None:
 
 @infers("SequenceConstruct")
 def sequence_construct(ctx: NodeContext) -> Results:
-    """What all inputs have in common."""
+    """Return the facts common to all inputs."""
     return [_sequence(common_to_all(ctx, ctx.inputs))]
 
 
@@ -93,7 +93,7 @@ def fresh_at(ctx: NodeContext, shape: Shape, axis: int | None, dim: Dim | None) 
 
 
 def _chunk(ctx: NodeContext, size: Dim) -> Dim | None:
-    """Size of every chunk, ``None`` where chunks differ or it is not known."""
+    """Size of every chunk, ``None`` where chunks differ or the size is unknown."""
     sizes = vector(ctx, 1)
     if not sizes:
         return None

@@ -13,7 +13,7 @@ from xoptim.inference.registry import NodeContext, Results, infers
 
 @infers("HannWindow", "HammingWindow", "BlackmanWindow")
 def window_function(ctx: NodeContext) -> Results:
-    """A vector as long as the scalar input says."""
+    """A vector with the length in the scalar input."""
     size = scalar(ctx, 0)
     return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, size),))]
 

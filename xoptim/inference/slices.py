@@ -54,7 +54,7 @@ def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
 
 
 def _spans(ctx: NodeContext, count: int) -> list[Span] | None:
-    """What to take along each axis, ``None`` when it is not known for all of them."""
+    """Return the span along each axis, ``None`` when one of them is unknown."""
     starts, ends = listed_dims(ctx, "starts"), listed_dims(ctx, "ends")
     steps = listed(ctx, "steps") if is_given(ctx, "steps") else [1] * count
     if starts is None or ends is None or steps is None or not len(starts) == len(ends) == len(steps) == count:
@@ -66,26 +66,27 @@ def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | 
     if spans is None or len(spans) != 1:
         return data if spans == [] else None
     start, end, step = spans[0]
+    # The data of a vector have one axis, so there is one span at most.
     if type(start) is not int or type(end) is not int or not _is_sound(end, step):
         return None
     return [data[position] for position in _positions(len(data), start, end, step)]
 
 
 def _is_sound(end: Dim, step: int) -> bool:
-    """Going down to the largest integer is nothing to the specification, and everything to onnxruntime."""
+    """Whether the end is defined: a negative step to the largest integer is empty by the specification, all in onnxruntime."""
     return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
 
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
-    """What is taken from an axis. Unlike in Python, going down from before the first position takes the first one."""
-    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+    """Return the positions taken from an axis. Unlike in Python, a negative step from before the first one takes the first."""
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end behind the first position
     first = min(max(start + size if start < 0 else start, 0), highest)
     stop = min(max(end + size if end < 0 else end, lowest), highest)
     return range(first, stop, step) if size else range(0)
 
 
 def sliced(size: Dim, span: Span) -> Dim | None:
-    """Number of positions that a span takes from an axis, ``None`` when it cannot be told.
+    """Number of positions that a span takes from an axis, ``None`` when unknown.
 
     Args:
         size: the axis.
@@ -96,6 +97,7 @@ def sliced(size: Dim, span: Span) -> Dim | None:
         return None
     if type(size) is int and type(start) is int and type(end) is int:
         return len(_positions(size, start, end, step))
+    # Before the bounds are analyzed: this form is frequent, and the result is the very same dimension.
     if step == 1 and type(start) is int and not start and type(end) is int and end >= _FAR:
         return size
     count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
@@ -125,10 +127,10 @@ def _is_clamped(size: Dim, position: Dim) -> bool:
 
 
 def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
-    """Start and end are clamped to ``[0, size]``; as many as lie between, none when they are out of order."""
+    """Number of positions between start and end, both clamped to ``[0, size]``; 0 when they are out of order."""
     negative = _is_negative(end)
     if negative:
-        # It may lie before the axis: the maximum with 0 below takes care of that.
+        # It may lie before the axis: the maximum with 0 below covers that.
         last: Dim = 0 if _is_far(end) else size + end
     elif negative is not None or _is_clamped(size, end):
         last = size if _is_far(end) else dim_min(end, size)

@@ -32,5 +32,5 @@ def _moved(ctx: NodeContext, *, to_space: bool) -> Info:
 
 
 def _part(ctx: NodeContext, dim: Dim, count: int) -> Dim:
-    """A number that does not divide makes the model invalid."""
+    """The quotient; a symbol for a number that is not divisible, since the model is invalid."""
     return ctx.fresh() if type(dim) is int and dim % count else floor_div(dim, count)

@@ -16,7 +16,7 @@ from xoptim.inference.values import Values, dimension, valued
 def split(ctx: NodeContext) -> Results:
     """Without sizes the parts are equal.
 
-    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and what is left to the last one.
+    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the last one.
     """
     x = ctx.input(0)
     if x is None or x.container:
@@ -30,7 +30,7 @@ def split(ctx: NodeContext) -> Results:
         return tuple([Info(x.dtype, fresh_shape(ctx, rank)) for _ in range(count)])
     sizes = _sizes(ctx, x.shape[axis], count)
     head, tail = x.shape[:axis], x.shape[axis + 1 :]
-    if sizes is None or len(sizes) < count:
+    if sizes is None or len(sizes) < count:  # a symbol for each part: their sizes may differ
         return tuple([Info(x.dtype, (*head, ctx.fresh(), *tail)) for _ in range(count)])
     if x.data is None:
         return tuple([Info(x.dtype, (*head, dimension(ctx, size), *tail)) for size in sizes[:count]])
@@ -48,7 +48,7 @@ def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
 
 
 def _equal_parts(total: Dim, count: int) -> list[Dim] | None:
-    """A number that does not divide makes the model invalid."""
+    """Sizes of equal parts; ``None`` for a number that is not divisible, since the model is invalid."""
     if type(total) is int and total % count:
         return None
     return [floor_div(total, count)] * count

@@ -26,7 +26,7 @@ def _squeezed(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, cou
     rank = len(shape)
     if count == 0:
         kept = tuple(dim for dim in shape if dim != 1)
-        return kept if all(is_never_one(dim) for dim in kept) else None
+        return kept if all(is_never_one(dim) for dim in kept) else None  # even the rank depends on a symbol that may be 1
     if axes is None:
         return fresh_shape(ctx, rank - count) if count <= rank else None
     dropped = {normalized(axis, rank) for axis in axes}
@@ -48,7 +48,7 @@ def unsqueeze(ctx: NodeContext) -> Results:
     if axes is None:
         return (valued(x.dtype, fresh_shape(ctx, rank), x.data),)
     places = {normalized(axis, rank) for axis in axes}
-    if None in places or len(places) < count:
+    if None in places or len(places) < count:  # out of range, or listed twice
         return (Info(x.dtype),)
     rest = iter(x.shape)
     return (valued(x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data),)

@@ -29,7 +29,7 @@ def string_concat(ctx: NodeContext) -> Results:
 
 @infers("StringSplit")
 def string_split(ctx: NodeContext) -> Results:
-    """The pieces on a new last axis, padded to the longest, and how many each string has."""
+    """The pieces on a new last axis, padded to the largest count, and the number of pieces of each string."""
     shape = shape_of(ctx.input(0))
     pieces = None if shape is None else (*shape, ctx.fresh())
     return [Info(TensorProto.STRING, pieces), Info(TensorProto.INT64, shape)]

@@ -1,4 +1,4 @@
-"""Operators of ``ai.onnx.ml`` for which the onnx package infers nothing or too little."""
+"""Operators of ``ai.onnx.ml`` for which the onnx package infers no or incomplete facts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def imputer(ctx: NodeContext) -> Results:
 
 @infers("LabelEncoder", domain=DOMAIN)
 def label_encoder(ctx: NodeContext) -> Results:
-    """One label per element: text for numbers and numbers for text at first, since version 2 as an attribute says."""
+    """One label per element: text for numbers and numbers for text in version 1, the type in an attribute since version 2."""
     x = ctx.input(0)
     dtype = 0
     if ctx.opset < 2:

@@ -14,11 +14,11 @@ _OTHER: dict[str, Container] = {"map_type": "map", "sparse_tensor_type": "sparse
 
 
 def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, SymbolicDim] | None = None) -> Info:
-    """What a type says.
+    """Convert a type to facts.
 
     Args:
         proto: the type, of any kind.
-        names: dimensions by ``dim_param``, for texts that stand for something else than a dimension of that name.
+        names: dimensions by ``dim_param``, for texts that do not stand for a dimension of that name.
 
     Returns:
         A ``dim_param`` becomes the dimension of that name, a dimension without value or name a new anonymous one.
@@ -49,7 +49,7 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, SymbolicDim] 
 
 
 def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) -> onnx.TypeProto:
-    """The type that says as much of the facts as a type can.
+    """Convert facts to a type, which cannot hold all of them.
 
     Args:
         info: the facts; the values of ``data`` have no place in a type.
@@ -79,7 +79,7 @@ def _write(proto: onnx.TensorShapeProto.Dimension, dim: Dim, names: dict[str, Sy
         proto.dim_value = dim
     elif isinstance(dim, SymbolicDim) and names is not None:
         text = str(dim)
-        while names.setdefault(text, dim) is not dim:  # another dimension that reads the same
+        while names.setdefault(text, dim) is not dim:  # the text of another dimension
             text += "'"
         proto.dim_param = text
     elif isinstance(dim, SymbolicDim) and not dim.is_anonymous:

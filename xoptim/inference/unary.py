@@ -60,7 +60,7 @@ def unary(ctx: NodeContext) -> Results:
 
 @infers("Identity")
 def identity(ctx: NodeContext) -> Results:
-    """Everything that is known about the input, sequences and optionals included."""
+    """All facts about the input, sequences and optionals included."""
     return (ctx.input(0),)
 
 

@@ -10,9 +10,9 @@ from xoptim.inference.registry import NodeContext
 
 
 def common(ctx: NodeContext, a: Info | None, b: Info | None) -> Info:
-    """What is true of both values. A dimension survives only where the two are the same.
+    """Return the facts that hold for both values. A dimension is kept only where the two are the same.
 
-    The operators that join values ask for one element type, so a type known on one side counts for both.
+    The operators that join values require one element type, so a type known on one side counts for both.
     """
     if a is b and a is not None:
         return a
@@ -32,7 +32,7 @@ def _common_shape(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape |
 
 
 def common_to_all(ctx: NodeContext, infos: Sequence[Info | None]) -> Info:
-    """What is true of every one of the values, nothing when there are none."""
+    """Return the facts that hold for all values, no facts when there are no values."""
     if not infos:
         return UNKNOWN
     result = infos[0] or UNKNOWN
@@ -56,7 +56,7 @@ class Invariant:
     """Facts about the values that a loop carries, weakened until every iteration keeps them.
 
     Attributes:
-        infos: what holds at the start of each iteration. Dimensions that change are symbols of this loop.
+        infos: facts that hold at the start of each iteration. Dimensions that change are symbols of this loop.
     """
 
     def __init__(self, ctx: NodeContext, initial: Sequence[Info | None]) -> None:
@@ -65,17 +65,17 @@ class Invariant:
         self.infos: list[Info] = [info or UNKNOWN for info in initial]
 
     def admit(self, after: Sequence[Info]) -> bool:
-        """Weaken to what also holds ``after`` an iteration; whether anything changed."""
+        """Weaken to the facts that also hold ``after`` an iteration; returns whether anything changed."""
         before = self.infos
         self.infos = [self._weaken(held, after[i] if i < len(after) else UNKNOWN) for i, held in enumerate(before)]
         return any(a is not b for a, b in zip(before, self.infos, strict=True))
 
     def forget(self, *, dtypes: bool) -> None:
-        """Give up the shapes of the values or, with ``dtypes``, everything."""
+        """Drop the shapes of the values or, with ``dtypes``, all facts."""
         self.infos = [UNKNOWN if dtypes or info.container else Info(info.dtype) for info in self.infos]
 
     def results(self) -> list[Info]:
-        """What holds after any number of iterations, none included."""
+        """Return the facts that hold after any number of iterations, zero included."""
         return [self._settled(info) for info in self.infos]
 
     def _weaken(self, held: Info, new: Info) -> Info:
@@ -99,7 +99,7 @@ class Invariant:
         if held is None or new is None or len(held) != len(new):
             return None
         if all(a == b or a in self._varying for a, b in zip(held, new, strict=True)):
-            return held
+            return held  # the same object: `admit` compares by identity
         return tuple(a if a == b or a in self._varying else self._symbol() for a, b in zip(held, new, strict=True))
 
     def _symbol(self) -> Dim:
@@ -110,5 +110,6 @@ class Invariant:
     def _settled(self, info: Info) -> Info:
         if info.shape is None or not any(d in self._varying for d in info.shape):
             return info
+        # The symbols of the invariant hold at the start of one iteration; after the last one the sizes may differ.
         shape = tuple(self._ctx.fresh() if d in self._varying else d for d in info.shape)
         return Info(info.dtype, shape, info.data, info.container, info.element, info.type_proto)

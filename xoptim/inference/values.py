@@ -1,8 +1,8 @@
-"""Small known values that flow through operators: integers, numbers or symbolic, and what passes through other types.
+"""Small known values that flow through operators: integers, numbers or symbolic, and integers in other types.
 
-An integer element is what the element type holds: where the bounds of an expression do not prove that it is in range, an
+An integer element is the value in its element type: where the bounds of an expression do not prove that it is in range, an
 operation that wraps around stands for it (`wrapped`). A Boolean is 0 or 1. A floating-point tensor carries values only
-while all of them are integers that its type represents exactly, with no zero of negative sign: then they are the very
+while all of them are integers that its type represents exactly, with no zero of negative sign: then they are exactly the
 numbers that a runtime computes.
 """
 
@@ -20,7 +20,7 @@ from xoptim.facts.info import Info, Shape
 from xoptim.inference.registry import NodeContext
 
 DATA_LIMIT: Final = 64
-"""Largest number of elements that is followed."""
+"""Largest number of elements whose values are inferred."""
 
 _BITS: Final[dict[int, int]] = {TensorProto.INT64: 64, TensorProto.INT32: 32}
 INTEGERS: Final[frozenset[int]] = frozenset(_BITS)
@@ -58,7 +58,7 @@ def values(ctx: NodeContext, index: int) -> Values | None:
 
 
 def wrapped(dtype: int, value: Dim | None) -> Dim | None:
-    """What an element of a type holds after a sum, a difference, a product or a conversion of integers.
+    """Return the value in an element type after a sum, a difference, a product or a conversion of integers.
 
     A number out of range is left to `valued`, which drops it.
     """
@@ -73,15 +73,15 @@ def is_exact_in_double(value: Dim) -> bool:
 
 
 def dimension(ctx: NodeContext, value: Dim | None) -> Dim:
-    """A value used as a size: a new symbol when it is unknown, or negative, which it is in no valid model."""
+    """A value used as a size: a new symbol when it is unknown or negative (no valid model has a negative size)."""
     return ctx.fresh() if value is None or (type(value) is int and value < 0) else value
 
 
 def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
-    """Elements of an array as integers, ``None`` when one of them is no integer or a negative zero."""
+    """Elements of an array as integers, ``None`` when one of them is not an integer, or is a negative zero."""
     if array.size > DATA_LIMIT or array.dtype.kind not in "iufbV":
         return None
-    if array.dtype.kind in "iub":
+    if array.dtype.kind in "iub":  # kind V is that of the types of ml_dtypes, such as bfloat16
         return tuple(map(int, array.ravel().tolist()))
     wide: list[float] = array.ravel().astype(np.float64).tolist()
     exact = (abs(x) <= 2.0**53 and x.is_integer() and (x != 0 or math.copysign(1.0, x) > 0) for x in wide)
@@ -91,12 +91,12 @@ def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
 def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -> Info:
     """Facts about a result that may have known values.
 
-    The values are dropped when one is missing, when the type does not represent one, when they are too many, or when the
-    shape has no place for them.
+    The values are dropped when one is missing, when the type does not represent one, when there are too many, or when their
+    number does not fit the shape.
     """
     if data is None or shape is None or len(shape) > 1 or len(data) > DATA_LIMIT or dtype not in RANGES:
         return Info(dtype, shape)
-    if shape and type(shape[0]) is not int:
+    if shape and type(shape[0]) is not int:  # the number of known elements determines a symbolic length
         shape = (len(data),)
     if len(data) != (shape[0] if shape else 1):
         return Info(dtype, shape)

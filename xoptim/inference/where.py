@@ -11,7 +11,7 @@ from xoptim.inference.values import Values, valued, values
 
 @infers("Where")
 def where(ctx: NodeContext) -> Results:
-    """Condition, X and Y broadcast together; values follow where the condition is decided or does not matter."""
+    """Condition, X and Y broadcast together; values are known where the condition is known or does not matter."""
     condition, x, y = ctx.input(0), ctx.input(1), ctx.input(2)
     if condition is None or x is None or y is None:
         return ()

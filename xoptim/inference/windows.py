@@ -1,4 +1,4 @@
-"""Sizes of what sliding windows (convolutions, pools) produce, in symbolic arithmetic.
+"""Sizes of the results of sliding windows (convolutions, pools), in symbolic arithmetic.
 
 Source: the formulas in the operator documentation of Conv, ConvTranspose and MaxPool; for ``ceil_mode`` the rule of
 operator set 22, which onnxruntime applies to every version: a window that starts in the padding at the end is dropped.
@@ -19,7 +19,7 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 
 @dataclass(slots=True)
 class Window:
-    """How a window moves over the spatial axes; one entry per axis, ``pads`` holds all begins before all ends."""
+    """The window over the spatial axes; one entry per axis, ``pads`` holds all begins before all ends."""
 
     strides: list[int]
     dilations: list[int]
@@ -39,7 +39,7 @@ def read_window(ctx: NodeContext, axes: int, *, dilated: bool = True, auto_pad: 
     if strides is None or dilations is None or pads is None or ceil is None or min(strides + dilations, default=1) < 1:
         return None
     if mode in SAME:
-        # The two attributes exclude each other, and who reads which one differs.
+        # The two attributes exclude each other, and runtimes differ in which one they read.
         if ctx.attribute("pads") is not None:
             return None
     elif mode not in ("NOTSET", "", "VALID") or (mode == "VALID" and any(pads)):
@@ -54,7 +54,7 @@ def _per_axis(ctx: NodeContext, name: str, length: int, default: int) -> list[in
 
 
 def windowed_shape(ctx: NodeContext, sizes: Sequence[Dim], kernel: Sequence[Dim] | None, window: Window | None) -> Shape:
-    """Spatial sizes after a window slid over ``sizes``; an axis of which nothing is known gets a new symbol."""
+    """Spatial sizes after a window slid over ``sizes``; an unknown axis gets a new symbol."""
     if window is None:
         return fresh_shape(ctx, len(sizes))
     return tuple(_slide(ctx, size, None if kernel is None else kernel[i], window, i) for i, size in enumerate(sizes))
@@ -69,12 +69,12 @@ def _slide(ctx: NodeContext, size: Dim, kernel: Dim | None, window: Window, axis
     begin, end = window.pads[axis], window.pads[axis + len(window.strides)]
     extent = (kernel - 1) * window.dilations[axis] + 1
     room = size + begin + end - extent
-    if type(room) is int and room < 0:
+    if type(room) is int and room < 0:  # the window is larger than the axis: onnxruntime does not follow ONNX here
         return ctx.fresh()
     if not window.ceil:
         return floor_div(room, stride) + 1
     positions = ceil_div(room, stride) + 1
-    if type(extent) is int and stride + end <= extent:
+    if type(extent) is int and stride + end <= extent:  # the last window begins before the padding at the end
         return positions
     return dim_min(positions, ceil_div(size + begin, stride))
 
@@ -82,7 +82,7 @@ def _slide(ctx: NodeContext, size: Dim, kernel: Dim | None, window: Window, axis
 def unwindowed_shape(
     ctx: NodeContext, sizes: Sequence[Dim], kernel: Sequence[Dim] | None, window: Window | None, extra: Sequence[int]
 ) -> Shape:
-    """Spatial sizes of which a window makes ``sizes`` (transposed convolution); ``extra`` is ``output_padding``."""
+    """Spatial sizes from which a window gives ``sizes`` (transposed convolution); ``extra`` is ``output_padding``."""
     if window is None or kernel is None:
         return fresh_shape(ctx, len(sizes))
     return tuple(_unslide(ctx, size, kernel[i], window, i, extra[i]) for i, size in enumerate(sizes))

@@ -1,4 +1,4 @@
-"""Start a pattern from a selection of nodes in a model: what they are becomes the pattern, its example and a local function."""
+"""Start a pattern from selected nodes of a model: they become the pattern, its example and a local function."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from xoptim.match.moved import AT_RUN_TIME, read_moved
 _WIDTH = 128
 """Length of a line, as everywhere in the house."""
 _PARAMETERS = 8
-"""Most parameters of a function, ``self`` not counted, likewise."""
+"""Most parameters of a function, ``self`` not counted, as everywhere in the house."""
 _SHOWN = 16
 """Elements up to which a constant is written out."""
 
@@ -47,17 +47,17 @@ from collections.abc import Sequence
 FUNCTION = """
 {function}
 """
-"""What the pattern makes, until you write something better in `apply_pattern`."""
+"""The function that the pattern calls, until you write a replacement in `apply_pattern`."""
 TYPES = {types}
 
 
 class {name}(EasyPatternOptimization):
     """{arrow}
 
-    What: one sentence on what is done.
-    Why: what it costs, where that was measured.
+    What: one sentence that describes the rewrite.
+    Why: the gain, and where it was measured.
     Refuses when:
-    1. an operand is of another element type than in the model that this was taken from.
+    1. an operand has another element type than in the model that the pattern was made from.
     """
 {settings}
 {match}
@@ -65,14 +65,14 @@ class {name}(EasyPatternOptimization):
 {pattern}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """What the form of the subgraph cannot say."""
+        """Check the conditions that the form of the subgraph cannot express."""
         for name, dtype in TYPES.items():
             if g.try_infer_type(m[name]) != dtype:  # (1)
                 return self.none(m.nodes[0], msg=f"{{name}} has an element type that the function is not written for")
         return True
 
 {apply}
-        """The replacement. Put what you want in the place of these lines: ``return g.op.Relu(x)``."""
+        """The replacement. Write your own in the place of these lines: ``return g.op.Relu(x)``."""
         fused = g.function(FUNCTION)
         return fused({arguments})
 
@@ -98,7 +98,7 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     """The text of a pattern file that finds some nodes of a model wherever they occur.
 
     Operands that come from outside become parameters, numbers literals, larger constants parameters that must be constant.
-    Results that something else reads are returned. The replacement is a call of a local function with the same body.
+    Results that other nodes read are returned. The replacement is a call of a local function with the same body.
 
     Args:
         class_name: of the pattern.
@@ -106,7 +106,7 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
         nodes: each by its name, the name of one of its results, or ``#17`` for its position.
 
     Raises:
-        ModelError: a node is not known or not in the main graph, or has subgraphs; the nodes are not connected, or another
+        ModelError: a node is unknown or not in the main graph, or has subgraphs; the nodes are not connected, or another
             node lies between them.
     """
     source = Source(model)
@@ -125,12 +125,12 @@ def _called(node: Node) -> str:
 
 
 def _check(graph: Graph, chosen: Sequence[Node]) -> None:
-    """Make sure that the nodes can be a pattern."""
+    """Raise unless the nodes can be a pattern."""
     if not chosen:
         raise ModelError("no node is selected that computes anything; name some with --nodes A,B,C")
     for node in chosen:
         if node.bodies or any(isinstance(v, AttributeReference) for v in node.attribute.values()):
-            raise ModelError(f"node {_called(node)} has subgraphs, which no pattern can describe")
+            raise ModelError(f"node {_called(node)} has subgraphs, which a pattern cannot describe")
     links: dict[str, set[Node]] = {}
     for node in chosen:
         for name in (*node.input, *node.output):
@@ -162,7 +162,7 @@ def _check_nothing_between(graph: Graph, chosen: Sequence[Node]) -> None:
 
 @dataclass(slots=True)
 class _Selection:
-    """Some nodes of a graph on their way to the text of a pattern.
+    """Selected nodes of a graph, and the state of writing them as the text of a pattern.
 
     Attributes:
         variables: name in the pattern of each result, and of each operand from outside.
@@ -306,7 +306,7 @@ class _Selection:
         return found
 
     def _results(self) -> list[str]:
-        """What the pattern returns: the results that something else reads, or those of the last node."""
+        """Results of the pattern: those that other nodes read, or those of the last node."""
         inside, graph = set(self.nodes), self.graph
         read = [
             name
@@ -318,7 +318,7 @@ class _Selection:
         return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]
 
     def _settings(self, types: Iterable[int]) -> str:
-        """Class attributes: how exact it is, and the operator sets in which the operators are what they are in this one."""
+        """Class attributes: the exactness, and the operator sets with the same versions of the operators as this one."""
         opset = self.graph.opsets.get("", 0)
         operators = {node.op_type for node in self.nodes if not node.domain}
         since = {op: since_version(op, "", opset) for op in operators}
@@ -346,7 +346,7 @@ class _Selection:
         return proto
 
     def _stored(self, name: str) -> str:
-        """What stands for a constant that is no parameter."""
+        """The name that stands for a constant that is not a parameter."""
         array = self._constant(name)
         assert array is not None
         for known, other in self.inside.items():
@@ -368,7 +368,7 @@ class _Selection:
         ]
 
     def _definition(self, function: Sequence[str]) -> str:
-        """The function with its header, as the example needs it."""
+        """The function with its header, for the example."""
         used = dict.fromkeys([*([""] if self.inside else []), *(node.domain for node in self.nodes)])
         imports = ", ".join(f'"{domain}" : {self.graph.opsets.get(domain, 1)}' for domain in used)
         return "\n".join((f'<domain: "{DOMAIN}", opset_import: [{imports}]>', *function))
@@ -426,13 +426,13 @@ def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Lines of ONNX text, the long ones broken where the syntax does not mind."""
+    """Lines of ONNX text, the long ones broken where the syntax allows it."""
     for line in text.strip().splitlines():
         yield from textwrap.wrap(line, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _number(array: np.ndarray) -> bool | int | float:
-    """The number in an array of one element, with the fewest digits that tell it apart in its own type."""
+    """The number in an array of one element, with the fewest digits that identify it in its own type."""
     value = array.reshape(-1)[0]
     return float(str(value)) if array.dtype.kind == "f" else value.item()
 

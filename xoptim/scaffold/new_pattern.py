@@ -25,8 +25,8 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class {name}(EasyPatternOptimization):
     """Relu(Relu(x)) → Relu(x)
 
-    What: one sentence on what is done.
-    Why: what it costs, where that was measured.
+    What: one sentence that describes the rewrite.
+    Why: the gain, and where it was measured.
     Refuses when:
     1. the type of x is unknown.
     """
@@ -36,7 +36,7 @@ class {name}(EasyPatternOptimization):
         return g.op.Relu(g.op.Relu(x))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """What the form of the subgraph cannot say."""
+        """Check the conditions that the form of the subgraph cannot express."""
         return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
@@ -74,17 +74,17 @@ def family_folder(catalogue: Path, family: str) -> Path:
 
 
 def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "") -> Path:
-    """Write a pattern file that works and waits for its contents.
+    """Write a pattern file that runs, as a template or from nodes of a model.
 
     Args:
         class_name: name of the class, which ends with ``Pattern``.
-        folder: where.
+        folder: the folder to write to.
         model: file of a model to take nodes from; without, the file is the template.
         nodes: names of nodes or of their results, with commas between them.
 
     Raises:
-        ValueError: when the name does not fit.
-        FileExistsError: when there is such a file.
+        ValueError: when the name is not that of a pattern class.
+        FileExistsError: when the file exists.
         XoptimError: when the nodes cannot be a pattern.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):

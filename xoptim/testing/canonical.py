@@ -1,4 +1,4 @@
-"""One text for all models that differ in names, order of independent nodes, form of constants and metadata only."""
+"""One text for all models that differ only in names, order of independent nodes, form of constants and metadata."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def canonical(model: onnx.ModelProto) -> str:
     """Text that is equal for two models exactly when they compute the same by the same operators.
 
     Results are numbered in the order in which the outputs need them, constants are written where they are read, and
-    attributes at their schema default are left out. What counts: operators, operands in order, attributes, constants,
-    versions of the operator sets used, names and types of inputs and outputs. What does not: names of results,
+    attributes at their schema default are left out. The text depends on operators, operands in order, attributes, constants,
+    versions of the operator sets used, names and types of inputs and outputs. It does not depend on names of results,
     initializers and nodes, the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,
     metadata. Nodes that no output needs come last, in the order given.
     """
@@ -51,10 +51,10 @@ def _function(function: onnx.FunctionProto) -> list[str]:
 
 
 class _Scope:
-    """A graph on its way to text.
+    """The state of writing a graph as text.
 
     Attributes:
-        known: text that stands for each result met so far.
+        known: text that stands for each result written so far.
         nodes_seen: node lists of this graph and of its subgraphs.
     """
 
@@ -94,7 +94,7 @@ class _Scope:
                 self.producers.update((name, node) for name in node.output if name)
 
     def render(self, outputs: Iterable[onnx.ValueInfoProto], *, named: bool) -> list[str]:
-        """All lines: inputs, nodes, outputs, and what no output needs."""
+        """All lines: inputs, nodes, outputs, and nodes that no output needs."""
         results = []
         for value in outputs:
             self._require(value.name)
@@ -106,7 +106,7 @@ class _Scope:
         return self.lines + results
 
     def text(self, name: str) -> str:
-        """What stands for a result that `_require` has met."""
+        """The text that stands for a result that `_require` has written."""
         if name in self.known:
             return self.known[name]
         return self.parent.text(name) if self.parent is not None else f"?{name}"
@@ -161,9 +161,9 @@ class _Scope:
 
 
 def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]) -> bool:
-    """Whether an attribute has the value that it would have if it were absent.
+    """Whether an attribute has its default.
 
-    Where the default depends on the rank, the length of the value tells the rank.
+    Where the default depends on the rank, the rank is the length of the value.
     """
     domain = "" if node.domain == "ai.onnx" else node.domain
     rank = kernel = None

@@ -1,7 +1,7 @@
-"""Whether results keep their digits, however small they are: a Log, a Reciprocal or a Div that reads them shows the difference.
+"""Relative errors of small results, which matter to a Log, a Reciprocal or a Div that reads them.
 
-The usual comparison allows an error in proportion to the typical magnitude in the tensor. Here each element is held to its own,
-provided that the original computes it well: what the original computes in 64 bits tells.
+The usual comparison allows an error in proportion to the typical magnitude in the tensor. Here the error of each element is
+compared with its own magnitude, provided that the original computes the element well, as its run in 64 bits shows.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from xoptim.testing.vary_types import retyped
 from xoptim.validate.session import Value
 
 _GOOD: Final = 16
-"""Units in the last place by which the original may miss what 64 bits give, to count as good."""
+"""Units in the last place by which a good result of the original may differ from that in 64 bits."""
 _MOST: Final = 4
 """Feeds that are tried."""
 _LOST: Final = 0.05
-"""Share of itself by which a result may miss it. Far more than rounding, so that no unlucky sum of rounding errors counts."""
+"""Allowed relative error of a result. Far more than rounding, so that an unlucky sum of rounding errors is not reported."""
 _WIDE: Final[dict[int, int]] = {
     TensorProto.FLOAT: TensorProto.DOUBLE, TensorProto.FLOAT16: TensorProto.DOUBLE, TensorProto.BFLOAT16: TensorProto.DOUBLE
 }  # fmt: skip
 
 
 def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iterable[Feeds]) -> str:
-    """Where the second model misses results that the first one computes well, empty when nowhere.
+    """Report results that the first model computes well and the second one does not; empty when there are none.
 
-    Nothing is known, and nothing reported, where the first model does not run in 64 bits.
+    Nothing is reported where the first model does not run in 64 bits.
     """
     sessions = [RUNTIME.load(model) for model in (before, after)]
     if any(isinstance(session, str) for session in sessions):
@@ -54,9 +54,9 @@ def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iter
 
 
 def is_better(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exactness: Exactness) -> bool:
-    """Whether the second model computes, wherever it differs from the first one, what the first one gives in 64 bits.
+    """Whether the second model, wherever it differs from the first one, agrees with the first one in 64 bits.
 
-    What overflows or vanishes in between in the first model, and does not in the second one, is no fault of the second.
+    An interior overflow or underflow of the first model that the second one avoids is not a fault of the second.
     """
     results = [_run(before, feeds), _run(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]
@@ -103,7 +103,7 @@ def _run_wide(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
         with np.errstate(all="ignore"):
             found: list[Value] = ReferenceEvaluator(wide).run(None, _widened(feeds))  # type: ignore[assignment]
             return found
-    except Exception:  # whatever an operator that it does not know, or an operand that it does not expect, makes it raise
+    except Exception:  # it raises many types for unknown operators and unexpected operands
         return None
 
 

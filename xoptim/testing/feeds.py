@@ -37,8 +37,8 @@ def make_all_feeds(
     Args:
         model: the model.
         ranges: name, lowest and highest value of the inputs whose values matter.
-        special: whether odd numbers are to come too, behind the first feeds: NaN, infinities, signed zeros and extreme
-            numbers for ``exact``, NaN and infinities among plain numbers for ``rounding``, nothing for the other grades.
+        special: whether to add special numbers, behind the first feeds: NaN, infinities, signed zeros and extreme
+            numbers for ``exact``, NaN and infinities among plain numbers for ``rounding``, none for the other grades.
     """
     try:
         specs = tensor_specs(model)
@@ -60,7 +60,7 @@ def make_all_feeds(
 
 
 def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """What has to be fed to a model. An axis declared with length 0 has that length, which exporters may mean otherwise."""
+    """The inputs of a model. An axis declared with length 0 has that length here, although exporters may mean another one."""
     declared = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
     return [
         spec
@@ -76,13 +76,13 @@ def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
 
 
 def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
-    """Whether onnxruntime would not come to an end: some of its convolutions do not when a window has no element."""
+    """Whether onnxruntime would not terminate: some of its convolutions do not when a window has no element."""
     windows = [feeds.get(node.input[1]) for node in model.graph.node if node.op_type in _CONVOLUTIONS and len(node.input) > 1]
     return any(isinstance(window, np.ndarray) and 0 in window.shape[1:] for window in windows)
 
 
 def assignments(specs: Sequence[InputSpec]) -> Iterator[dict[str, int]]:
-    """Sizes for the open dimensions of some inputs, the most telling ones first, each assignment once."""
+    """Sizes for the open dimensions of some inputs, the strongest test first, each assignment once."""
     dims = list(open_dimensions(specs))
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
     fixed = {size for spec in specs for size in spec.shape or () if isinstance(size, int)}
@@ -121,7 +121,7 @@ def _within(feeds: Feeds, ranges: Sequence[Range], seed: int) -> Feeds:
 
 
 def _special(feeds: Feeds, names: Sequence[str], grade: Exactness | None) -> Iterator[Feeds]:
-    """The feeds with some floats that are NaN, infinite, signed zeros, or as large or small as can be."""
+    """The feeds with some floats that are NaN, infinite, signed zeros, or as large or small as possible."""
     if grade not in ("exact", "rounding") or not names:
         return
     for shift in (0, 5) if grade == "exact" else (0, 1):
@@ -143,7 +143,7 @@ def _odd_numbers(dtype: np.dtype) -> np.ndarray:
 
 
 def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.ndarray:
-    """The array with a number that is not finite in each seventh place, so that most rows and columns keep plain ones."""
+    """The array with a non-finite number in each seventh place, so that most rows and columns keep plain numbers."""
     flat = value.reshape(-1).copy()
     places = np.arange(start, flat.size, 7)
     with np.errstate(all="ignore"):
@@ -155,10 +155,10 @@ def adapt(feeds: Feeds, model: onnx.ModelProto, given: Mapping[str, np.ndarray])
     """The feeds of one model for a variant of it: cast to its types, cut or repeated to its sizes.
 
     Args:
-        feeds: what the original was fed. An input of the variant has the values of the input of that name or, if there are
+        feeds: feeds of the original. An input of the variant has the values of the input of that name or, if there are
             as many inputs as before, of the one in its place.
         model: the variant.
-        given: values of inputs that the original has not.
+        given: values of inputs that the original lacks.
 
     Returns:
         ``None`` when an input has no value.

@@ -1,4 +1,4 @@
-"""What must hold for each example of a pattern."""
+"""Checks of each example of a pattern."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from xoptim.testing.models import INFERENCE_ERRORS, Optimized, all_nodes, optimi
 from xoptim.testing.numbers import same_numbers
 
 _HIDDEN = ("SimplifiedLayerNormalization",)
-"""Operators that onnxruntime has in the standard domain, although the standard does not know them."""
+"""Operators that onnxruntime has in the standard domain, although the standard does not define them."""
 
 
 def check_example(pattern_class: type[PatternOptimization], example: Example) -> None:
-    """Make sure that a pattern does to an example what the example says.
+    """Check that a pattern rewrites an example as declared.
 
     Only this pattern and the cleaning that is always on are used. Checked: both models of the example are valid; the pattern
     applies; the result is the expected one but for names; the numbers are the same; a second run changes nothing; inputs and
     outputs stay; new nodes are tagged; the model given is not modified.
 
     Raises:
-        AssertionError: something does not hold; the message shows the models as text.
+        AssertionError: a check fails; the message shows the models as text.
         ValueError: the example is not valid text.
     """
     before = parse(example.before, example.opset, example.domains)
@@ -58,7 +58,7 @@ def report(pattern_class: type[PatternOptimization], failure: str, **models: onn
 
 
 def check_valid(model: onnx.ModelProto, what: str) -> None:
-    """Make sure that ``onnx.checker`` accepts a model.
+    """Check that ``onnx.checker`` accepts a model.
 
     Raises:
         AssertionError: it does not.
@@ -69,7 +69,7 @@ def check_valid(model: onnx.ModelProto, what: str) -> None:
 
 
 def contradiction(model: onnx.ModelProto) -> str:
-    """Why the types and shapes of a model cannot be, empty when they can; unlike `invalid` it lets outputs have none."""
+    """A contradiction in the types and shapes of a model, empty without one; unlike `invalid` it accepts untyped outputs."""
     try:
         onnx.shape_inference.infer_shapes(_known_to_onnx(model), check_type=True, strict_mode=True, data_prop=True)
     except INFERENCE_ERRORS as error:
@@ -78,7 +78,7 @@ def contradiction(model: onnx.ModelProto) -> str:
 
 
 def invalid(model: onnx.ModelProto) -> str:
-    """Why ``onnx.checker`` refuses a model, empty when it does not."""
+    """The reason why ``onnx.checker`` refuses a model, empty when it does not."""
     try:
         onnx.checker.check_model(_known_to_onnx(model), full_check=True)
     except INFERENCE_ERRORS as error:
@@ -87,7 +87,7 @@ def invalid(model: onnx.ModelProto) -> str:
 
 
 def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with operators that onnxruntime keeps in the standard domain in its own one, where onnx does not miss them."""
+    """The model with onnxruntime's operators of the standard domain moved to its own one, where onnx does not check them."""
     if not any(node.op_type in _HIDDEN and not node.domain for node in all_nodes(model)):
         return model
     copy = onnx.ModelProto()

@@ -1,4 +1,4 @@
-"""Models from text, and the few ways to look into them and to optimize them that all checks share."""
+"""Models from text, and the functions to inspect and optimize them that all checks share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xoptim.optimizing import optimize
 
 _IR_VERSION = 10
 INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)
-"""What the onnx package raises about models that are wrong; the latter two come from its C++ side."""
+"""Errors of the onnx package for wrong models; the latter two come from its C++ side."""
 
 
 def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
@@ -76,7 +76,7 @@ def serialized(model: ModelProto) -> bytes:
 
 
 class Optimized(NamedTuple):
-    """What became of a model.
+    """The result of an optimization.
 
     Attributes:
         model: the result.
@@ -110,5 +110,5 @@ def optimize_alone(pattern: type[PatternOptimization] | None, model: ModelProto)
 
 
 def provider_of(pattern: type[PatternOptimization]) -> str:
-    """The execution provider to optimize for, so that the pattern is used at all: the CPU's where it may be."""
+    """The execution provider for which to optimize, so that the pattern is used: the CPU's if the pattern supports it."""
     return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]

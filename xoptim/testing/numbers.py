@@ -1,4 +1,4 @@
-"""Whether two models compute the same: both run in onnxruntime as they are written, on the same feeds."""
+"""Comparison of two models: both run in onnxruntime as they are written, on the same feeds."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _PARTICULAR = WINDOWED | frozenset(
 )
 """Operators whose kernels refuse tensors without elements, or to broadcast some of them."""
 FORGETFUL = ("Reduce", "ArgM")
-"""How the operators begin that do not drop the axes of a tensor without elements."""
+"""Prefixes of the operators that do not drop the axes of a tensor without elements."""
 _FORGOTTEN = {"Gemm": ("beta",), "FusedMatMul": ("transA", "transB", "transBatchA", "transBatchB")}
-"""Attributes with which an operator computes something else where a product has nothing to add up."""
+"""Attributes with which an operator computes something else where a product has no terms."""
 NO_KERNEL = "Could not find an implementation"
-"""What onnxruntime says when a model makes sense, but some operator is not implemented for its types."""
+"""onnxruntime's message for a valid model with an operator that is not implemented for its types."""
 
 
 class Numbers(NamedTuple):
-    """How the results of two models compare.
+    """The comparison of the results of two models.
 
     Attributes:
         runs: number of feeds on which both ran and agreed.
-        difference: what differs; empty when nothing does.
-        skipped: why nothing was compared, if nothing was.
+        difference: the difference; empty when there is none.
+        skipped: the reason, if nothing was compared.
     """
 
     runs: int
@@ -49,7 +49,7 @@ class Numbers(NamedTuple):
 
 
 def never(feeds: Feeds) -> bool:
-    """Says that no difference is pardoned."""
+    """Pardon no difference."""
     return False
 
 
@@ -61,16 +61,16 @@ def same_numbers(
     most: int = 6,
     pardon: Callable[[Feeds], bool] = never,
 ) -> Numbers:
-    """Run two models on the same feeds and compare the results. Feeds that the first one cannot run on do not count.
+    """Run two models on the same feeds and compare the results. Feeds on which the first one cannot run are ignored.
 
     Args:
         before: the reference.
         after: the model to judge.
-        all_feeds: what to try.
-        exactness: the promise: ``exact`` means the same bits, but for those of a NaN; ``finite`` and ``approximate`` say
+        all_feeds: the feeds to try.
+        exactness: the promise: ``exact`` means the same bits, but for those of a NaN; ``finite`` and ``approximate`` promise
             nothing about results that are not finite in the reference.
         most: number of feeds that suffice.
-        pardon: says of feeds on which they differ whether that is no fault of the second model.
+        pardon: returns whether a difference on some feeds is not a fault of the second model.
     """
     reference = RUNTIME.load(before)
     if isinstance(reference, str):
@@ -93,7 +93,7 @@ def same_numbers(
 
 
 def _judge(judged: Loaded | str, feeds: Feeds, names: list[str], expected: list[Value], exactness: Exactness) -> str:
-    """What is wrong with a model on some feeds, empty when nothing is."""
+    """The failure of a model on some feeds, empty when there is none."""
     if isinstance(judged, str):
         return f"onnxruntime refuses the result, though not the original: {judged}"
     found = list(judged.outputs)
@@ -115,12 +115,12 @@ def _counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expec
 
 
 def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], difference: str) -> bool:
-    """Whether ONNX says what a model computes, so that a difference counts.
+    """Whether ONNX specifies the result of a model, so that a difference counts.
 
-    Some kernels of onnxruntime refuse tensors without elements; its Gemm forgets beta and its FusedMatMul to write the result
-    then; its reductions forget to drop the axes of such tensors; and its windowed operators make one window out of none where
-    an image is smaller than the window: the size, which ONNX rounds down to 0 or less, is cut towards 0 before 1 is added.
-    The two latter show in a shape that is not the inferred one.
+    Some kernels of onnxruntime refuse tensors without elements; its Gemm then ignores beta and its FusedMatMul does not write
+    the result; its reductions do not drop the axes of such tensors; and its windowed operators make one window out of none
+    where an image is smaller than the window: the size, which ONNX rounds down to 0 or less, is cut towards 0 before 1 is
+    added. The two latter show in a shape that is not the inferred one.
     """
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     is_empty = any(not value.size for value in arrays.values())
@@ -150,7 +150,7 @@ def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], dif
 
 
 def _fits(shape: Shape, array: np.ndarray) -> bool:
-    """Whether an array may have a shape. Where there is no window, no number stands for its size."""
+    """Whether an array may have a shape. An anonymous symbol does not fit: inference gives one where there is no window."""
     return len(shape) == array.ndim and all(
         inferred == size or not (isinstance(inferred, int) or inferred.is_anonymous)
         for inferred, size in zip(shape, array.shape, strict=True)
@@ -158,7 +158,7 @@ def _fits(shape: Shape, array: np.ndarray) -> bool:
 
 
 def compare(names: list[str], expected: list[Value], actual: list[Value], exactness: Exactness) -> str:
-    """What differs between two lists of results, empty when nothing does."""
+    """The difference between two lists of results, empty when there is none."""
     rules = ComparisonRules("exact" if exactness == "exact" else exactness)
     for name, e, a in zip(names, expected, actual, strict=True):
         if _identical(e, a):

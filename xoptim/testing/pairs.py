@@ -1,4 +1,4 @@
-"""Two patterns in one model: examples of both spliced so that they meet, and optimized in every order."""
+"""Two patterns in one model: examples of both spliced so that they interact, and optimized in every order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Splice(NamedTuple):
 
     Attributes:
         kind: ``chained``: the second reads what the first computes; ``shared``: both read the same inputs; ``beside``: they
-            have nothing in common, because no types and shapes allow it.
+            are disconnected, because no types and shapes allow a connection.
         model: the model.
         ranges: of the values of its inputs.
     """
@@ -52,9 +52,9 @@ class Outcome(NamedTuple):
     """A result of optimizing a splice.
 
     Attributes:
-        order: in which order the patterns came.
+        order: the order of the patterns.
         model: the result.
-        exactness: what is promised about its numbers.
+        exactness: the promise about its numbers.
         applied: how often each pattern was applied.
     """
 
@@ -68,9 +68,9 @@ class Outcome(NamedTuple):
 
 
 def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
-    """The ways to let examples of two patterns meet: at most one of each kind, and ``beside`` only when there is no other.
+    """The ways to splice examples of two patterns: at most one of each kind, and ``beside`` only when there is no other.
 
-    Only ``chained`` tells (first, second) from (second, first); the others are given for the pair in alphabetical order.
+    Only ``chained`` distinguishes (first, second) from (second, first); the others take the pair in alphabetical order.
     """
     found: dict[Kind, Splice] = {}
     in_order = first.name() <= second.name()
@@ -169,7 +169,7 @@ def _keep(graph: onnx.GraphProto, outputs: Sequence[ValueInfoProto]) -> None:
 
 
 class _Sizes:
-    """Which dimensions must be equal so that two models can meet.
+    """The dimensions that must be equal so that two models can be spliced.
 
     Args:
         free: dimensions of the first model's inputs. They can be any, but its other ones follow from them.
@@ -180,7 +180,7 @@ class _Sizes:
         self._equal: dict[str, str | int] = {}
 
     def unify(self, a: onnx.TypeProto, b: onnx.TypeProto) -> bool:
-        """Make two types the same, if that can be; nothing is learned if not."""
+        """Make two types the same, if possible; leaves the sizes unchanged otherwise."""
         left, right = a.tensor_type, b.tensor_type
         shaped = left.HasField("shape") and right.HasField("shape")
         if not left.elem_type or left.elem_type != right.elem_type or len(left.shape.dim) != len(right.shape.dim) or not shaped:
@@ -210,7 +210,7 @@ class _Sizes:
         return True
 
     def settle(self, model: ModelProto) -> None:
-        """Write what was learned into all declarations of a model."""
+        """Write the unified sizes into all declarations of a model."""
         for value in _declarations(model):
             for dim in value.type.tensor_type.shape.dim:
                 size = self._size(dim) if dim.dim_param else None
@@ -227,8 +227,8 @@ class PairCheck:
     """Checks pairs of patterns on spliced examples.
 
     Args:
-        catalogue: all patterns, which must not spoil what two of them do.
-        inspect: called with each model after it was optimized, to look at its tables.
+        catalogue: all patterns, which must not break the result of two of them.
+        inspect: called with each model after it was optimized, to check its tables.
 
     Attributes:
         counts: ``pairs``, ``splices`` and how many of each kind; pairs without any: ``mirrored`` ones, which differ from the
@@ -243,13 +243,13 @@ class PairCheck:
         self._inspect = inspect
 
     def check(self, first: PatternClass, second: PatternClass, *, numbers: bool = True) -> list[str]:
-        """What is wrong with two patterns in one model, one text for each failure.
+        """Check two patterns in one model; returns one text for each failure.
 
-        Checked: nothing fails or goes on for ever; a second run changes nothing; both together, either first, and all
+        Checked: every run terminates without an error; a second run changes nothing; both together, either first, and all
         patterns of the catalogue give a model that computes the same numbers.
 
         Args:
-            first: a pattern, whose results the other one reads where that can be.
+            first: a pattern, whose results the other one reads where possible.
             second: the other one, or the same.
             numbers: whether to run every order, and to compare numbers; if not, both patterns are applied together only.
         """
@@ -262,7 +262,7 @@ class PairCheck:
             self.counts.update(("splices", splice.kind))
             try:
                 failure = self._check(first, second, splice, numbers)
-            except Exception as error:  # whatever a pattern may raise
+            except Exception as error:  # a pattern may raise any type
                 failure = f"{type(error).__name__}: {error}"
             if failure:
                 failures.append(report(first, f"{splice.kind} with {second.name()}: {failure}", before=splice.model))
@@ -307,7 +307,7 @@ class PairCheck:
     # ---------------------------------------------------------------- numbers
 
     def _compare(self, model: ModelProto, all_feeds: Sequence[Feeds], outcomes: Sequence[Outcome]) -> str:
-        """What is wrong with the numbers of some results, each of which is run once however many orders lead to it."""
+        """Failures in the numbers of some results, each of which is run once for all orders that lead to it."""
         distinct: dict[bytes, Outcome] = {}
         for outcome in outcomes:
             known = distinct.setdefault(_signature(outcome.model), outcome)
@@ -350,7 +350,7 @@ def _signature(model: ModelProto) -> bytes:
 
 
 def _run_together(models: Sequence[ModelProto], all_feeds: Sequence[Feeds]) -> Iterator[tuple[Feeds, list[list[Value] | str]]]:
-    """Results of models that take the same feeds; one session runs them all, unless one of them spoils it."""
+    """Results of models that take the same feeds; one session runs them all, unless one of them makes it fail."""
     stacked = RUNTIME.load(_stacked(models))
     single = None
     counts = [len(m.graph.output) for m in models]

@@ -1,4 +1,4 @@
-"""Models that almost match: each example changed in one respect at a time. The numbers must stay what they are."""
+"""Models that almost match: each example changed in one respect at a time. The optimized numbers must stay the same."""
 
 from __future__ import annotations
 
@@ -81,16 +81,16 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_operators.siblings,
 )
 _TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
-"""Families in which what inference says is compared with what is computed."""
+"""Families in which inferred facts are compared with computed results."""
 _OUT_OF_RANGE = ("end", "product", "sum", "values")
 """Families in which the original itself may overflow in between."""
 PRESET = "default"
 SHARE = 23
-"""One variant in so many is optimized with the preset too: a prime number, to meet other kinds in each example."""
+"""One variant in so many is optimized with the preset too: a prime number, to select other kinds in each example."""
 _SHOWN = 3
 """Failures that are shown in full."""
 _EACH = 3
-"""Of the feeds of the example, and of those that are made for a variant with other inputs, so many come first."""
+"""Number of feeds that come first, both of the example's and of those made for a variant with other inputs."""
 
 
 def near_misses(example: Example, pattern_class: type[PatternOptimization] | None = None) -> Iterator[Variant]:
@@ -98,7 +98,7 @@ def near_misses(example: Example, pattern_class: type[PatternOptimization] | Non
 
     Args:
         example: the example.
-        pattern_class: its pattern; tells the names that it gives to new results, and its operator sets.
+        pattern_class: its pattern, which determines the names of new results and the operator sets.
     """
     yield from _variants(Case(example, pattern_class))
 
@@ -109,15 +109,15 @@ def _variants(case: Case) -> Iterator[Variant]:
 
 
 def check_near_misses(pattern_class: type[PatternOptimization], example: Example) -> Counter[str]:
-    """Make sure that a pattern does no harm to models that are almost like an example.
+    """Check that a pattern leaves the numbers of models that are almost like an example unchanged.
 
     Each variant is optimized with this pattern and the cleaning that is always on, and one in `SHARE` with the default
     preset too. The optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless
     onnxruntime cannot run the variant, and a second run must change nothing.
 
     Returns:
-        How many variants were ``tried``, on how many the pattern ``fired``, and how many could not be run and were
-        ``skipped``; the same for each kind of change, as ``size: tried``.
+        The number of variants that were ``tried``, of those on which the pattern ``fired``, and of those that could not be
+        run and were ``skipped``; the same for each kind of change, as ``size: tried``.
 
     Raises:
         AssertionError: the message names each variant that fails, and shows the first ones with their models as text.
@@ -147,7 +147,7 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
     """Optimize one variant with the pattern alone.
 
     Returns:
-        What happened (``fired``, ``skipped``), and what is wrong, empty when nothing is.
+        The events (``fired``, ``skipped``), and the failure, empty when there is none.
 
     Raises:
         ValueError: the case has no pattern.
@@ -159,7 +159,7 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
         result = optimize_alone(pattern_class, model)
         twice = result.applied and variant.family not in _OUT_OF_RANGE
         again = optimize_alone(pattern_class, result.model).model if twice else result.model
-    except Exception as error:  # whatever a pattern may raise
+    except Exception as error:  # a pattern may raise any type
         if not _makes_sense(case, variant):
             return ["skipped"], ""
         return [], report(pattern_class, f"{variant.name}: {type(error).__name__}: {error}", variant=model)
@@ -174,7 +174,7 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
         return fired, report(pattern_class, f"{variant.name}: {wrong}", variant=model) if wrong else ""
     numbers = _compare(case, variant, found, pattern_class.exactness)
     failure = numbers.difference
-    if NO_KERNEL in numbers.skipped and not contradiction(model):  # what cannot be run must at least make sense still
+    if NO_KERNEL in numbers.skipped and not contradiction(model):  # it cannot be run, but its types must agree
         failure = contradiction(found)
     if not failure and again != found:
         failure = "a second run changes the result"
@@ -186,12 +186,12 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
 
 
 def _check_preset(case: Case, variant: Variant) -> str:
-    """Optimize one variant with all patterns of the default preset; what is wrong, empty when nothing is."""
+    """Optimize one variant with all patterns of the default preset; returns the failure, empty when there is none."""
     model = variant.model
     try:
         found = optimize(model, patterns=PRESET, strict=True)
         again = optimize(found, patterns=PRESET, strict=True)
-    except Exception as error:  # whatever a pattern may raise
+    except Exception as error:  # a pattern may raise any type
         found, failure = model, f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else ""
     else:
         changed = canonical(found) != canonical(model)
@@ -222,14 +222,14 @@ def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactn
 
 
 def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example as the variant can take them, then feeds of its own; with other values, if it asks for them."""
+    """Feeds of the example adapted to the variant, then feeds of its own; with other values, if it has some."""
     for feeds in islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant):
         for values in variant.values or (PLAIN,):
             yield _valued(feeds, values, {name for name, _, _ in case.example.ranges})
 
 
 def _valued(feeds: Feeds, values: Values, ranged: set[str]) -> Feeds:
-    """The feeds with other numbers, but for inputs whose values matter."""
+    """The feeds with other numbers, except for inputs whose values matter."""
     kinds: Counter[str] = Counter()
     changed = dict(feeds)
     for name, value in feeds.items():
@@ -256,7 +256,7 @@ def _shapes(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
 
 
 def _adapted_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example, with as many axes and of the types that the variant takes."""
+    """Feeds of the example, with the ranks and types of the variant's inputs."""
     for position, feeds in enumerate(case.feeds):
         adapted = adapt(feeds, variant.model, variant.given)
         if adapted is None:

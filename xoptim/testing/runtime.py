@@ -1,4 +1,4 @@
-"""onnxruntime in a process of its own: models that make no sense may crash it, and the tests go on."""
+"""onnxruntime in a process of its own: an invalid model may crash it, and the tests continue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xoptim.validate.session import Session, SessionSettings, Value, resolve_pro
 
 _SETTINGS = SessionSettings(threads=1, arena=False)
 _PERTURB = -6, 128
-"""Tells the C library of GNU to fill what it allocates with bytes 0x7F: a tensor that no kernel writes to holds large numbers
+"""Makes the GNU C library fill allocated memory with bytes 0x7F: a tensor that no kernel writes to holds large numbers
 or NaN, not the zeros of fresh memory. Other C libraries have no such option."""
 _LONGEST = 2.0
 """Seconds of computing after which a run counts as a crash: some kernels never end on a window without elements."""
@@ -34,8 +34,8 @@ class Loaded(NamedTuple):
     """A model that onnxruntime has loaded.
 
     Attributes:
-        number: by which the other process knows it.
-        model: the model, should it have to be loaded again.
+        number: its key in the other process.
+        model: the model, for loading it again after a crash.
         outputs: names of its outputs.
     """
 
@@ -45,21 +45,21 @@ class Loaded(NamedTuple):
 
 
 class Runtime:
-    """The other process, started when it is first needed and again should it be gone."""
+    """The other process, started at its first use and again after it ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
 
     def load(self, model: onnx.ModelProto | bytes) -> Loaded | str:
-        """Load a model without onnxruntime's own optimizations; text says why that fails."""
+        """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails."""
         data = model if isinstance(model, bytes) else model.SerializeToString()
         self._count += 1
         answer = self._ask((self._count, data, None))
         return Loaded(self._count, data, answer) if isinstance(answer, tuple) else str(answer)
 
     def run(self, loaded: Loaded, feeds: Mapping[str, Value]) -> list[Value] | str:
-        """Results of a model; text says why there are none."""
+        """Results of a model; a text with the reason when there are none."""
         answer = self._ask((loaded.number, None, dict(feeds)))
         if answer == _GONE:
             again = self.load(loaded.model)
@@ -67,9 +67,9 @@ class Runtime:
         return answer if isinstance(answer, list) else str(answer)
 
     def stop(self) -> None:
-        """End the process, if it is there."""
+        """End the process, if it runs."""
         if self._process is not None:
-            self._process.communicate()  # the end of its questions ends it
+            self._process.communicate()  # the end of its standard input ends it
             self._process = None
 
     def _ask(self, question: tuple[int, bytes | None, dict[str, Value] | None]) -> Any:
@@ -90,7 +90,7 @@ class Runtime:
 
 
 def serve() -> None:
-    """Answer questions from standard input until it ends: load a model, or run one that is loaded.
+    """Serve requests from standard input until it ends: load a model, or run a loaded one.
 
     Where processes can be forked, a copy of this one does the work, so that a crash costs no new start.
     """
@@ -98,7 +98,7 @@ def serve() -> None:
         ctypes.CDLL(None).mallopt(*_PERTURB)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else is printed must not come between
+    os.dup2(2, 1)  # other output must not be mixed with the replies
     while hasattr(os, "fork"):
         worker = os.fork()
         if not worker:
@@ -130,7 +130,7 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def _limit(seconds: float) -> None:
-    """Let the system end this process after so many seconds of computing; 0 for no limit."""
+    """Limit the processor time of this process in seconds; 0 for no limit."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 

@@ -1,4 +1,4 @@
-"""What inference says about a model against what onnxruntime computes: shapes and small integers of every result."""
+"""Inferred facts of a model against the results of onnxruntime: shapes and small integers of every result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MOST = 2
 def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     """The first fact about a result of the main graph that does not hold, empty when all of them do.
 
-    Nothing is reported about feeds on which onnxruntime does not run the model, nor on which inputs declared to have equal
-    sizes have not.
+    Nothing is reported for feeds on which onnxruntime does not run the model, or on which inputs declared to have equal
+    sizes have other ones.
     """
     if any(node.op_type in WINDOWED for node in all_nodes(model)):
         return ""  # the kernels make one window of none, see `is_specified`
@@ -79,7 +79,7 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
 
 
 def _size(dim: Dim, sizes: dict[str, int]) -> int | None:
-    """The number that a dimension is, ``None`` when that is not known."""
+    """The number of a dimension, ``None`` when unknown."""
     if not isinstance(dim, SymbolicDim):
         return int(dim)
     try:

@@ -1,4 +1,4 @@
-"""Numbers to feed in place of moderate ones: the tails of functions, the ends of ranges, integers that no double holds."""
+"""Numbers to feed in place of moderate ones: tails of functions, ends of ranges, integers that doubles cannot represent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Values(NamedTuple):
     """Other numbers for the inputs of a model.
 
     Attributes:
-        word: what they are.
+        word: their description.
         change: makes them from the plain numbers of an input and its position among the inputs of that kind.
-        digits: whether each result is judged by its own digits, however small it is beside the others.
+        digits: whether each result is judged by its relative error, even if it is small beside the others.
     """
 
     word: str
@@ -29,7 +29,7 @@ _LARGE_INTEGERS: Final = (2**53 + 1, -3, 2**62 + 3, 0, -(2**53) - 1, 2**31 + 1, 
 
 
 def is_real(array: np.ndarray) -> bool:
-    """Whether an array holds floating-point numbers, those that numpy does not know included."""
+    """Whether an array holds floating-point numbers, types of ``ml_dtypes`` included."""
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 

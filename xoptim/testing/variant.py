@@ -1,4 +1,4 @@
-"""Variants of a model, and the edits they are made with."""
+"""Variants of a model, and the edits that make them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Variant(NamedTuple):
     """A model that differs from an example in one respect.
 
     Attributes:
-        name: what was changed, ``family: detail``.
+        name: the change, ``family: detail``.
         model: the variant.
-        given: values of inputs that the example has not.
+        given: values of inputs that the example lacks.
         overrides: values for initializers that are inputs too, fed in some of the runs.
-        kept: operator of a node in the domain `FOREIGN` that no rewrite may touch, empty when there is none.
+        kept: operator of a node in the domain `FOREIGN` that every rewrite must leave unchanged, empty when there is none.
         values: numbers to feed in turn, in place of moderate ones.
     """
 
@@ -49,7 +49,7 @@ FOREIGN = "custom"
 
 @dataclass(frozen=True)
 class Case:
-    """An example of a pattern, and what is needed to change it.
+    """An example of a pattern, and the data for changing it.
 
     Attributes:
         example: the example.
@@ -124,7 +124,7 @@ def inferred_types(model: ModelProto) -> dict[str, onnx.TypeProto]:
 
 
 def loosen(model: ModelProto) -> ModelProto:
-    """Forget the shapes of outputs and find their types again; returns the model.
+    """Drop the shapes of outputs and infer their types again; returns the model.
 
     A variant may compute other shapes and types than the example declares.
     """
@@ -172,7 +172,7 @@ def _constant_array(node: onnx.NodeProto) -> np.ndarray | None:
 
 
 def remove_constant(model: ModelProto, name: str) -> None:
-    """Take a constant of the main graph out."""
+    """Remove a constant of the main graph."""
     graph = model.graph
     for position, tensor in enumerate(graph.initializer):
         if tensor.name == name:
@@ -213,7 +213,7 @@ def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None
 
 
 def defined_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Names that a graph and its subgraphs define, but for inputs of the graph itself."""
+    """Names that a graph and its subgraphs define, except for inputs of the graph itself."""
     for inner in all_graphs(graph):
         yield from (t.name for t in inner.initializer)
         yield from (name for node in inner.node for name in node.output if name)
@@ -222,6 +222,6 @@ def defined_names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def tensor_input(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
-    """The declaration of an input that can take an array."""
+    """The declaration of an input for an array."""
     element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnx.helper.make_tensor_value_info(name, element, array.shape)

@@ -15,7 +15,7 @@ from xoptim.testing.models import all_graphs, opset_of
 from xoptim.testing.variant import Case, Variant, loosen
 
 _EACH = 6
-"""Elements of a list that are nudged one by one."""
+"""Most elements of a list that are nudged one by one."""
 
 
 _FLAGS = frozenset(
@@ -25,7 +25,7 @@ _FLAGS = frozenset(
         *("is_causal", "interleaved", "unidirectional", "storage_order", "antialias", "saturate", "fmod"),
     )
 )
-"""Attributes that are 0 or 1; other values mean nothing."""
+"""Attributes that are 0 or 1; other values have no meaning."""
 
 
 def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
@@ -38,7 +38,7 @@ def _opsets(model: ModelProto) -> dict[str, int]:
 
 
 def drop_defaults(case: Case) -> Iterator[Variant]:
-    """Leave out attributes that say what they would mean anyway."""
+    """Leave out attributes that have their default."""
     model = case.copy()
     opsets = _opsets(model)
     dropped = []

@@ -22,7 +22,7 @@ from xoptim.testing.variant import (
 )
 
 _EACH = 4
-"""Elements of a constant that are nudged one by one."""
+"""Most elements of a constant that are nudged one by one."""
 
 
 def forms(case: Case) -> Iterator[Variant]:
@@ -62,7 +62,7 @@ def _stored_forms(case: Case, stored: Stored) -> Iterator[tuple[str, ModelProto]
 
 
 def _inputs(case: Case, stored: Stored) -> Iterator[Variant]:
-    """Constants that are none: a caller decides, or may decide otherwise."""
+    """Constants as inputs, with and without a default."""
     name, array = stored
     model = case.copy()
     remove_constant(model, name)
@@ -81,7 +81,7 @@ def other_value(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "OSU":
         return np.full_like(array, "other")
     with np.errstate(all="ignore"):
-        return np.asarray(array * 2 + 1 if array.dtype.kind != "i" else array + 1, array.dtype)  # 0-d sums are no arrays
+        return np.asarray(array * 2 + 1 if array.dtype.kind != "i" else array + 1, array.dtype)  # 0-d sums are not arrays
 
 
 def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
@@ -165,7 +165,7 @@ def _nudged_integers(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _as_axes(case: Case, name: str, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Axes counted from the other end, if that is what the integers are."""
+    """Axes counted from the other end, if the integers are axes."""
     readers = [n for n in case.model.graph.node if name in list(n.input)[1:]]
     rank = case.rank(readers[0].input[0]) if readers else None
     if array.dtype.kind == "i" and rank and array.size and np.all((array >= -rank) & (array < rank)):
@@ -173,7 +173,7 @@ def _as_axes(case: Case, name: str, array: np.ndarray) -> Iterator[tuple[str, np
 
 
 def _largest(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """The numbers that say "to the end" and "to the beginning"."""
+    """The numbers that stand for "to the end" and "to the beginning"."""
     if array.dtype.kind == "i":
         limits = np.iinfo(array.dtype)
         yield "largest", np.full_like(array, limits.max)

@@ -15,11 +15,11 @@ from xoptim.testing.vary_uses import CONDITION
 _STATIC_NAMES = ("literal", "constant", "Identity", "axes", "shape", "Reshape", "literal_1", "constant_1")
 _LOCAL = "near_miss_functions"
 _OPSETS = (13, 17, 21, 23, 25)
-_OLDEST = 7  # that onnxruntime promises to run
+_OLDEST = 7  # the oldest that onnxruntime supports
 
 
 def clashes(case: Case) -> Iterator[Variant]:
-    """Results, inputs and outputs that are called what the pattern would like to call something new."""
+    """Results, inputs and outputs with names that the pattern gives to new results."""
     old = {v.name for v in case.model.graph.input} | set(defined_names(case.model.graph))
     result = optimize_alone(case.pattern, case.model).model
     made = [name for name in defined_names(result.graph) if name not in old]
@@ -62,7 +62,7 @@ def opsets(case: Case) -> Iterator[Variant]:
 
 
 def domains(case: Case) -> Iterator[Variant]:
-    """Each node as an operator of the same name that means something else."""
+    """Each node as an operator of the same name with another meaning."""
     for position, node in enumerate(case.model.graph.node):
         model = case.copy()
         model.graph.node[position].domain = FOREIGN
@@ -71,7 +71,7 @@ def domains(case: Case) -> Iterator[Variant]:
 
 
 def stacked(case: Case) -> Iterator[Variant]:
-    """A second copy that reads an output of the first, for each input that might take it."""
+    """A second copy that reads an output of the first, for each input of a compatible type."""
     graph = case.model.graph
     for output in graph.output:
         for value in graph.input:

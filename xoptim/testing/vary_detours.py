@@ -1,4 +1,4 @@
-"""Results that reach their readers by a detour: through a higher rank, and, for sizes, through numbers that overflow."""
+"""Results that pass through other nodes: through a higher rank, and, for sizes, through numbers that overflow."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from xoptim.testing.variant import Case, Variant, loosen
 
 _AXES_ARE_OPERANDS: Final = 13
 _HUGE_SIZE: Final = 2**31 + 1
-"""Longer than 32 bits can count. A tensor may have such an axis when another one is empty."""
+"""A size above the range of 32 bits. A tensor may have such an axis when another one is empty."""
 _WRAPPING: Final[dict[int, int]] = {TensorProto.INT64: 2**62, TensorProto.INT32: 2**30}
-"""Numbers whose product with 2 does not fit the type; what is left of the product, divided again, is another number."""
+"""Numbers whose product with 2 does not fit the type; the wrapped product, divided again, is another number."""
 
 
 def higher_rank(case: Case) -> Iterator[Variant]:
@@ -94,7 +94,7 @@ def sizes(case: Case) -> Iterator[Variant]:
 
 
 def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
-    """The cube of a size, divided by its square; the size is longer than 32 bits can count, and another axis is empty."""
+    """The cube of a size, divided by its square; the size is above the range of 32 bits, and another axis is empty."""
     value = next(v for v in case.model.graph.input if v.name == name)
     dims = value.type.tensor_type.shape.dim
     empty = next((i for i, dim in enumerate(dims) if i != axis and not dim.HasField("dim_value")), None)
@@ -114,7 +114,7 @@ def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
 
 
 def _edges(case: Case) -> list[str]:
-    """Inputs of the model and results of nodes in between that something reads."""
+    """Inputs of the model and interior results that are read."""
     return [*(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")), *case.interior]
 
 

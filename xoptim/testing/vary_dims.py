@@ -59,7 +59,7 @@ def symbolic(case: Case) -> Iterator[Variant]:
 
 
 def sizes(case: Case) -> Iterator[Variant]:
-    """Each dimension as 0, 1, 2, 3, wherever it occurs; then each axis alone as 1."""
+    """Each dimension as 0, 1, 2, 3, in all places; then each axis alone as 1."""
     words = dict.fromkeys(_word(dim) for _, _, dim in _dims(case.model))
     for word in words:
         for size in (0, 1, 3):
@@ -83,7 +83,7 @@ def sizes(case: Case) -> Iterator[Variant]:
 
 
 def ranks(case: Case) -> Iterator[Variant]:
-    """Each input with an axis more in front, and with its first axis taken away."""
+    """Each input with one more axis in front, and without its first axis."""
     for position, value in enumerate(case.model.graph.input):
         if not value.type.tensor_type.HasField("shape"):
             continue

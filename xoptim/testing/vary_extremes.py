@@ -1,4 +1,4 @@
-"""Constants at the ends of what their types can hold, one step beside their values, and constants that cancel."""
+"""Constants at the ends of the range of their types, one step beside their values, and constants that cancel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xoptim.testing.vary_types import retyped
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Neg", "Abs", "Equal", "Greater", "Less", "Where")
 _MOST = 6
-"""Constants up to which each two are made to cancel."""
+"""Largest number of constants of which each two are made to cancel."""
 
 
 def typed(case: Case) -> Iterator[tuple[str, ModelProto]]:
@@ -70,7 +70,7 @@ def ends(case: Case) -> Iterator[Variant]:
 
 
 def products(case: Case) -> Iterator[Variant]:
-    """All constants so large or so small that the product or quotient of two is out of range, although each is not."""
+    """All constants so large or so small that the product or quotient of two is out of range, although each is in range."""
     for word, model in typed(case):
         stored = real_constants(model)
         if not stored or "double" in word:
@@ -90,7 +90,7 @@ def _sized(array: np.ndarray, word: str) -> np.ndarray:
 
 
 def sums(case: Case) -> Iterator[Variant]:
-    """Each two constants as numbers that are opposite, or equal: large beside whatever is added to them, or the largest.
+    """Each two constants as numbers that are opposite, or equal: large beside all other terms, or the largest.
 
     Attributes that are floats count once at their default too, so that nothing scales one of the two.
     """

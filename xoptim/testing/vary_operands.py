@@ -1,4 +1,4 @@
-"""Integer operands at the odd ends of what an operator's specification allows, and sizes that come from elsewhere."""
+"""Integer operands at the limits of the specification of an operator, and sizes of other tensors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xoptim.testing.variant import Case, Variant, constants, loosen, remove_cons
 _OTHER = "near_miss_other"
 _LEADING = 2
 _LONGEST = 1 << 12
-"""Largest element that a size takes the place of."""
+"""Largest element that a size replaces."""
 _RANGES = ((5, 0.7, -0.1), (0, 1, 0.1), (0.3, 0, -0.1), (1, 3, 0.4))
 """Bounds and steps whose quotient is close to a whole number."""
 
 
 def empty(case: Case) -> Iterator[Variant]:
-    """Each vector of integers with no element, as it is and where everything is constant, so that it is computed at once."""
+    """Each vector of integers without elements, with inputs and with all inputs constant, so that it is folded."""
     feeds = case.feeds[0] if case.feeds else {}
     for name, array in constants(case.model):
         if array.dtype.kind != "i" or array.ndim != 1 or not array.size:
@@ -90,7 +90,7 @@ def computed(case: Case) -> Iterator[Variant]:
 
 
 def ranges(case: Case) -> Iterator[Variant]:
-    """Beside an example that counts with Range, floats counted by steps that no binary number holds."""
+    """Beside an example that counts with Range, floats counted by steps that binary numbers cannot represent."""
     if not any(node.op_type == "Range" and not node.domain for node in case.model.graph.node):
         return
     for element, dtype in ((TensorProto.FLOAT, np.float32), (TensorProto.DOUBLE, np.float64)):

@@ -1,4 +1,4 @@
-"""Operators that are easily taken for each other, and the same constants as in the example or zeros beside them."""
+"""Operators that are easily confused, with the constants of the example or with zeros."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIBLINGS: Final = {name: tuple(other for other in family if other != name) for f
 
 
 def siblings(case: Case) -> Iterator[Variant]:
-    """Each node with another operator that takes the same operands; where the pattern still applies, with zeros too."""
+    """Each node with another operator for the same operands; where the pattern still applies, with zeros too."""
     for position, node in enumerate(case.model.graph.node):
         for other in SIBLINGS.get(node.op_type, ()) if not node.domain else ():
             model = case.copy()

@@ -15,7 +15,7 @@ from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import Case, Variant, constants, loosen, remove_constant, tensor_input
 
 _MOST = 64
-"""Elements up to which a result is taken for sizes or positions."""
+"""Most elements of a result that counts as sizes or positions."""
 
 
 def constants_overridden(case: Case) -> Iterator[Variant]:
@@ -28,7 +28,7 @@ def constants_overridden(case: Case) -> Iterator[Variant]:
 
 
 def results_overridden(case: Case) -> Iterator[Variant]:
-    """Each integer result in between, and each integer input, as an input with a default: what it is on some feeds."""
+    """Each integer interior result, and each integer input, as an input with a default: its value on some feeds."""
     names = [name for name in case.interior if is_integer(case.dtype(name))]
     for note, feeds in _telling(case):
         for name, array in zip(names, _values(case, names, feeds), strict=False):
@@ -57,7 +57,7 @@ def _telling(case: Case) -> Iterator[tuple[str, Feeds]]:
 
 
 def _values(case: Case, names: Sequence[str], feeds: Feeds) -> list[np.ndarray]:
-    """Results in between, none when the model does not run."""
+    """Interior results, none when the model does not run."""
     if not names:
         return []
     model = case.copy()
@@ -87,7 +87,7 @@ def _overridden(model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, n
 
 
 def _read_outputs(model: ModelProto) -> None:
-    """Put a node behind each output, so that its shape is that of a result in between."""
+    """Put a node behind each output, so that the former output becomes an interior result."""
     for output in model.graph.output:
         element = output.type.tensor_type.elem_type
         if is_float(element) or is_signed_integer(element):
@@ -102,7 +102,7 @@ def _read_outputs(model: ModelProto) -> None:
 
 
 def _others(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Other integers of the same shape; not all of them make sense to the model."""
+    """Other integers of the same shape; not all of them are valid in the model."""
     seen = {array.tobytes()}
     one = array.dtype.type(1)
     with np.errstate(all="ignore"):

@@ -18,8 +18,7 @@ _ANY_NUMBER = OpSchema.FormalParameterOption.Variadic
 def inserted(case: Case) -> Iterator[Variant]:
     """Nodes with any number of operands get one more at each place: one that they have already, and another one.
 
-    An operand that comes back later makes whoever looks for its position find the wrong one: Concat(p, p, q),
-    Concat(p, z, p, q).
+    A search for the position of a repeated operand finds the wrong one: Concat(p, p, q), Concat(p, z, p, q).
     """
     for position, node in enumerate(case.model.graph.node):
         if not is_variadic(case.model, node):

@@ -1,4 +1,4 @@
-"""Results that something else reads too, operands in another order, inputs that are one or none."""
+"""Results with a second reader, operands in another order, inputs that coincide or are constant."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _is_commutative(node: NodeProto) -> bool:
 
 
 def read_elsewhere(case: Case) -> Iterator[Variant]:
-    """Each result in between: an output too, read by a second node, captured by a subgraph."""
+    """Each interior result: an output too, read by a second node, captured by a subgraph."""
     for name in case.interior:
         found = case.types.get(name)
         if found is None or found.WhichOneof("value") is None:
@@ -57,7 +57,7 @@ def read_elsewhere(case: Case) -> Iterator[Variant]:
 
 
 def _reader(case: Case, name: str) -> NodeProto | None:
-    """A node that tells values apart, is no Identity, and is not in the example already, so that nothing merges them."""
+    """A node that distinguishes values, is not an Identity, and is not in the example already, so that it is not merged."""
     element = case.dtype(name)
     present = {node.op_type for node in case.model.graph.node}
     attributes: dict[str, Any] = {}
@@ -92,7 +92,7 @@ def _captured(case: Case, name: str) -> Variant:
 
 
 def inputs(case: Case) -> Iterator[Variant]:
-    """Two inputs that are one; an input that is a constant."""
+    """Two inputs replaced by one; an input that is a constant."""
     values = list(case.model.graph.input)
     for i, kept in enumerate(values):
         for gone in values[i + 1 :]:
@@ -119,7 +119,7 @@ def _tied(case: Case, kept: str, gone: str) -> ModelProto:
 
 
 def repeated_reads(case: Case) -> Iterator[Variant]:
-    """Each result in between twice an operand: the nodes that read it are there twice, and their results are added."""
+    """Each interior result read twice: the nodes that read it are duplicated, and their results are added."""
     for position, output in enumerate(case.model.graph.output):
         if not is_float(output.type.tensor_type.elem_type):
             continue

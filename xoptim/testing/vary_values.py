@@ -1,4 +1,4 @@
-"""The example as it is, or in another type, fed with other numbers."""
+"""The example, unchanged or in another type, fed with other numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tails(case: Case) -> Iterator[Variant]:
 
 
 def integers(case: Case) -> Iterator[Variant]:
-    """Integers that no floating-point number holds, in place of floats too."""
+    """Integers that floating-point numbers cannot represent, in place of floats too."""
     if any(v.type.tensor_type.elem_type == TensorProto.INT64 for v in case.model.graph.input):
         yield Variant("values: large integers", case.copy(), values=(LARGE_INTEGERS,))
     for element in (TensorProto.INT64, TensorProto.INT32):

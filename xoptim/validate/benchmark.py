@@ -1,4 +1,4 @@
-"""Latency of models side by side: interleaved rounds, so that a change of the machine's mood hits all of them alike."""
+"""Latency of models side by side: interleaved rounds, so that a change of the machine's load affects all of them alike."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def benchmark(
     settings: SessionSettings | None = None,
     base_dirs: Mapping[str, Path] | None = None,
 ) -> dict[str, Latency]:
-    """Measure models on the same values, one run of each a round, the first of a round changing every time.
+    """Measure models on the same values, one run of each a round, each round starting with another one.
 
     Args:
-        models: what to measure, by label.
+        models: the models to measure, by label.
         feeds: values of the inputs, for all models.
         rounds: measured runs of each model, at least 1.
         warmup: runs of each model before, not counted.
-        settings: how onnxruntime runs them; its own optimizations are on by default, as in production.
+        settings: of onnxruntime; its own optimizations are on by default, as in production.
         base_dirs: folders of the external data of models that are protobufs, by label.
 
     Raises:
         LoadError: onnxruntime refuses a model.
-        RunError: a model does not run on the values.
+        RunError: a model cannot run on the values.
         ProviderUnavailable: an execution provider is missing.
-        ValueError: no round is asked for.
+        ValueError: ``rounds`` is less than 1.
     """
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}, at least 1 is needed")

@@ -1,9 +1,9 @@
-"""Comparison of two results of any type: dtype, shape, then values, with one rule for what counts as equal.
+"""Comparison of two results of any type: dtype, shape, then values, with one rule of equality.
 
 The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the reference and
 ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
-fraction of the magnitude of its terms, not of what is left after they cancel; ``scale`` stands for that magnitude, and
-as a median it is not moved by a few huge elements. Every element is held to the rule, so one wrong element among
+fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` stands for that magnitude, and
+as a median it is not moved by a few huge elements. The rule applies to every element, so one wrong element among
 millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0. Integers, Booleans
 and strings must be equal.
 """
@@ -31,16 +31,16 @@ _SAMPLE: Final = 1 << 20  # elements that the median is taken of
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """What counts as equal.
+    """The rules of equality.
 
     Attributes:
-        exactness: the weakest promise of the rewrites in between; chooses the tolerance of each type.
+        exactness: the weakest promise of the rewrites in between; sets the tolerance of each type.
         rtol: relative tolerance of floating-point results, instead of the one of their type.
         atol: absolute tolerance of floating-point results, instead of the one of their type.
-        integer_atol: how far integers may differ (1 for quantized results that may round the other way).
+        integer_atol: allowed difference of integers (1 for quantized results that may round the other way).
         allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
             ArgMax and TopK make them.
-        ulp: how many units in the last place floating-point results may differ by; nothing else counts for them then.
+        ulp: units in the last place by which floating-point results may differ; it replaces the tolerances.
         tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, as those of 16-bit floats are.
     """
 
@@ -53,30 +53,30 @@ class ComparisonRules:
     tf32: bool = False
 
     def tolerance(self, element: int) -> Tolerance:
-        """The tolerance for results of an element type."""
+        """The tolerance of results of an element type."""
         rounded = TensorProto.FLOAT16 if self.tf32 and element == TensorProto.FLOAT and self.exactness != "exact" else element
         default = tolerance(rounded, self.exactness)
         if self.rtol is None and self.atol is None:
             return default
-        if tolerance(element, "rounding") == (0.0, 0.0):  # nothing that rounds
+        if tolerance(element, "rounding") == (0.0, 0.0):  # these types do not round
             return default
         return Tolerance(default.rtol if self.rtol is None else self.rtol, default.atol if self.atol is None else self.atol)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How one output compares with its reference.
+    """The comparison of one output with its reference.
 
     Attributes:
         output: its name, with a position for an item of a sequence and a key for one of a map.
-        fault: ``""`` when they are equal under the rules, else what differs.
-        message: what differs, in words; empty when nothing does.
+        fault: ``""`` when they are equal under the rules, else the kind of difference.
+        message: the difference, in words; empty when there is none.
         max_abs: largest absolute difference of finite elements.
         max_ulp: largest distance of floating-point elements, in numbers of their type that lie between them.
         max_rel: ``max_abs`` relative to the largest finite magnitude in the reference.
         scale: median magnitude of the reference, as in the rule.
         top: largest magnitude of the reference, but for numbers next to the largest of the type.
-        excess: largest difference in units of what is tolerated there; above 1 the rule is broken.
+        excess: largest difference in units of the tolerance of its element; above 1 the rule is broken.
         index: position of the element that breaks the rule most, or, within the rule, differs most.
         mismatches: number of elements that break the rule.
         count: number of elements compared.
@@ -114,7 +114,7 @@ def compare_values(output: str, expected: Value, actual: Value, rules: Compariso
         output: name to report.
         expected: the reference.
         actual: the value to judge.
-        rules: what counts as equal.
+        rules: the rules of equality.
     """
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         return [_compare_arrays(output, expected, actual, rules)]
@@ -136,7 +136,7 @@ def compare_values(output: str, expected: Value, actual: Value, rules: Compariso
 
 
 def _scalars(*values: Value) -> list[np.ndarray]:
-    """Keys and numbers of maps as arrays: onnxruntime hands out numbers of either size as Python's."""
+    """Keys and numbers of maps as arrays: onnxruntime returns 32- and 64-bit numbers alike as Python's."""
     arrays = [np.asarray(value) for value in values]
     single = all(a.dtype == np.float64 and np.array_equal(a.astype(np.float32), a, equal_nan=True) for a in arrays)
     return [a.astype(np.float32) for a in arrays] if single else arrays
@@ -179,7 +179,7 @@ def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rul
 
 
 def _gaps(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Distances between unequal integers, 1 for what has no distance."""
+    """Distances between unequal integers, 1 for types without a distance."""
     if expected.dtype.kind in "bOSU":
         return np.ones(expected.shape)
     if expected.dtype == np.uint64:
@@ -250,7 +250,7 @@ def _chunks(
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if ulp is not None:
             distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
-            excess = distances / max(ulp, 0.5)
+            excess = distances / max(ulp, 0.5)  # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
         yield start, gap, magnitude, excess
 
 
@@ -259,14 +259,15 @@ def _median_magnitude(values: np.ndarray) -> float:
 
     Numbers next to the largest that the type can hold are left out: masks use them for minus infinity.
     """
-    sample = values[:: -(-values.size // _SAMPLE) or 1]
+    sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up
     magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
     magnitude = magnitude[(magnitude > 0) & (magnitude < _largest_measured(values.dtype))]
     return float(np.median(magnitude)) if magnitude.size else 0.0
 
 
 def _largest_measured(dtype: np.dtype) -> float:
-    """What finite numbers of a type stay below, unless they stand for an infinity."""
+    """The bound of finite numbers of a type; larger ones stand for an infinity."""
+    # In 8 bits, the numbers next to the largest one are ordinary values.
     return np.inf if dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 

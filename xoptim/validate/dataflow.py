@@ -1,4 +1,4 @@
-"""Where the values of a model come from and go to, through subgraphs and functions, and what shape they have."""
+"""Producers, readers and shapes of the values of a model, through subgraphs and functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xoptim.validate.protos import is_external, large_tensors, light_copy
 Shape: TypeAlias = "tuple[int | str | None, ...]"
 """One entry an axis: its size, the expression that names it, or ``None``."""
 
-_SMALL: Final = 1024  # elements; larger constants are never looked into
+_SMALL: Final = 1024  # elements; larger constants are never read
 # First input that a body reads, its first input, first output of the body that is an output of the node.
 _BODIES: Final = {"Loop": (2, 2, 1), "Scan": (0, 0, 0), "SequenceMap": (0, 0, 0), "If": (0, 0, 0)}
 _SAME_SHAPE: Final = frozenset({"Cast", "Identity", "DequantizeLinear", "QuantizeLinear", "CastLike"})
@@ -54,11 +54,11 @@ class Dataflow:
         self._add_graph(model.graph, "")
 
     def uses(self, name: str) -> Iterator[Use]:
-        """The nodes that read a value, but not those that only hand it to a body or a function."""
+        """The nodes that read a value, but not those that only pass it to a body or a function."""
         return iter(self._uses.get(name, ()))
 
     def aliases(self, name: str) -> Sequence[str]:
-        """Other names of the same value: inside the bodies and functions that it is handed to, or outside them."""
+        """Other names of the same value: inside the bodies and functions that it is passed to, or outside them."""
         return self._aliases.get(name, ())
 
     def constant(self, name: str) -> np.ndarray | None:
@@ -70,7 +70,7 @@ class Dataflow:
         return numpy_helper.to_array(tensor)
 
     def shape(self, name: str) -> Shape | None:
-        """The shape of a value, ``None`` when its rank is unknown. Infers the shapes of the model when it must."""
+        """The shape of a value, ``None`` when its rank is unknown. Infers the shapes of the model if necessary."""
         found = self._known_shape(name)
         if found is None and not self._inferred:
             self._inferred = True
@@ -155,7 +155,7 @@ class Dataflow:
 
 
 def shape_of(shape: onnx.TensorShapeProto) -> Shape:
-    """The declared shape; names that stand for "unknown" and sizes that no tensor has become ``None``."""
+    """The declared shape; names that stand for "unknown" and invalid sizes become ``None``."""
     return tuple(_dimension(dim) for dim in shape.dim)
 
 

@@ -1,4 +1,4 @@
-"""Sizes for the dimensions that a model leaves open: which inputs have them, and which values are worth a try."""
+"""Sizes for the open dimensions of a model: the inputs that have them, and the values to try."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Purpose: TypeAlias = Literal["batch", "sequence", "past", "total", "space"]
 
 _MAX_RANK: Final = 4  # tried for an input whose rank is unknown
 _RANKS: Final = (2, 1, 3, 4, 0)
-# What a name says of a dimension, the first that fits. Names that exporters count up (s53, unk__4) say nothing.
+# The purpose of a dimension by its name, the first that fits. Numbered names of exporters (s53, unk__4) have none.
 _WORDS: Final[tuple[tuple[Purpose, re.Pattern[str]], ...]] = (
     ("total", re.compile(r"total|mask", re.IGNORECASE)),
     ("past", re.compile(r"past|cache|prev|(^|_)kv", re.IGNORECASE)),
@@ -49,7 +49,7 @@ class Scale(NamedTuple):
     space: int
 
 
-# All different, so that a dimension taken for another shows; then the sizes that models are frozen to or require.
+# All different, so that a confusion of two dimensions shows; then the sizes that models are frozen to or require.
 _SCALES: Final = (
     Scale(2, 6, 3, 32), Scale(3, 9, 4, 64), Scale(1, 4, 2, 32), Scale(2, 16, 8, 96), Scale(1, 8, 7, 224),
     Scale(2, 1, 5, 128), Scale(1, 1, 1, 256), Scale(1, 64, 64, 64), Scale(1, 128, 128, 512),
@@ -58,7 +58,7 @@ _EQUAL: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
 
 
 class InputSpec(NamedTuple):
-    """What has to be fed to an input.
+    """The value that an input requires.
 
     Attributes:
         name: of the graph input.
@@ -76,14 +76,14 @@ class InputSpec(NamedTuple):
 
 
 def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:
-    """What has to be fed to a model; an optional input is fed with what it may hold.
+    """The values that a model requires; an optional input gets a value of its element type.
 
     Args:
         model: the model.
-        given: names of inputs that have a value; those of odd kinds are left out.
+        given: names of inputs that have a value; those of unsupported kinds are left out.
 
     Raises:
-        FeedError: an input is of a kind for which no value can be made, such as a sparse tensor.
+        FeedError: no value can be made for the kind of an input, such as a sparse tensor.
     """
     specs: list[InputSpec] = []
     for value in graph_inputs(model):
@@ -174,14 +174,14 @@ def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]
 
 
 def bind_sizes(spec: InputSpec, shape: Sequence[int]) -> Sizes:
-    """The dimensions that the shape of a given array settles."""
+    """The sizes of dimensions that follow from the shape of a given array."""
     if spec.shape is None or len(spec.shape) != len(shape):
         return {}
     return {entry: size for entry, size in zip(spec.shape, shape, strict=True) if isinstance(entry, str)}
 
 
 def open_dimensions(specs: Sequence[InputSpec]) -> dict[str, Purpose]:
-    """The dimensions that need a size, in order of appearance, each with what it seems to be for."""
+    """The dimensions that need a size, in order of appearance, each with its purpose as far as its name tells."""
     found: dict[str, Purpose] = {}
     for spec in specs:
         shape = spec.shape
@@ -209,11 +209,11 @@ def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
 
 
 def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
-    """Sizes for all open dimensions, the most telling assignment first; none comes twice.
+    """Sizes for all open dimensions, the strongest test first, without duplicates.
 
     Args:
         specs: the inputs.
-        model: tells the sizes that it is frozen to.
+        model: the model, whose declared sizes are tried too.
         fixed: sizes that the user has chosen.
     """
     dims = open_dimensions(specs)
@@ -229,7 +229,7 @@ def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mappi
 
 
 def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen: Sequence[int]) -> Iterator[Sizes]:
-    for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):  # two runs are wanted, and spread ones if possible
+    for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):  # two runs by default: spread sizes if possible
         yield from (_spread(dims, scale, lengths) for scale in pair)
         yield from (_plain(dims, scale, lengths) for scale in pair)
     for size in frozen:

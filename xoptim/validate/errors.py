@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from xoptim.validate.report import ValidationReport
 
 
-class ProviderUnavailable(XoptimError):  # noqa: N818 - reads as what it says
-    """The installed onnxruntime cannot run models on the execution provider that was asked for."""
+class ProviderUnavailable(XoptimError):  # noqa: N818 - the name is a sentence
+    """The installed onnxruntime cannot run models on the requested execution provider."""
 
 
 class LoadError(XoptimError):
@@ -32,7 +32,7 @@ class ValidationError(XoptimError):
     """Models were compared, and not found equal.
 
     Attributes:
-        report: how they compared.
+        report: the comparison.
         model: the model that was not found equal to the original.
     """
 
@@ -43,8 +43,8 @@ class ValidationError(XoptimError):
 
 
 class DifferentModelError(ValidationError):
-    """The optimized model computes something else, and no rewrite was found to leave out."""
+    """The optimized model computes something else, and the rewrite that changes it was not found."""
 
 
 class NotValidatedError(ValidationError):
-    """Nothing can be said about the optimized model; ``report.reason`` tells why."""
+    """The optimized model could not be validated; ``report.reason`` gives the reason."""

@@ -1,9 +1,10 @@
 """Sizes at the ends: above the numbers that a model is written for, and 0.
 
-Much holds for small sizes only: a Slice that ends at 512 takes everything of 9 positions, and a Clip of a length does nothing.
+Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and a Clip of a length has no
+effect.
 An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
 are taken not to be empty, as rewrites take them (docs/how-it-works.md); nor are images that a window moves over, where ONNX
-gives the result a size below 1 and onnxruntime computes something.
+gives the result a size below 1 and onnxruntime returns a result nevertheless.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from xoptim.facts.schema import WINDOWED
 from xoptim.validate.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions
 from xoptim.validate.protos import is_external
 
-_SMALL: Final = 1024  # elements of a constant that is looked into
+_SMALL: Final = 1024  # most elements of a constant that is read
 _LARGEST: Final = 1 << 16  # beyond, a number stands for "all", or an axis is too long to be tried
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
-_BOUNDS: Final = ("Clip", "Max", "Min", "Range")  # operators whose constants bound sizes, as floats too
+_BOUNDS: Final = ("Clip", "Max", "Min", "Range")  # operators whose constants may bound sizes, also as floats
 _CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
-"""Operators whose kernels end the process when an axis is empty, instead of saying that they cannot do it."""
+"""Operators whose kernels end the process when an axis is empty, instead of raising an error."""
 _GROWING: Final[tuple[tuple[Purpose, ...], ...]] = (("sequence", "past", "space"), ("batch",))
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
 
 def written_sizes(model: onnx.ModelProto) -> list[int]:
-    """The numbers that the sizes of a model may be compared with, in order.
+    """The numbers with which a model may compare sizes, in order.
 
     Small integer constants (ends of slices, shapes, bounds), bounds that are floats, and the lengths of stored tables.
     """
@@ -95,9 +96,9 @@ class Ends:
         self._may_be_empty = () if operators & _CRASHING else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
     def large(self) -> list[list[Sizes]]:
-        """Assignments with ever larger sizes; of the entries of one rung, the first that can be run is meant.
+        """Assignments with increasing sizes; of the entries of one rung, the caller runs the first that can be run.
 
-        All lengths grow by the same number, so that those that agree go on to agree. Batches grow with the lengths, or not.
+        All lengths grow by the same number, so that equal ones stay equal. Batches grow with the lengths, or not.
         """
         groups = [[name for name in self._free if self._free[name] in group] for group in _GROWING]
         growing = groups[0] or groups[1]
@@ -112,7 +113,7 @@ class Ends:
         return rungs
 
     def empty(self) -> Iterator[Sizes]:
-        """Assignments in which all axes of one purpose are empty, the most telling first; none when that could crash."""
+        """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""
         for purpose in self._may_be_empty:
             mine = [name for name in self._free if self._free[name] == purpose]
             names = [name for name in mine if purpose == "past" or name not in self._leading]

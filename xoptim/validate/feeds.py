@@ -1,4 +1,4 @@
-"""Values for the inputs of a model: random, repeatable, and within what the model can take."""
+"""Values for the inputs of a model: random, repeatable, and in the range that the model accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 
 
 class Style(NamedTuple):
-    """How daring the values are.
+    """The range of the values.
 
     Attributes:
         run: 0 for the first assignment, 1 for the second, ...; masks hide a tail first, then anything.
@@ -40,10 +40,10 @@ def make_feeds(
 
     Args:
         specs: the inputs.
-        roles: what they are used for.
+        roles: their use in the model.
         sizes: sizes of the open dimensions.
         seed: of the generator; the same seed gives the same values.
-        style: how daring the values are.
+        style: the range of the values.
 
     Raises:
         FeedError: an input cannot be fed with these sizes.
@@ -53,7 +53,7 @@ def make_feeds(
 
 
 def has_daring_values(specs: Sequence[InputSpec], roles: Mapping[str, Role]) -> bool:
-    """Whether gentle values would differ from daring ones."""
+    """Whether gentle values would differ from the others."""
     return any(roles[s.name].kind == "mask" or (roles[s.name].kind == "free" and is_integer(s.element_type)) for s in specs)
 
 
@@ -91,7 +91,7 @@ def _tensor(
 
 
 def _structured(role: Role, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray | None:
-    """Integers that mean something to the model, ``None`` when the role leaves the values open."""
+    """Integers with a meaning in the model, ``None`` when the role leaves the values open."""
     kind, last = role.kind, shape[-1] if shape else 1
     if kind == "choice":
         known: np.ndarray = np.array([c for c in role.choices if not isinstance(c, str)] or [0, 1])
@@ -168,14 +168,14 @@ def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, ge
 
 
 def _strings(role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Strings that the model knows, with a few that it does not when it knows none."""
+    """Strings from the categories of the model, or a few arbitrary ones when it has none."""
     known = [c for c in role.choices if isinstance(c, str)] or _WORDS
     picked = rng.integers(0, len(known), shape)
     return np.array([known[i] for i in picked.reshape(-1)], np.object_).reshape(shape)
 
 
 def _map(spec: InputSpec, role: Role, rng: np.random.Generator) -> dict[Any, Any]:
-    """A map from some of the keys that the model knows to numbers."""
+    """A map from some of the keys of the model to numbers."""
     text = spec.key_type == TensorProto.STRING
     keys = [c for c in role.choices if isinstance(c, str) == text] or (list(_WORDS) if text else [0, 1, 2])
     if spec.element_type == TensorProto.STRING:

@@ -1,7 +1,7 @@
 """Differences of two arrays by the magnitude of their elements.
 
-Rounding moves large elements by more than small ones. A difference is compared with how far rounding moves elements that are
-as large at most, so that a peak of a softmax over thousands of classes does not excuse an error of the others.
+Rounding moves large elements by more than small ones. A difference is compared with the effect of rounding on elements that
+are at most as large, so that a peak of a softmax over thousands of classes does not excuse an error of the others.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 _ZERO: Final = -(1 << 14)  # stands for the exponent of 0, below that of any number
 _REACH: Final = 2  # powers of two by which elements may be larger and still count as similar
-_FEWEST: Final = 32  # similar elements that are looked at: the noise of a few may be small by chance
+_FEWEST: Final = 32  # similar elements that are compared: the noise of a few may be small by chance
 
 
 class Gaps(NamedTuple):
     """Differences of the elements of one power of two.
 
     Attributes:
-        elements: how many there are.
+        elements: their number.
         largest: largest difference.
         broken: largest difference among those that break the rule.
     """
@@ -36,7 +36,7 @@ def spread(magnitude: np.ndarray, gap: np.ndarray, excess: np.ndarray) -> Iterat
 
     Args:
         magnitude: of the elements of the reference, a vector.
-        gap: their differences; what is not finite does not count.
+        gap: their differences; those that are not finite are ignored.
         excess: the differences in units of the tolerance.
     """
     finite = np.isfinite(magnitude) & np.isfinite(gap)
@@ -60,9 +60,9 @@ def explains(noise: Mapping[int, Gaps], found: Mapping[int, Gaps], multiple: flo
     """Whether every difference that breaks the rule is as small as the noise of similar or smaller elements allows.
 
     Args:
-        noise: how far rounding moves the elements of an output.
-        found: how far the optimized model moves them.
-        multiple: how many times the noise a difference may be.
+        noise: differences that rounding makes in the elements of an output.
+        found: differences of the optimized model.
+        multiple: largest allowed ratio of a difference to the noise.
     """
     powers = sorted(noise)
     levels = list(accumulate((noise[power].largest for power in powers), max))

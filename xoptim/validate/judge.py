@@ -1,4 +1,4 @@
-"""The judge: runs the optimized model on the values of the original, compares, and weighs what differs."""
+"""The judge: runs the optimized model on the values of the original, compares, and weighs the differences."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from xoptim.validate.session import Port, Session, Value
 
 _DRAWS: Final = 4  # times that the noise is measured, the first without noise on the results within the model
 _Levels: TypeAlias = dict[str, dict[int, Gaps]]
-"""How far rounding moves each output, by the magnitude of its elements."""
+"""Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-_HOPELESS: Final = 0.1  # accepted noise, relative to the largest elements of an output, beyond which nothing is evidence
+_HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
 Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
 """Inputs and outputs of a model."""
 
@@ -39,14 +39,14 @@ def judge(
     *,
     is_part: bool = False,
 ) -> ValidationReport:
-    """Whether a model computes what runs of the original gave.
+    """Compare a model with runs of the original.
 
     Args:
         reference: the original and its runs.
         optimized: the model to judge.
         options: the choices of the user.
         base_dir: folder of the external data of ``optimized``.
-        is_part: whether the models are sections of others: results within need not hold finite numbers.
+        is_part: whether the models are sections of others: interior results need not hold finite numbers.
     """
     judging = Judge(options)
     try:
@@ -62,7 +62,7 @@ def judge(
             judging.runs.append(_compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
             return judging.report("different", f"onnxruntime cannot run the optimized model{_where(run.sizes)}: {error}")
-    del candidate
+    del candidate  # frees its weights before the verdict loads further sessions
     return judging.verdict(reference, is_part)
 
 
@@ -112,7 +112,7 @@ def hollow_outputs(runs: Sequence[RunReport]) -> set[str]:
 
 
 def _random_operator(model: onnx.ModelProto) -> str:
-    """An operator that draws other numbers when it is at another place of the graph, ``""`` when there is none."""
+    """An operator that draws other numbers at another place of the graph, ``""`` when there is none."""
     nodes = list(model.graph.node) + [node for function in model.functions for node in function.node]
     for node in nodes:  # grows by the nodes of subgraphs
         if node.op_type in _RANDOM and all(a.name != "seed" for a in node.attribute):
@@ -124,7 +124,7 @@ def _random_operator(model: onnx.ModelProto) -> str:
 
 
 def _sensitivity(run: RunReport, c: Comparison) -> str:
-    """Why no difference of an output would tell anything."""
+    """The reason why the differences of an output are not evidence."""
     return (
         f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all numbers move by one unit in "
         f"the last place (its largest magnitude is {c.top:.2g}); give rtol and atol to judge it"
@@ -132,7 +132,7 @@ def _sensitivity(run: RunReport, c: Comparison) -> str:
 
 
 class Judge:
-    """Collects what was found and decides what it means."""
+    """Collects comparisons and decides the verdict."""
 
     def __init__(self, options: ValidationOptions) -> None:
         self._options = options
@@ -143,7 +143,7 @@ class Judge:
         self.runs: list[RunReport] = []
 
     def report(self, status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
-        """The report as it stands."""
+        """The report so far."""
         return ValidationReport(
             status=status,
             reason=reason,
@@ -168,7 +168,7 @@ class Judge:
         silent = [run for run, comparison in rejected if run.is_probe and self._is_hopeless(run, comparison)]
         self._notes += [f"outputs are too sensitive to be compared{_where(run.dims)}" for run in silent[:1]]
         rejected = [(run, c) for run, c in rejected if not (run.is_probe and self._is_hopeless(run, c))]
-        # An output so sensitive that no difference would tell anything excuses itself, but not a fault elsewhere.
+        # An output that is too sensitive to be compared excuses its own differences, but not a fault elsewhere.
         rejected.sort(key=lambda pair: self._is_hopeless(*pair))
         if rejected:
             run, comparison = rejected[0]
@@ -179,7 +179,7 @@ class Judge:
         return self._weigh_evidence(is_part)
 
     def _weigh_evidence(self, is_part: bool) -> ValidationReport:
-        """Equal, unless there was nothing to compare."""
+        """Report equal, unless there was nothing to compare."""
         compared = [c for run in self.runs for c in run.comparisons]
         if compared and not any(c.count for c in compared):
             self._notes.append("no output held an element")
@@ -197,14 +197,14 @@ class Judge:
         return self.report("equal")
 
     def _unsteady_output(self, reference: Reference, index: int) -> str:
-        """What a fresh session of the original computes otherwise, ``""`` when it breaks no rule."""
+        """The output in which a new session of the original breaks a rule, ``""`` when there is none."""
         run, options = reference.runs[index], self._options
         results = Session(reference.proto, options.settings, base_dir=reference.base_dir).run(run.feeds)
         again = _compare_results(reference.outputs, run.results, results, options)
         return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
-        """Add to the broken runs how far rounding alone moves the outputs that differ."""
+        """Measure the effect of rounding alone on the outputs that differ, for the broken runs."""
         levels: list[_Levels] = [{} for _ in reference.runs]
         for draw in range(_DRAWS):
             try:

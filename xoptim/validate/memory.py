@@ -1,4 +1,4 @@
-"""How much memory a run of a model takes at least, and how much there is."""
+"""Least memory of a run of a model, and the memory that is available."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xoptim.validate.errors import RunError
 resource = lazy_module("resource")  # of POSIX only
 
 COPIES: Final = 2
-"""How often the weights of a model may be in memory while it runs: as they are stored, and as they are packed."""
+"""Copies of the weights of a model in memory while it runs: as they are stored, and as they are packed."""
 _GROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -32,7 +32,7 @@ _GROUPS: Final = (
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take before the system runs out, ``None`` where it does not tell (not Linux)."""
+    """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
     free = [size for size in (_free(), _left_in_limit(), *_left_in_group()) if size is not None]
     return max(min(free), 0) if free else None
 
@@ -43,13 +43,14 @@ def _free() -> int | None:
 
 
 def _left_in_group() -> list[int]:
-    """What the control group of a container leaves."""
+    """Bytes that the control group of a container still allows."""
     pairs = [(_read(limit).strip(), _read(current).strip()) for limit, current in _GROUPS]
+    # Without a limit, the file contains the word "max".
     return [int(limit) - int(current) for limit, current in pairs if limit.isdecimal() and current.isdecimal()]
 
 
 def _left_in_limit() -> int | None:
-    """What the limit of the process (``ulimit -d``) leaves."""
+    """Bytes that the limit of the process (``ulimit -d``) still allows."""
     used = data_size()
     if used is None:
         return None
@@ -58,7 +59,7 @@ def _left_in_limit() -> int | None:
 
 
 def data_size() -> int | None:
-    """Bytes of private memory that this process has reserved, ``None`` where the system does not tell."""
+    """Bytes of private memory that this process has reserved, ``None`` where the system does not report them."""
     lines = _read("/proc/self/status").splitlines()
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:")), None)
 
@@ -72,7 +73,7 @@ def _read(path: str) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """No warnings about a model that the engine has warned about, or that is none of its business."""
+    """Silence warnings about a model that the engine has reported already, or does not process."""
     logger = logging.getLogger("xoptim")
     logger.addFilter(_nothing)
     try:
@@ -86,7 +87,7 @@ def _nothing(_: logging.LogRecord) -> bool:
 
 
 def weight_bytes(proto: onnx.ModelProto) -> int:
-    """Bytes of the initializers of the main graph, wherever they are."""
+    """Bytes of the initializers of the main graph, those in external files included."""
     return sum(byte_size(tensor.data_type, math.prod(tensor.dims)) for tensor in proto.graph.initializer)
 
 
@@ -95,20 +96,20 @@ def fits_into_memory(proto: onnx.ModelProto, limit: int | None = None, copies: i
 
     Args:
         proto: the model; its external data are not needed.
-        limit: bytes that may be taken, ``None`` for what is free.
-        copies: how often they are in memory.
+        limit: bytes that may be used, ``None`` for the free memory.
+        copies: number of copies in memory.
     """
     free = available_memory() if limit is None else limit
     return free is None or copies * weight_bytes(proto) <= free
 
 
 class MemoryNeed:
-    """What the results of a model take at least, by the shapes that follow from its operators.
+    """The least memory of the results of a model, by their inferred shapes.
 
     Args:
         proto: the model.
         base_dir: folder of its external data.
-        limit: bytes that a run may take, ``None`` for what is free.
+        limit: bytes that a run may use, ``None`` for the free memory.
     """
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None, limit: int | None = None) -> None:
@@ -116,13 +117,13 @@ class MemoryNeed:
         try:
             with quietly():
                 self._graph: Graph | None = load_model(proto, base_dir).graph
-        except ModelError:  # nothing is known about what onnxruntime takes nevertheless
+        except ModelError:  # a model that cannot be loaded here may still run in onnxruntime
             self._graph = None
         graphs = self._graph.all_graphs() if self._graph is not None else ()
         self._kinds = Counter((info.dtype, info.shape) for graph in graphs for _, info in graph.all_known() if info.is_tensor)
 
     def may_divide_by_zero(self) -> bool:
-        """Whether integers are divided by what is no constant, which ends the process in some versions when it is 0."""
+        """Whether integers are divided by a computed number, which ends the process in some versions when it is 0."""
         if self._graph is None:
             return True
         nodes = (node for graph in self._graph.model.graphs() for node in graph.nodes if node.op_type in ("Div", "Mod"))
@@ -134,7 +135,7 @@ class MemoryNeed:
         )
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Make sure that a run with these sizes of the open dimensions can fit into memory.
+        """Check that a run with these sizes of the open dimensions can fit into memory.
 
         Raises:
             RunError: it cannot.
@@ -144,11 +145,11 @@ class MemoryNeed:
             raise RunError(f"a run needs at least {size_text(needed)} of memory, {size_text(free)} is free")
 
     def at_least(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of all results that are alive at the same time, where their sizes are known; the others count nothing."""
+        """Bytes of all results that are alive at the same time, where their sizes are known; the others count as 0."""
         return 0 if self._graph is None else _peak(self._graph, _Sizes(sizes))
 
     def total(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of all results, whether they are alive at the same time or not: much faster to add up."""
+        """Bytes of all results, alive at the same time or not: much faster to compute."""
         known = _Sizes(sizes)
         return sum(count * known.of(Info(dtype, shape)) for (dtype, shape), count in self._kinds.items())
 
@@ -161,7 +162,7 @@ class _Sizes:
         self._known: dict[Dim, int] = {}
 
     def of(self, info: Info | None) -> int:
-        """Bytes of a tensor, 0 when they are not known."""
+        """Bytes of a tensor, 0 when unknown."""
         if info is None or not info.is_tensor or info.shape is None:
             return 0
         dims = [dim if type(dim) is int else self._dim(dim) for dim in info.shape]

@@ -1,11 +1,11 @@
-"""How much a model amplifies rounding: its results when all numbers are moved by one unit in the last place.
+"""The sensitivity of a model to rounding: its results when all numbers are moved by one unit in the last place.
 
 A rewrite that only rounds differently moves the result of each operator by about that much, so a difference of the size
-of this noise is no evidence of an error, and a difference far above it is. What is moved, up or down at random:
+of this noise is not evidence of an error, and a difference far above it is. Moved, up or down at random, are:
 
-- the fed arrays of floating-point numbers, unless they hold nothing but whole numbers, as masks do;
+- the fed arrays of floating-point numbers, unless they hold only whole numbers, as masks do;
 - the weights of the main graph with at least 32 elements, and the scales of (de)quantization. Small constants stay: an
-  exponent or an epsilon is no measured quantity;
+  exponent or an epsilon is not a measured quantity;
 - the results of the operators of the main graph that round (Monte Carlo arithmetic with one factor for each place along
   the last axis). Without these, a large constant that is added and cancels later would hide all noise.
 """
@@ -62,9 +62,9 @@ def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.
 
 
 def noisy_graph(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
-    """A copy in which what rounds is followed by a multiplication with factors next to 1.
+    """A copy in which a multiplication with factors next to 1 follows each result that rounds.
 
-    Only results whose type is known and that are no scalars get one; models before opset 7 get none.
+    Only results that have a known type and are not scalars get one; models before opset 7 get none.
 
     Args:
         model: the model, unchanged; its external data are not needed.
@@ -98,12 +98,13 @@ def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
 
 
 def _factors(kind: onnx.TypeProto.Tensor, rng: np.random.Generator) -> np.ndarray | None:
-    """Factors that broadcast to a tensor without changing its shape, ``None`` when it should stay as it is."""
+    """Factors that are broadcast-compatible with a tensor and keep its shape, ``None`` when it should be left unchanged."""
     if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
         return None
     sizes = [dim.dim_value for dim in kind.shape.dim]
-    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:
+    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # an open dimension has the size 0 here
         return None
+    # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets one factor.
     shape = (sizes[-1],) if 0 < sizes[-1] <= _LONGEST_AXIS else ()
     return move_one_ulp(np.ones(shape, numpy_dtype(kind.elem_type)), rng)
 
@@ -117,6 +118,7 @@ def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
         (cast if node.op_type == "Cast" else used).update(node.input)
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             scales.add(node.input[1])
+    # A weight that is also read without a Cast is computed with in its own type.
     return cast - used, scales
 
 
@@ -135,7 +137,7 @@ def _noisy(value: Value, rng: np.random.Generator) -> Value:
 
 
 def _is_measured(element: int) -> bool:
-    """Whether numbers of a type carry rounding errors of their own; a step of 8 bits or fewer is no rounding error."""
+    """Whether numbers of a type carry rounding errors; a step of 8 bits or fewer is not a rounding error."""
     return is_float(element) and bits(element) >= 16
 
 
@@ -146,5 +148,6 @@ def move_one_ulp(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     down = rng.integers(0, 2, array.shape, dtype=np.int8).astype(code)
     # Within one sign, floating-point numbers are ordered as their bits are: plus 1 (or minus 1) is the neighbour.
     moved: np.ndarray = (pattern + code(1) - 2 * down).astype(code).view(array.dtype)
+    # The step down from 0 wraps around to NaN, and the step up from the largest number is an infinity.
     stays = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (moved == 0)
     return np.where(stays, array, moved)

@@ -1,4 +1,4 @@
-"""What a user can choose about a validation."""
+"""The options of a validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xoptim.validate.session import SessionSettings, Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationOptions:
-    """Choices for `validate`.
+    """Options of `validate`.
 
     Attributes:
         exactness: the weakest promise of the rewrites that were applied.
@@ -22,7 +22,7 @@ class ValidationOptions:
             given, the sensitivity of the model to rounding is not considered.
         atol: absolute tolerance, likewise.
         ulp: units in the last place that floating-point outputs may differ by, in place of tolerances.
-        integer_atol: how far integer outputs may differ.
+        integer_atol: allowed difference of integer outputs.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
         providers: execution providers for both models, by short or full name.
         tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of mantissa; the tolerance is then
@@ -32,17 +32,17 @@ class ValidationOptions:
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
         assignments: number of runs, on different sizes where dimensions are open.
-        extremes: whether to add, where sizes are open and more than one run is asked for, a run with sizes above the
+        extremes: whether to add, where sizes are open and ``assignments`` is above 1, a run with sizes above the
             constants of the model and one with an empty axis, as far as the original runs with them and time allows.
         seed: of the random values.
-        max_attempts: runs of the original that may fail before the search for sizes is given up.
-        time_limit: seconds after which the search for sizes is given up.
+        max_attempts: runs of the original that may fail before the search for sizes ends.
+        time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
-        memory_limit: bytes beyond which a run is not tried, by what its results take at least; by default what is free.
+        memory_limit: bytes beyond which a run is not tried, by the least memory of its results; by default the free memory.
         sections: whether to run the models section by section, which needs the weights of one section in memory only; by
             default when the weights of the whole would not fit.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
-            what moving all numbers by one unit in the last place does. Never for ``exact`` rewrites.
+            the effect of moving all numbers by one unit in the last place. Never for ``exact`` rewrites.
         original_dir: folder of the external data of an original that is a protobuf.
         optimized_dir: the same for the optimized model.
     """
@@ -73,12 +73,12 @@ class ValidationOptions:
 
     @property
     def rules(self) -> ComparisonRules:
-        """What counts as equal."""
+        """The rules of equality."""
         return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, self.tf32)
 
     @property
     def settings(self) -> SessionSettings:
-        """How both models are run: as they are written."""
+        """The settings of both runs: the models are run as they are written."""
         return SessionSettings(self.providers, threads=self.threads, run_limit=self.run_limit, tf32=self.tf32)
 
     @property

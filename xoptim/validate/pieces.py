@@ -32,7 +32,7 @@ class Cut(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Nodes that compute some results from what is known.
+    """Nodes that compute some results from known ones.
 
     Attributes:
         nodes: positions of the nodes, in order.
@@ -53,8 +53,8 @@ class Pieces:
     Attributes:
         proto: the model; it is only read.
         base_dir: folder of its external data.
-        inputs: names of what must be fed.
-        outputs: names of what comes out.
+        inputs: names of the inputs to feed.
+        outputs: names of the outputs.
         known: types and shapes of results, as far as they are known.
         weights: bytes of each initializer.
 
@@ -99,7 +99,7 @@ class Pieces:
             grown = size + sum(self.weights[name] for name in new)
             if grown > limit and best > start:
                 found.append(self._cut(best, last))
-                # At a cut, nothing is carried over that the other model lacks: counting starts again.
+                # At a cut, every carried result exists in the other model: counting starts again.
                 start, at, size, unfit, seen, dying = best, best, 0, 0, set(), {}
                 continue
             size, seen = grown, seen | new
@@ -110,7 +110,7 @@ class Pieces:
         return [*found, Cut(len(self._reads), frozenset())]
 
     def _count_unfit(self, at: int, other: Pieces, last: dict[str, int], dying: dict[int, int]) -> int:
-        """By how much a node changes the number of results that are still to be read, and that the other model lacks."""
+        """The change, at a node, of the number of results that later nodes read and that the other model lacks."""
         change = -dying.pop(at, 0)
         for name in self.proto.graph.node[at].output:
             if name in last and last[name] > at and not self._is_common(name, other):
@@ -134,7 +134,7 @@ class Pieces:
         return Cut(end, frozenset(name for name, at in last.items() if at >= end and self._makers[name] < end))
 
     def made(self, start: int, end: int) -> Iterator[str]:
-        """Results of the nodes between two places, in order; what no node computes belongs to the end."""
+        """Results of the nodes between two places, in order; outputs that no node computes belong to the end."""
         for node in self.proto.graph.node[start:end]:
             yield from filter(None, node.output)
         if end == len(self._reads):
@@ -181,7 +181,7 @@ class Pieces:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, its subgraphs included."""
+    """Names that a node reads, its subgraphs included."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for body in (attribute.g, *attribute.graphs):

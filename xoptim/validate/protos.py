@@ -17,7 +17,7 @@ from xoptim.facts.protos import copy_fields
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 
-_NOWHERE = "in-memory"  # location written into stubs; nothing ever opens it
+_NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
 def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.ModelProto, Path | None]:
@@ -25,7 +25,7 @@ def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.Mod
 
     Raises:
         OSError: the file cannot be read.
-        google.protobuf.message.DecodeError: the file is no model.
+        google.protobuf.message.DecodeError: the file is not a model.
     """
     if isinstance(model, onnx.ModelProto):
         return model, base_dir
@@ -39,7 +39,7 @@ def is_external(tensor: TensorProto) -> bool:
 
 
 def stored_bytes(tensor: TensorProto) -> int:
-    """Bytes that the elements of a tensor take within the protobuf, 0 when they lie outside; strings count 0."""
+    """Bytes of the elements of a tensor within the protobuf, 0 when they lie outside; strings count as 0."""
     return 0 if is_external(tensor) else byte_size(tensor.data_type, math.prod(tensor.dims))
 
 
@@ -49,7 +49,7 @@ def initializer_bytes(model: onnx.ModelProto) -> int:
 
 
 def tensor_array(tensor: TensorProto, base_dir: Path | None) -> np.ndarray:
-    """The numbers of an initializer, read from its external file when they are there."""
+    """The numbers of an initializer, read from its external file if it has one."""
     return numpy_helper.to_array(tensor, str(base_dir or ""))
 
 

@@ -43,10 +43,10 @@ class ReferenceRun(NamedTuple):
         source: where the values come from.
         sizes: sizes of the open dimensions (of those that are known when the values are given).
         seed: of the random values.
-        feeds: what was fed.
-        results: what came out.
+        feeds: values of the inputs.
+        results: values of the outputs.
         seconds: wall time of the run.
-        is_probe: whether the sizes are at an end, where the original need not make sense.
+        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
     """
 
     source: Source
@@ -59,13 +59,13 @@ class ReferenceRun(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What the original accepts and computes.
+    """The original with its inputs, outputs and runs.
 
     Attributes:
         proto: the model, external data left outside.
         base_dir: folder of the external data.
-        inputs: what must be fed.
-        outputs: what comes out.
+        inputs: the inputs to feed.
+        outputs: the outputs.
         runs: at least one.
     """
 
@@ -93,12 +93,12 @@ def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.Mo
 
 
 def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.ModelProto | None = None) -> Reference:
-    """Run the original as often as asked for.
+    """Run the original on the number of assignments in the options.
 
     Args:
         model: the original.
         options: the choices of the user.
-        proto: what `read_original` made of it, if that is known already.
+        proto: the result of `read_original`, if it is known already.
 
     Raises:
         LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
@@ -138,7 +138,7 @@ class Plan(NamedTuple):
 
 
 class _Feeding:
-    """What is given, and what has to be drawn."""
+    """The given values, and the inputs whose values are drawn at random."""
 
     def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
@@ -163,7 +163,7 @@ class _Feeding:
 
 
 def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[Plan]]:
-    """Values to run a model on that cannot be run as a whole: as many as are wanted at a time, and others if these fail.
+    """Values for a model that cannot be run as a whole: batches of as many as the options require, the next if one fails.
 
     Raises:
         FeedError: an input cannot be fed, or a choice of the user does not fit the model.
@@ -181,7 +181,7 @@ def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Itera
 
 
 class _Search:
-    """Looks for sizes and values on which the original runs."""
+    """The search for sizes and values on which the original runs."""
 
     def __init__(self, session: Session, model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions) -> None:
         self._need = MemoryNeed(model, base_dir, options.memory_limit)
@@ -192,7 +192,7 @@ class _Search:
         self._feeding = _Feeding(model, options)
 
     def runs(self) -> list[ReferenceRun]:
-        """As many runs as are wanted: on different sizes as far as they are found, then on other values."""
+        """The number of runs in the options: on different sizes as far as they are found, then on other values."""
         feeding = self._feeding
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
@@ -212,7 +212,7 @@ class _Search:
         return found
 
     def _ends(self, found: Sequence[ReferenceRun]) -> list[ReferenceRun]:
-        """A run with sizes as large as the original and the time allow, and one with an empty axis, where it runs with one."""
+        """A run with sizes as large as the original and the time allow, and one with an empty axis, if it runs with one."""
         ends = Ends(self._feeding.specs, self._model, found[0].sizes, self._feeding.fixed)
         tried = [run.sizes for run in found]
         large = self._largest(ends, found[0])
@@ -222,7 +222,7 @@ class _Search:
         return [run for run in runs if run is not None]
 
     def _largest(self, ends: Ends, first: ReferenceRun) -> ReferenceRun | None:
-        """The largest sizes of those that are worth a try, by bisection."""
+        """The largest sizes on which the original runs, by bisection of the candidates."""
         rungs = [[sizes for sizes in rung if self._affordable(first, sizes)] for rung in ends.large()]
         rungs = [rung for rung in rungs if rung]
         best: ReferenceRun | None = None
@@ -239,9 +239,9 @@ class _Search:
         return best
 
     def _affordable(self, first: ReferenceRun, sizes: Sizes) -> bool:
-        """Whether a run should take neither long nor much memory, both in proportion to the results.
+        """Whether a run is expected to be within the limits of time and memory, both in proportion to the results.
 
-        The time of a short run is not in proportion: what takes little memory is affordable.
+        The time of a short run is not in proportion: a run with little memory is affordable.
         """
         size, known = self._need.total(sizes), self._need.total(first.sizes)
         if not known or size > _PROBE_BYTES:
@@ -249,13 +249,13 @@ class _Search:
         return size <= _CHEAP_BYTES or first.seconds * size <= _PROBE_SECONDS * known
 
     def _probe(self, sizes: Sizes, run: int) -> ReferenceRun | None:
-        """A run with sizes that the original need not accept."""
+        """A run with sizes that the original may refuse."""
         found: list[ReferenceRun] = []
         self._try(sizes, found, [], run)
         return found[0]._replace(is_probe=True) if found else None
 
     def _patience(self, found: bool) -> int:
-        """How many failures to bear: fewer once there is a result, none when there is nothing to vary."""
+        """Allowed number of failures: fewer once there is a result, none when there is nothing to vary."""
         most = self._options.max_attempts if self._feeding.random else 1
         return min(_FURTHER_ATTEMPTS, most) if found else most
 
@@ -276,10 +276,10 @@ class _Search:
 
 
 def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Sequence[str]) -> dict[str, Value]:
-    """The values of the user, those of types that numpy lacks (raw bytes in a file) as what they are.
+    """The values of the user; raw bytes of types that numpy lacks are converted to these types.
 
     Raises:
-        FeedError: there is no such input.
+        FeedError: the model lacks an input.
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
@@ -293,10 +293,10 @@ def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inp
 
 
 def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
-    """The sizes that follow from given arrays, and those that the user has chosen, which go first.
+    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence.
 
     Raises:
-        FeedError: the model has no such dimension.
+        FeedError: the model lacks a dimension.
     """
     known = open_dimensions(specs)
     unknown = chosen.keys() - known.keys()

@@ -1,4 +1,4 @@
-"""What a validation found, as data, as JSON, and in one line."""
+"""The result of a validation, as data, as JSON, and in one line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from xoptim.validate.compare import Comparison
 
 Status: TypeAlias = Literal["equal", "different", "not validated"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence"]
-"""Why nothing can be said: onnxruntime does not load the original, or does not run it on the values; the weights do not fit
-into memory; or it ran, and its results are no evidence."""
+"""Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the values; the weights do not
+fit into memory; or it ran, and its results are not evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How much an output moves when all numbers in the model move by one unit in the last place.
+    """The change of an output when all numbers in the model move by one unit in the last place.
 
     Attributes:
         level: largest difference that this makes, absolute.
         explains: whether the differences of the optimized model are as small as those that this makes in similar elements.
-        accepted: whether they are excused therefore: not when the noise hides everything.
+        accepted: whether the differences are excused for this reason: not when the noise exceeds the limit.
     """
 
     level: float
@@ -36,14 +36,14 @@ class RunReport:
     """One run of both models.
 
     Attributes:
-        source: where the values came from: ``random``, ``given`` or ``test data``.
+        source: source of the values: ``random``, ``given`` or ``test data``.
         dims: sizes of the open dimensions.
         seed: of the random values.
         original_seconds: wall time of the original.
         optimized_seconds: wall time of the optimized model.
         comparisons: one for each output, or each item of it.
         noise: measured for the outputs that differ beyond the tolerance, when rounding may excuse that.
-        is_probe: whether the sizes are at an end, where the original need not make sense.
+        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
     """
 
     source: str
@@ -63,18 +63,18 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """Whether two models compute the same.
+    """The verdict whether two models compute the same.
 
     Attributes:
-        status: ``equal``, ``different``, or ``not validated`` when nothing can be said.
-        reason: why, in one line; empty for ``equal``.
+        status: ``equal``, ``different``, or ``not validated`` without a verdict.
+        reason: the reason, in one line; empty for ``equal``.
         exactness: the promise that was checked.
         providers: execution providers.
         faults: differences of the signatures: missing or renamed inputs and outputs, other types or order.
         runs: the runs on which the models were compared.
-        notes: what limits the evidence, or helped the verdict.
-        cause: for ``not validated``, what kind of reason that is.
-        sections: in how many sections the models were run, 0 when they were run whole.
+        notes: limits of the evidence, and facts that decided the verdict.
+        cause: for ``not validated``, the kind of the reason.
+        sections: number of sections in which the models were run, 0 when they were run whole.
     """
 
     status: Status
@@ -123,7 +123,7 @@ class ValidationReport:
         return f"{text}, largest difference {largest.max_abs:.2g} in {largest.output!r}{accepted}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, with nothing in it that JSON cannot hold: infinities and NaN are strings."""
+        """All fields as JSON values: infinities and NaN are strings."""
         return {
             "status": self.status,
             "reason": self.reason,

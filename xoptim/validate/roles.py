@@ -1,4 +1,4 @@
-"""What a model does with each of its inputs, as far as it limits the values that can be fed."""
+"""The use of each input in a model, as far as it limits the values that can be fed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal[
     "index",  # 0 to a limit
     "position",  # 0, 1, 2, ... along the last axis
     "mask",  # 0 or 1, at least one 1
-    "choice",  # one of the values that the model knows
+    "choice",  # one of the categories of the model
     "positive",  # well above 0 (a division of integers by 0 ends the process)
     "unit",  # within -1 and 1
     "zero",
@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal[
     "count",  # a few
     "all",  # larger than any axis
     "axes",  # 0, 1, 2, ...
-    "keep",  # -1, then ones: a new shape for whatever there is
+    "keep",  # -1, then ones: a target that fits a tensor of any size
     "length",  # 1 to a limit
 ]
 
@@ -93,7 +93,7 @@ _KNOWN_VALUES: Final = (
     "string_vocabulary", "int64_vocabulary",
 )  # fmt: skip
 
-# The strongest claim first: what breaks a run when it is ignored goes before what only makes it dull.
+# The strongest claim first: a claim without which a run fails comes before one without which it only tests less.
 _PRECEDENCE: Final[tuple[Kind, ...]] = (
     "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask", "unit", "positive",
 )  # fmt: skip
@@ -102,13 +102,13 @@ _POSITION: Final = re.compile(r"position|(^|[_.])pos(_ids)?$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Role:
-    """What an input is used for.
+    """The use of an input.
 
     Attributes:
-        kind: which values to feed.
+        kind: the kind of values to feed.
         limits: for an index, position or length: sizes (numbers, or names of dimensions) that it must stay below, each
-            with what the model adds to the value before it uses it.
-        choices: values that the model knows, strings or integers.
+            with the number that the model adds to the value before it uses it.
+        choices: values that the model distinguishes, strings or integers.
         landmarks: integers that the model compares with, such as the token that ends a text.
     """
 
@@ -119,7 +119,7 @@ class Role:
 
 
 def input_roles(model: onnx.ModelProto, inputs: Mapping[str, int]) -> dict[str, Role]:
-    """The role of each input, found by following it forward and, where that tells nothing, by its name.
+    """The role of each input, found by following it forward and, without a result, by its name.
 
     Args:
         model: the model; its weights are not needed.
@@ -154,7 +154,7 @@ def _role(flow: Dataflow, name: str, integral: bool) -> Role:
 
 
 def _settle(kinds: set[Kind], name: str, integral: bool) -> Kind:
-    """One kind out of all claims; names count where ONNX exporters use them consistently."""
+    """One kind out of all claims; names are used where ONNX exporters use them consistently."""
     if integral and _POSITION.search(name) and kinds <= {"index", "mask"}:
         return "position"
     if "mask" in name.lower() and kinds <= {"index", "mask", "positive"}:
@@ -209,7 +209,7 @@ def _limit(flow: Dataflow, use: Use, place: tuple[int, str | int], role: Role, o
 
 
 def _step(flow: Dataflow, use: Use) -> int | None:
-    """What a node adds to a value on its way, ``None`` when it makes another value of it."""
+    """The number that a node adds to a value, ``None`` when it computes another function of it."""
     node, slot = use.node, use.slot
     if node.op_type in _TRANSPARENT:
         slots = _TRANSPARENT[node.op_type]
@@ -231,7 +231,7 @@ def _whole_number(flow: Dataflow, use: Use) -> int | None:
 
 
 def _is_mask_use(flow: Dataflow, use: Use) -> bool:
-    """Whether a value is made Boolean, or blended away as in ``(1 - mask) * -10000``."""
+    """Whether a value is converted to Boolean, or used as in ``(1 - mask) * -10000``."""
     node = use.node
     if node.op_type == "Cast":
         return _cast_target(node) == TensorProto.BOOL
@@ -260,7 +260,7 @@ def _cast_target(node: NodeProto) -> int:
 
 
 def _known_values(node: NodeProto) -> list[Any]:
-    """Keys and categories that an operator of ``ai.onnx.ml`` (or TfIdfVectorizer) looks its input up in."""
+    """Keys and categories in which an operator of ``ai.onnx.ml`` (or TfIdfVectorizer) looks up its input."""
     if node.domain != "ai.onnx.ml" and node.op_type != "TfIdfVectorizer":
         return []
     values: list[Any] = []

@@ -1,7 +1,7 @@
 """Models whose weights do not fit into memory: cut where both still compute the same results, and compared piece by piece.
 
 A cut is a set of results from which the rest of the original is computed, and which the optimized model computes as well, under
-the same names. Section by section, both models are run on what the original computed before; the weights of one section of
+the same names. Section by section, both models are run on the earlier results of the original; the weights of one section of
 one model are in memory at a time (those in external files are mapped). Every result at a cut is compared, so that the models
 are equal when their sections are.
 """
@@ -36,7 +36,7 @@ _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
 
 
 class _Run:
-    """One run on its way through the sections: what is known of the original so far, and how the sections compared."""
+    """One run through the sections: the results of the original so far, and the comparisons of the sections."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -55,7 +55,7 @@ class _Run:
 
 
 def judge_in_sections(original: Located, optimized: Located, options: ValidationOptions) -> ValidationReport:
-    """Whether a model computes what the original computes, section by section.
+    """Compare a model with the original, section by section.
 
     The sizes tried are those of `xoptim.validate.validate`, without the extremes.
 
@@ -94,7 +94,7 @@ def judge_in_sections(original: Located, optimized: Located, options: Validation
 
 
 def _possible(plans: Sequence[Plan], need: MemoryNeed, failures: list[Exception]) -> Iterator[Plan]:
-    """The plans whose results fit into memory, by what is known of them."""
+    """The plans whose results fit into memory, as far as their sizes are known."""
     for plan in plans:
         try:
             need.check(plan.sizes)
@@ -104,7 +104,7 @@ def _possible(plans: Sequence[Plan], need: MemoryNeed, failures: list[Exception]
 
 
 def _signature(pieces: Pieces, other: Pieces) -> tuple[list[Port], list[Port]]:
-    """Inputs and outputs with the types that both models tell."""
+    """Inputs and outputs with the types that both models declare."""
     inputs, outputs = ([Port(name, _type(name, pieces, other)) for name in names] for names in (pieces.inputs, pieces.outputs))
     return inputs, outputs
 
@@ -146,11 +146,11 @@ class _Sections:
         self._options = options
 
     def verdict(self, runs: list[_Run], failures: list[Exception]) -> ValidationReport | None:
-        """How the models compare, ``None`` when the original fails on all values.
+        """The comparison of the models, ``None`` when the original fails on all values.
 
         Args:
-            runs: what to run; those on which the original fails are dropped.
-            failures: takes the errors.
+            runs: the runs; those on which the original fails are dropped.
+            failures: the list to which errors are appended.
         """
         worst: ValidationReport | None = None
         notes: dict[str, None] = {}
@@ -184,12 +184,12 @@ class _Sections:
         return replace(report, notes=tuple(notes))
 
     def _placed(self, number: int, piece: Piece, report: ValidationReport) -> ValidationReport:
-        """A report that says which section it is about."""
+        """A report that names its section."""
         names = ", ".join(map(repr, piece.wanted[:3])) + (", ..." if len(piece.wanted) > 3 else "")
         return replace(report, reason=f"section {number + 1} of {len(self._sections)}, which computes {names}: {report.reason}")
 
     def _reference(self, mine: Piece, its: Piece, runs: list[_Run], failures: list[Exception]) -> Reference:
-        """Run a section of the original; what it gives is known from now on. Runs that fail are taken out."""
+        """Run a section of the original and keep its results. Runs that fail are removed."""
         model = self._before.model(mine, self._inputs(mine, its, runs[0]))
         session = Session(model, self._options.settings, base_dir=self._before.base_dir)
         done: list[ReferenceRun] = []
@@ -208,12 +208,12 @@ class _Sections:
         return Reference(model, self._before.base_dir, session.inputs, session.outputs, done)
 
     def _inputs(self, mine: Piece, its: Piece, run: _Run) -> list[onnx.ValueInfoProto]:
-        """What either section reads of what is known: both have the same inputs."""
+        """The known results that either section reads: both have the same inputs."""
         names = [name for name in run.values if name in mine.reads or name in its.reads]
         return [_value_info(name, run.values[name]) for name in names]
 
     def _forget(self, runs: Sequence[_Run], number: int) -> None:
-        """Drop what no later section reads."""
+        """Drop results that no later section reads."""
         later = {name for pair in self._sections[number + 1 :] for piece in pair for name in piece.reads}
         for run in runs:
             run.values = {name: value for name, value in run.values.items() if name in later}

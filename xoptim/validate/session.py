@@ -1,4 +1,4 @@
-"""Sessions of onnxruntime that every element type and every size of model can go through."""
+"""Sessions of onnxruntime for every element type and every size of model."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from xoptim.validate.protos import ModelLike, initializer_bytes, large_tensors, 
 ort = lazy_module("onnxruntime")
 
 Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
-"""What goes into and comes out of a model: tensor, sequence, map, or the empty optional."""
+"""Values of inputs and outputs of a model: tensor, sequence, map, or the empty optional."""
 
 _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
-_LARGE: Final = 1 << 16  # weights above this are handed over outside the protobuf, when they must be
+_LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
 _CUDA: Final = "CUDAExecutionProvider"
-_FATAL: Final = 4  # log severity: what matters arrives as an exception
+_FATAL: Final = 4  # log severity: errors arrive as exceptions
 _INT4, _INT2, _FLOAT4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.float4_e2m1fn)
 _PACKED: Final = {_INT4: 4, np.dtype(ml_dtypes.uint4): 4, _FLOAT4: 4, _INT2: 2, np.dtype(ml_dtypes.uint2): 2}
 _PLAIN_TYPES: Final = {
@@ -38,7 +38,7 @@ _PLAIN_TYPES: Final = {
 
 
 class Port(NamedTuple):
-    """An input or output as onnxruntime sees it: its name and its type, such as ``seq(tensor(float))``."""
+    """An input or output of a session: its name and its type in onnxruntime, such as ``seq(tensor(float))``."""
 
     name: str
     type: str
@@ -46,7 +46,7 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """How onnxruntime runs a model.
+    """Settings with which onnxruntime runs a model.
 
     Attributes:
         providers: execution providers in order of preference, by full or short name (``cuda``); CPU is always last.
@@ -94,8 +94,8 @@ class Session:
     """A model that onnxruntime has loaded.
 
     Attributes:
-        inputs: what must be fed, in order (initializers listed as inputs are left out).
-        outputs: what comes out, in order.
+        inputs: the inputs to feed, in order (initializers listed as inputs are left out).
+        outputs: the outputs, in order.
 
     Args:
         model: a file, or a protobuf of any size.
@@ -124,6 +124,7 @@ class Session:
             options = _session_options(settings)
             source = self._source(model, options, base_dir, weights or {})
             given = [(name, _provider_options(name, settings)) for name in providers]
+            # Without the fallback to other providers, which onnxruntime would take silently.
             self._session = ort.InferenceSession(source, options, providers=given, enable_fallback=0)
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
@@ -138,7 +139,7 @@ class Session:
         self._bound = wanted and all(_is_numeric(port.type) for port in (*self.inputs, *self.outputs))
 
     def _source(self, model: ModelLike, options: Any, base_dir: Path | None, weights: Mapping[str, np.ndarray]) -> str | bytes:
-        """The path or bytes to give to onnxruntime; large weights go past the protobuf."""
+        """The path or bytes for onnxruntime; large weights are passed outside the protobuf."""
         if not isinstance(model, onnx.ModelProto):
             path = Path(model)
             if not path.is_file():
@@ -154,7 +155,7 @@ class Session:
             model = light_copy(model, arrays.keys())
             arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
             values = [_view_as_ort_value(array) for array in arrays.values()]
-            self._kept += [values, arrays]
+            self._kept += [values, arrays]  # the session does not own them
             options.add_external_initializers(list(arrays), values)
         serialized: bytes = model.SerializeToString()
         return serialized
@@ -163,7 +164,7 @@ class Session:
         """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
 
         Raises:
-            RunError: the model does not run on these feeds, or not within the time allowed.
+            RunError: the model cannot run on these feeds, or not within the time limit.
         """
         try:
             if self._bound:
@@ -174,7 +175,7 @@ class Session:
             return [_from_ort_value(value) for value in self._call(self._session.run_with_ort_values, values)]
         except RunError:
             raise
-        except Exception as error:  # as above
+        except Exception as error:  # onnxruntime has no common base class
             raise RunError(_one_line(error)) from error
 
     def _run_bound(self, _: None, feeds: dict[str, Any], options: Any = None) -> Sequence[Any]:
@@ -197,8 +198,8 @@ class Session:
             return pool.submit(run, None, feeds, options).result(self._run_limit)
         except TimeoutError:
             raise RunError(f"a run was stopped after {self._run_limit:g} seconds") from None
-        finally:
-            options.terminate = True  # nothing else stops a loop that does not end
+        finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
+            options.terminate = True  # only this flag stops a loop that does not end
             pool.shutdown()
 
 
@@ -213,8 +214,8 @@ def _is_numeric(type_name: str) -> bool:
 
 
 def _from_python(result: Any) -> Value:
-    """A result as onnxruntime hands it to Python, scalars as arrays of rank 0."""
-    if isinstance(result, np.generic):
+    """A result in onnxruntime's Python form, scalars as arrays of rank 0."""
+    if isinstance(result, np.generic):  # strings of rank 0, for instance
         return np.asarray(result)
     if result is None or isinstance(result, np.ndarray | list | dict):
         return result
@@ -234,7 +235,7 @@ def _session_options(settings: SessionSettings) -> Any:
 
 
 def _is_plain(type_name: str) -> bool:
-    """Whether the numpy interface of onnxruntime can return a type: it knows no bfloat16, float8 or int4."""
+    """Whether the numpy interface of onnxruntime can return a type: it does not support bfloat16, float8 or int4."""
     inner = type_name.rpartition("tensor(")[2].rstrip(")")
     return inner in _PLAIN_TYPES or "map(" in type_name
 
@@ -244,7 +245,7 @@ def _is_special(value: Value) -> bool:
 
 
 def _view_as_ort_value(array: np.ndarray) -> Any:
-    """An initializer in the memory of the array, which onnxruntime insists on."""
+    """An initializer in the memory of the array, the only form that onnxruntime accepts."""
     if array.dtype.isbuiltin == 1:
         return ort.OrtValue.ortvalue_from_numpy(array)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type(array.dtype))

@@ -18,10 +18,10 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
 
     Args:
         folder: holds ``test_data_set_*``, or is itself one data set.
-        model: its inputs, in order, are what ``input_0.pb``, ``input_1.pb``, ... are for.
+        model: ``input_0.pb``, ``input_1.pb``, ... are for its inputs, in order.
 
     Raises:
-        FeedError: there is no data set, or a file cannot be read.
+        FeedError: the folder has no data set, or a file cannot be read.
     """
     sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
     inputs = graph_inputs(model)
@@ -58,7 +58,7 @@ def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
 
 
 def _check_whole(*tensors: onnx.TensorProto) -> None:
-    """Refuse values in other files, which would be looked for in the current folder, wherever that is."""
+    """Raise for values in other files, which onnx would search in the current folder."""
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
         raise ValueError("its data is in another file")
 

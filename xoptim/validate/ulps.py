@@ -1,4 +1,4 @@
-"""Distances between floating-point numbers in units in the last place: how many numbers of their type lie between them."""
+"""Distances between floating-point numbers in units in the last place: the steps between them in their type."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PATTERNS: Final = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 
 
 def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How many steps from a number of its type to the next lie between elements; infinite where one of two is NaN.
+    """The number of steps from one number of a type to the next between two elements; infinite where one of two is NaN.
 
-    0 and -0 are one number, and so is NaN whatever its bits. Of complex numbers the larger distance of the two parts counts.
+    0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger distance of the two parts counts.
 
     Args:
         a: real or complex floating-point numbers of one byte or more.

@@ -13,10 +13,10 @@ from xoptim.validate.sections import judge_in_sections
 
 
 def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
-    """Whether an optimized model computes what the original computes.
+    """Compare an optimized model with the original.
 
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values. The status is
-    ``not validated`` when the original cannot be loaded or run, or when its results are no evidence (it does not
+    ``not validated`` when the original cannot be loaded or run, or when its results are not evidence (it does not
     repeat them, they hold no finite number, or rounding alone changes them a lot); it is ``different`` when the
     optimized model has another signature, cannot be loaded or run, or computes something else.
 
@@ -28,7 +28,7 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
         options: the choices of the user.
 
     Raises:
-        ProviderUnavailable: onnxruntime does not have an execution provider that was asked for.
+        ProviderUnavailable: onnxruntime lacks a requested execution provider.
     """
     options = options or ValidationOptions()
     refuse = Judge(options).report

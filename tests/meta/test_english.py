@@ -1,0 +1,87 @@
+"""Plain technical English: docstrings do not begin with a nominal "what", and no text personifies programs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.meta.sources import ROOT, Source, sources
+
+NOT_YET = (
+    *("xoptim/graph/", "xoptim/match/", "xoptim/optimize/", "xoptim/validate/each.py", "xoptim/validate/replay.py"),
+    *(
+        "xoptim/explaining.py",
+        "xoptim/healing.py",
+        "xoptim/reduction.py",
+        "xoptim/culprit.py",
+        "tests/meta/",
+        "tests/conftest.py",
+    ),
+)
+"""Files whose texts have not been edited yet."""
+BANNED = (
+    *(r"to blame", r"to and fro", r"turns? comes", r"(has|have|had|takes?) (its|their) turn", r"takes? turns", r"by surprise"),
+    *(r"(is|are|was|were|be) told", r"nobody", r"somebody", r"whoever", r"wants", r"offers itself"),
+    *(r"nothing knows", r"nothing is known", r"nothing can be said", r"(is|are) no (?!longer)\w+"),
+)
+"""Regular expressions of phrases that personify, that invert a negation, or that leave the subject out."""
+PAGES = sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
+
+
+def _edited(*folders: str) -> tuple[Source, ...]:
+    return tuple(source for source in sources(*folders) if not source.path.startswith(NOT_YET))
+
+
+def _docstrings(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring of a file."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def _strings(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and text of each string of a file, docstrings and the constant parts of f-strings included."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def banned_in(text: str) -> str:
+    """The first banned phrase in a text, empty when there is none. "There is no ..." is allowed."""
+    words = re.sub(r"(?i)\bthere (is|are) no\b", "", " ".join(text.split()))
+    found = re.search(rf"(?i)\b({'|'.join(BANNED)})\b", words)
+    return found[0] if found else ""
+
+
+def test_no_docstring_begins_with_what() -> None:
+    nominal = [f"{s.path}:{line}" for s in _edited() for line, text in _docstrings(s) if re.match(r"(?i)what\b", text)]
+    assert not nominal
+
+
+def test_no_banned_phrase_in_code() -> None:
+    rooms = _edited("xoptim", "patterns", "cli", "examples", "benchmarks")
+    found = [f"{s.path}:{line}: {phrase}" for s in rooms for line, text in _strings(s) if (phrase := banned_in(text))]
+    assert not found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_banned_phrase_on_pages(page: Path) -> None:
+    assert banned_in(page.read_text(encoding="utf-8")) == ""
+
+
+@pytest.mark.parametrize("text", ["the node to blame", "a Boolean is no integer", "they are no\nmatrices", "is told so"])
+def test_banned_phrases_are_found(text: str) -> None:
+    assert banned_in(text)
+
+
+@pytest.mark.parametrize("text", ["there is no bias", "There are no axes.", "it is no longer read", "returns the shape"])
+def test_other_phrases_are_not_found(text: str) -> None:
+    assert not banned_in(text)
+
+
+def test_files_that_are_not_edited_exist() -> None:
+    assert [path for path in NOT_YET if not (ROOT / path).exists()] == []
