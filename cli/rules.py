@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from xoptim import PatternOptimization, database, read_rules
+from xoptim import Rewrite, database, read_rules
 
 
-def with_rules(
-    chosen: Sequence[PatternOptimization], files: Sequence[str]
-) -> list[PatternOptimization | type[PatternOptimization]]:
+def with_rules(chosen: Sequence[Rewrite], files: Sequence[str]) -> list[Rewrite | type[Rewrite]]:
     """The patterns that are chosen, and the rules of some files.
 
     Raises:

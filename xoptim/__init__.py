@@ -18,12 +18,12 @@ from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
 from xoptim.healing import Suspect
 from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal
 from xoptim.match.result import MatchResult
+from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
-from xoptim.match.whole_graph import GlobalRewriter, global_rewriter
 from xoptim.optimize.events import Event
 from xoptim.optimize.explain import Explanation, NoMatchError, Place, ValueFacts
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
@@ -34,6 +34,7 @@ from xoptim.validate.errors import DifferentModelError, NotValidatedError, Valid
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.replay import Replayed, replay
 from xoptim.validate.report import ValidationReport
+from xoptim.whole_model import GlobalRewriter, global_rewriter
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "Match",
     "MatchResult",
     "ModelError",
+    "ModelPass",
     "NoMatchError",
     "Node",
     "NotValidatedError",
@@ -73,6 +75,7 @@ __all__ = [
     "Refusal",
     "Replayed",
     "ReverseNavigator",
+    "Rewrite",
     "RewriteError",
     "Scalar",
     "SubgraphRewriter",

@@ -11,7 +11,7 @@ import onnx
 from xoptim.builder import GraphBuilder
 from xoptim.culprit import STEPS, Culprit
 from xoptim.graph.sources import Source
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.application import Application
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.reduction import reduce_model
@@ -111,7 +111,7 @@ class Suspect:
         """Which step is to blame when even without a rewrite the results differ."""
         evidence = ""
         suspects = [Culprit(step, step) for step in STEPS]
-        suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, GlobalRewriter)]
+        suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, ModelPass)]
         for culprit in suspects:
             report = self._verdict(self._build(culprit.avoided_by(replace(self.options, max_rewrites=0))))
             if report.status != "different":

@@ -9,7 +9,7 @@ import pytest
 from tests.catalogue.toys import Install, messages, toy
 from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, resolve, select
 from xoptim.catalogue.query import Name
-from xoptim.match.pattern import PHASES
+from xoptim.match.rewrite import PHASES
 from xoptim.optimize.environment import DebugSettings
 
 TOYS: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from tests.meta.sources import Source, sources
 FLOORS = {
     "facts": 0, "inference": 1, "evaluate": 2, "graph": 3, "match": 4, "dialects": 5, "catalogue": 6,
     "optimize": 7, "validate": 8, "__init__": 9, "builder": 9, "culprit": 9, "doc": 9, "explaining": 9, "healing": 9,
-    "optimizing": 9, "proof": 9, "reduction": 9, "rewriting": 9, "torch": 9,
+    "optimizing": 9, "proof": 9, "reduction": 9, "rewriting": 9, "torch": 9, "whole_model": 9,
     "testing": 10, "scaffold": 10, "__main__": 11,
 }  # fmt: skip
 """Architecture, section 3; ``testing`` and ``scaffold`` stand beside the door and may see all of it."""

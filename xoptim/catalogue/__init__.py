@@ -1,6 +1,6 @@
 """Fourth floor: which patterns there are, and which of them run.
 
-All patterns are in one `database`: a sequence of groups, one for each phase, and of rewriters of whole models. Selections are
+All patterns are in one `database`: a sequence of groups, one for each phase, and of passes over whole models. Selections are
 questions to it: a text (``"default+onnxruntime-Gelu"``), a class, an instance, or a list of these is read as a `Query`, what is
 left out is excluded by `Name`, and presets are queries about what a pattern says of itself. The words of a query:
 
@@ -9,5 +9,5 @@ left out is excluded by `Name`, and presets are queries about what a pattern say
   runtime), ``finite`` (needs finite numbers), ``approximate``, ``all``;
 - profiles: ``fast_compile`` (what costs little: exact patterns of the phase ``canonicalize`` that make standard operators only)
   and ``fast_run`` (everything safe: ``default`` and ``onnxruntime``);
-- tags, phases (``global`` for rewriters of whole models), exactness and status.
+- tags, phases (``global`` for passes over whole models), exactness and status.
 """

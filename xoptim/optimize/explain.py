@@ -26,7 +26,6 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization
-from xoptim.match.whole_graph import GlobalRewriter
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.run import Optimizer
 
@@ -249,7 +248,7 @@ def one_pattern(pattern: Item) -> PatternOptimization:
     found = select(pattern)
     if len(found) != 1:
         raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
-    if isinstance(found[0], GlobalRewriter):
+    if not isinstance(found[0], PatternOptimization):
         raise UnknownPatternError(f"{found[0].name()} rewrites a whole model; there is no node where it begins")
     return found[0]
 
