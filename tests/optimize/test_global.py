@@ -154,8 +154,8 @@ def test_each_at_its_place() -> None:
 def test_one_before_another() -> None:
     log: list[str] = []
     fields: dict[str, dict[str, Any]] = {
-        "A": {}, "B": {"before": ("LogA",)}, "C": {"before": ["LogB", "LogNone"]}, "D": {"priority": 1, "before": ("LogC",)},
-        "E": {"phase": "target", "before": ("LogA",)},
+        "A": {}, "B": {"before": ("LogAPattern",)}, "C": {"before": ["LogB", "LogNone"]},
+        "D": {"priority": 1, "before": ("LogC",)}, "E": {"phase": "target", "before": ("LogA",)},
     }  # fmt: skip
     tuned(chain("Abs"), [counting(log, word, **given) for word, given in fields.items()])
     assert log == ["D", "C", "B", "A", "E"], "not before what is in an earlier phase"

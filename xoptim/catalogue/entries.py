@@ -103,7 +103,7 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
         if name not in seen:
             seen.add(name)
             for other in forward:
-                if name in other.item.before and other.order[:2] == entry.order[:2]:
+                if name in map(short, other.item.before) and other.order[:2] == entry.order[:2]:
                     place(other)
             found.append(entry)
 

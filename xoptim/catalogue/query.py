@@ -9,7 +9,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from xoptim.match.rewrite import Rewrite
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import ModelPass, Rewrite
 
 Item: TypeAlias = "str | Query | Rewrite | type[Rewrite]"
 Selection: TypeAlias = "Item | Sequence[Item] | None"
@@ -78,7 +79,7 @@ class Query:
         for item in () if selection is None else items:
             if isinstance(item, str):
                 steps += _parsed(item)
-            elif isinstance(item, Query) or issubclass(class_of(item), Rewrite):
+            elif isinstance(item, Query) or issubclass(class_of(item), (PatternOptimization, ModelPass)):
                 steps.append(("+", item))
             else:
                 raise TypeError(f"a name, a query, a class or an instance of a pattern is expected, not {item!r}")

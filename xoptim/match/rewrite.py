@@ -45,7 +45,8 @@ class Rewrite:
     Class attributes:
         phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators of one runtime) or
             ``final``. The passes of a phase run before its patterns.
-        before: names of rewrites of the same kind and phase that come after it, whatever priority and name say.
+        before: names of rewrites of the same kind and phase, with or without the suffix ``Pattern``, that come after it,
+            whatever priority and name say.
         priority: within a phase, higher numbers run once lower ones have nothing left to do.
         exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change its sign), ``finite``
             (assumes no NaN, infinity or -0), ``approximate``.
