@@ -82,7 +82,8 @@ def _rule(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]
 
 def _begin(pattern: str | type[PatternOptimization]) -> tuple[str, str]:
     """Name of a pattern, and the operators that it begins with."""
-    cls = resolve(pattern)[0] if isinstance(pattern, str) else pattern
+    found = resolve(pattern) if isinstance(pattern, str) else [pattern]
+    cls = next(each for each in found if issubclass(each, PatternOptimization))
     keys = sorted(cls().anchor_keys())
     return cls.name(), " or ".join(f"{domain}::{op_type}" if domain else op_type for domain, op_type in keys) or "any node"
 

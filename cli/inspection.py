@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from xoptim import GlobalRewriter, GraphBuilder, PatternOptimization, database, resolve
+from xoptim import GraphBuilder, ModelPass, Rewrite, database, resolve
 
 from .selection import chosen_patterns, selection_options
 from .summary import open_console
@@ -38,13 +38,13 @@ def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
         _print_patterns(found)
 
 
-def _words(patterns: list[PatternOptimization]) -> dict[str, int]:
-    """The number of patterns by word."""
+def _words(patterns: list[Rewrite]) -> dict[str, int]:
+    """How many of some patterns each word stands for."""
     names = {pattern.name() for pattern in patterns}
     return {word: sum(entry.item.name() in names for entry in database().find(word)) for word in database().words()}
 
 
-def _print_patterns(patterns: list[PatternOptimization]) -> None:
+def _print_patterns(patterns: list[Rewrite]) -> None:
     columns = ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
     is_mixed = any(pattern.status != "stable" for pattern in patterns)
     if is_mixed:
@@ -60,16 +60,16 @@ def _print_patterns(patterns: list[PatternOptimization]) -> None:
     click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
 
 
-def _opsets(cls: PatternOptimization | type[PatternOptimization]) -> str:
+def _opsets(cls: Rewrite | type[Rewrite]) -> str:
     return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
 
 
-def _phase(pattern: PatternOptimization | type[PatternOptimization]) -> str:
+def _phase(pattern: Rewrite | type[Rewrite]) -> str:
     cls = pattern if isinstance(pattern, type) else type(pattern)
-    return "global" if issubclass(cls, GlobalRewriter) else cls.phase
+    return "global" if issubclass(cls, ModelPass) else cls.phase
 
 
-def _describe(cls: PatternOptimization) -> dict[str, Any]:
+def _describe(cls: Rewrite) -> dict[str, Any]:
     return {
         "name": cls.name(),
         "family": cls.family(),

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from xoptim import PatternOptimization, database, read_rules
+from xoptim import Rewrite, database, read_rules
 
 
-def with_rules(
-    chosen: Sequence[PatternOptimization], files: Sequence[str]
-) -> list[PatternOptimization | type[PatternOptimization]]:
-    """The chosen patterns, and the rules of some files.
+def with_rules(chosen: Sequence[Rewrite], files: Sequence[str]) -> list[Rewrite | type[Rewrite]]:
+    """The patterns that are chosen, and the rules of some files.
 
     Raises:
         TextRuleError: when a file contains a mistake.

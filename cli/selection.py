@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from xoptim import PatternOptimization, Query, select
+from xoptim import Query, Rewrite, select
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,7 +34,7 @@ def selection_options(default: str) -> Callable[[Command], Command]:
     return add
 
 
-def chosen_patterns(choices: dict[str, Any]) -> list[PatternOptimization]:
+def chosen_patterns(choices: dict[str, Any]) -> list[Rewrite]:
     """The patterns that a command line chooses, in running order: ``--patterns`` and ``--include``, then the rest.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 from jinja2 import Environment
 
-from xoptim import Example, PatternOptimization, installed_patterns
+from xoptim import Example, Rewrite, installed_patterns
 from xoptim.testing.models import parse
 
 FOLDER = Path(__file__).parent / "patterns"
@@ -63,7 +63,7 @@ Written by `make docs` from the patterns themselves. {{ families.values() | map(
 )
 
 
-def opsets(cls: type[PatternOptimization]) -> str:
+def opsets(cls: type[Rewrite]) -> str:
     """Versions of the standard operator set in which a pattern works."""
     return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
 
@@ -91,7 +91,7 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
     return onnx.helper.printable_attribute(attribute).replace('"', "'")
 
 
-def _family(cls: type[PatternOptimization]) -> tuple[str, str]:
+def _family(cls: type[Rewrite]) -> tuple[str, str]:
     """Title of the family of a pattern, and what its package says about it."""
     package = sys.modules[cls.__module__.rpartition(".")[0] or cls.__module__]
     return cls.family().replace("_", " ").capitalize(), inspect.cleandoc(package.__doc__ or "")

@@ -60,7 +60,7 @@ Simplify = PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name="Simplify", int
 def main() -> None:
     """Each form of the rule gives the same model."""
     model = parse(MODEL)
-    ways: dict[str, xoptim.PatternOptimization | type[xoptim.PatternOptimization]] = {
+    ways: dict[str, xoptim.Rewrite | type[xoptim.Rewrite]] = {
         "global": simplify_all,
         "local, in topological order": TopologicalNavigator(simplify_here),
         "local, until nothing changes": simplify_here,

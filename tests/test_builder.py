@@ -287,3 +287,13 @@ def test_half_precision_is_never_promised_to_be_exact(element: str, grade: str) 
     optimize(parse(text), report=reports.append)
     assert reports[0].applied == {"TransposeTranspose": 1}
     assert reports[0].exactness == grade
+
+
+def test_a_builder_of_a_model_in_memory() -> None:
+    first = GraphBuilder(parse("agraph (float[2] x) => (float[2] y) { a = Neg(x) y = Abs(a) }"))
+    second = GraphBuilder.of(first.model)
+    assert (second.model, second.graph, second.optimization_options.patterns) == (first.model, first.model.graph, "default")
+    second.replace("y", second.op.Abs("x"))
+    first.optimize()
+    assert [node.op_type for node in first.nodes] == ["Abs"]
+    assert (second.report().nodes_before, second.report().nodes_after) == (2, 1)

@@ -21,12 +21,12 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
 from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal
 from xoptim.match.result import MatchResult
+from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
-from xoptim.match.whole_graph import GlobalRewriter, global_rewriter
 from xoptim.optimize.events import Event
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
@@ -35,6 +35,7 @@ from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_fil
 from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
+from xoptim.whole_model import GlobalRewriter, global_rewriter
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ __all__ = [
     "Match",
     "MatchResult",
     "ModelError",
+    "ModelPass",
     "NoMatchError",
     "Node",
     "NotValidatedError",
@@ -74,6 +76,7 @@ __all__ = [
     "Refusal",
     "Replayed",
     "ReverseNavigator",
+    "Rewrite",
     "RewriteError",
     "Scalar",
     "SubgraphRewriter",

@@ -77,9 +77,22 @@ class GraphBuilder(GraphQueries):
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
             self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
+        self._begin()
+
+    def _begin(self) -> None:
         self.graph = self.scope = self.model.graph
         self._nodes_before = self._count()
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
+
+    @classmethod
+    def of(cls, model: Model) -> GraphBuilder:
+        """A builder of a model that is in memory already, with default options. They share the model."""
+        made = cls.__new__(cls)
+        made.optimization_options = OptimizationOptions()
+        made._optimizer = None
+        made.model = model
+        made._begin()
+        return made
 
     # ---------------------------------------------------------------- reading
 
@@ -209,7 +222,7 @@ class GraphBuilder(GraphQueries):
             max_iter=max_iter if max_iter >= 0 else options.max_iter,
             remove_identity=remove_identity and options.remove_identity,
         )
-        return self._new_optimizer(options).run(self)
+        return self._new_optimizer(options).run()
 
     def _new_optimizer(self, options: OptimizationOptions) -> Optimizer:
         """An optimizer of the model, on which `report` reports from now on."""

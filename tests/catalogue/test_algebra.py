@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.catalogue.toys import Install, toy
 from xoptim import PatternOptimization, Query, UnknownPatternError, database, select
 from xoptim.catalogue.query import Name
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.rewrite import ModelPass
 
 TOYS: dict[str, dict[str, Any]] = {
     "Zeta": {"tags": ("a",)},
@@ -51,7 +51,7 @@ laws = settings(max_examples=150, deadline=None, derandomize=True, suppress_heal
 
 @pytest.fixture(autouse=True)
 def _toys(install: Install) -> None:
-    install(*(toy(name, **extra) for name, extra in TOYS.items()), toy("Whole", GlobalRewriter, position=1.5))
+    install(*(toy(name, **extra) for name, extra in TOYS.items()), toy("Whole", ModelPass, phase="specialize"))
 
 
 def answer(query: Query) -> set[str]:

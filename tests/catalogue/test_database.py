@@ -21,13 +21,14 @@ from xoptim import (
     select,
 )
 from xoptim.catalogue.database import PatternGroup, PatternSequence
-from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
+from xoptim.catalogue.entries import POSITIONS
+from xoptim.match.rewrite import PHASES, ModelPass
 
 Zeta, Alpha, Beta = toy("Zeta", tags=("a",)), toy("Alpha", tags=("a",), priority=1), toy("Beta", tags=("b",))
 Gamma, Fused = toy("Gamma", phase="specialize"), toy("Fused", phase="target", tags=("onnxruntime",))
 
 
-class Simplify(GlobalRewriter):
+class Simplify(ModelPass):
     """A → B"""
 
 
@@ -79,7 +80,7 @@ def test_what_a_group_refuses() -> None:
     with pytest.raises(ValueError, match="'Gamma' belongs to the phase 'specialize', not to 'canonicalize'"):
         group.register("Gamma", Gamma)
     with pytest.raises(TypeError, match="'Simplify' rewrites whole models: register it in the sequence"):
-        group.register("Simplify", Simplify)
+        group.register("Simplify", Simplify)  # type: ignore[arg-type]
     for wrong in (3, int, "Zeta"):
         with pytest.raises(TypeError, match="a group holds patterns"):
             group.register("wrong", wrong)  # type: ignore[arg-type]
@@ -124,7 +125,7 @@ def test_what_a_sequence_refuses() -> None:
     sequence, group = PatternSequence(), PatternGroup()
     for plain in (Zeta, Zeta()):
         with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
-            sequence.register("Zeta", plain, 1.0)  # type: ignore[arg-type]
+            sequence.register("Zeta", plain, 1.0)
     with pytest.raises(TypeError, match="the position of 'group' is a number, not 'fast_run'"):
         sequence.register("group", group, "fast_run")  # type: ignore[arg-type]
     group.register("Zeta", Zeta)
@@ -141,13 +142,21 @@ def test_what_a_sequence_refuses() -> None:
 def test_a_rewriter_at_another_place_is_a_copy() -> None:
     sequence, simplify = PatternSequence(), Simplify()
     simplify.depth = 3  # type: ignore[attr-defined]
-    sequence.register("moved", simplify, 0.5)
-    moved: Any = sequence["moved"]
-    assert (moved.position, moved.depth, type(moved)) == (0.5, 3, Simplify)
-    assert (simplify.position, Simplify.position) == (0.0, 0.0)
-    sequence.unregister("moved")
-    sequence.register("moved", simplify, 0.0)
-    assert sequence["moved"] is simplify
+    places = {0.5: 0, 1.0: 0, 1.5: 1, 2: 1, 49: 2, 50: 2, 50.5: 3, 100: 3, 101: 3}
+    for position, number in places.items():
+        sequence.register("moved", simplify, position)
+        moved: Any = sequence["moved"]
+        assert (moved.phase, moved.depth, type(moved)) == (PHASES[number], 3, Simplify)
+        assert (moved is simplify) is (number == 0)
+        sequence.unregister("moved")
+    assert (simplify.phase, Simplify.phase) == ("canonicalize", "canonicalize")
+
+
+def test_passes_at_positions_of_one_phase_keep_their_order() -> None:
+    sequence = PatternSequence()
+    for name, position in (("C", 0.75), ("A", 0.9), ("B", 0.5)):
+        sequence.register(name.lower(), toy(name, ModelPass, priority=int(name == "B")), position)
+    assert names(sequence.query(Query("all"))) == ["B", "C", "A"]
 
 
 # ---------------------------------------------------------------- the principal one
@@ -155,12 +164,12 @@ def test_a_rewriter_at_another_place_is_a_copy() -> None:
 
 def test_its_structure(principal: PatternSequence) -> None:
     assert database() is principal
-    assert list(principal) == ["canonicalize", "specialize", "target"]
-    assert [list(principal.group(name)) for name in principal] == [["Beta", "Zeta", "Alpha"], ["Gamma"], ["Fused"]]
-    assert {entry.group: entry.position for entry in principal.entries()} == PHASE_POSITIONS
+    assert list(principal) == list(PHASES)
+    assert [list(principal.group(name)) for name in principal] == [["Beta", "Zeta", "Alpha"], ["Gamma"], ["Fused"], []]
+    assert {entry.group: entry.position for entry in principal.entries()} == {name: POSITIONS[name] for name in PHASES[:3]}
     assert principal.words() == {
         "a": 2, "all": 5, "approximate": 0, "b": 1, "canonicalize": 3, "default": 4, "deprecated": 0, "exact": 5, "extra": 0,
-        "fast_compile": 3, "fast_run": 5, "finite": 0, "global": 0, "onnxruntime": 1, "preview": 0, "rounding": 0,
+        "fast_compile": 3, "fast_run": 5, "final": 0, "finite": 0, "global": 0, "onnxruntime": 1, "preview": 0, "rounding": 0,
         "specialize": 1, "stable": 5, "target": 1,
     }  # fmt: skip
 
@@ -178,14 +187,15 @@ def test_all_that_is_installed_is_in_it() -> None:
 
 
 def test_order_of_the_result(install: Install) -> None:
-    """Position, rewriters of whole models before a phase, priority, name; by whatever way a pattern is selected."""
+    """Position, passes before the patterns of a phase, priority, name; by whatever way a pattern is selected."""
     phases = {"c": "canonicalize", "s": "specialize", "t": "target"}
     patterns = [toy(f"{k}{n}{p + 1}", phase=phase, priority=p) for k, phase in phases.items() for n in "BA" for p in (1, -1)]
-    globals_ = [toy(f"g{n}", GlobalRewriter, position=p) for n, p in enumerate((60.0, 1.0, 0.0, 1.5, 50.0, 2.0))]
+    places = ("final", "canonicalize", "canonicalize", "specialize", "target", "specialize")
+    globals_ = [toy(f"g{n}", ModelPass, phase=phase) for n, phase in enumerate(places)]
     install(*patterns, *globals_)
     expected = [
-        "g2",
         "g1",
+        "g2",
         "cA0",
         "cB0",
         "cA2",
@@ -213,8 +223,8 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
     assert names(select("all")) == ["Zeta"]
     assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
         "the tags of 'Numbers' must be words",
-        "unknown group 'nowhere'; there are: canonicalize, specialize, target",
-        "the name 'target' is taken; choose another, or unregister its owner",
+        "unknown group 'nowhere'; there are: canonicalize, final, specialize, target",
+        "the name 'target' is taken; choose another, or unregister what has it",
     ]
 
 
@@ -271,19 +281,15 @@ def test_the_door(principal: PatternSequence) -> None:
 
     other = toy("Other", tags=("extra",))()
     assert register(other, "ours", "b") is other
-    assert register(Simplify, "ours", position=50.0) is Simplify
-    assert names(select("default")) == ["Beta", "Zeta", "Alpha", "Gamma", "Mine", "Simplify"]
-    assert names(select("ours")) == ["Other", "Simplify"]
-    assert names(select("b+ours-MinePattern")) == ["Beta", "Other", "Simplify"]
+    assert register(Simplify, "ours") is Simplify
+    assert names(select("default")) == ["Simplify", "Beta", "Zeta", "Alpha", "Gamma", "Mine"]
+    assert names(select("ours")) == ["Simplify", "Other"]
+    assert names(select("b+ours-MinePattern")) == ["Simplify", "Beta", "Other"]
     assert select("Other") == [other]
-    assert Simplify.position == 0.0
-    assert select("Simplify")[0].position == 50.0  # type: ignore[attr-defined]
     assert select("Mine") == select(MinePattern)
-    assert names(select("default", drop=["MinePattern"]))[-2:] == ["Gamma", "Simplify"]
+    assert names(select("default", drop=["MinePattern"]))[-2:] == ["Alpha", "Gamma"]
     with pytest.raises(ValueError, match="the name 'Mine' is taken"):
         register(MinePattern)
-    with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
-        register(toy("Third"), position=3.0)
     with pytest.raises(TypeError, match="a pattern or the class of one is expected"):
         register(int)  # type: ignore[type-var]
     database().unregister("MinePattern")

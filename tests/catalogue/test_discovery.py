@@ -15,7 +15,17 @@ import pytest
 from xoptim.cli.main import run
 
 from tests.support import parse, types
-from xoptim import EasyPatternOptimization, PatternOptimization, Query, database, installed_patterns, optimize, resolve, select
+from xoptim import (
+    EasyPatternOptimization,
+    PatternOptimization,
+    Query,
+    Rewrite,
+    database,
+    installed_patterns,
+    optimize,
+    resolve,
+    select,
+)
 from xoptim.catalogue import discovery
 from xoptim.catalogue.discovery import GROUP, patterns_of
 
@@ -75,7 +85,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def builtin() -> dict[str, type[PatternOptimization]]:
+def builtin() -> dict[str, type[Rewrite]]:
     return {name: cls for name, cls in installed_patterns().items() if cls.__module__.startswith("xoptim.patterns.")}
 
 
@@ -138,7 +148,7 @@ from xoptim import GlobalRewriter
 
 
 class WholePattern(GlobalRewriter):
-    position = 49.5
+    phase = "target"
     tags = ("acme",)
 """
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.catalogue.toys import Install, toy
 from xoptim import OptimizationOptions, Query, UnknownPatternError, select
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.rewrite import ModelPass
 
 TOYS: dict[str, dict[str, Any]] = {
     "Zeta": {"tags": ("a",)},
@@ -28,7 +28,7 @@ TOYS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def _toys(install: Install) -> None:
-    install(*(toy(name, **extra) for name, extra in TOYS.items()), toy("Whole", GlobalRewriter, position=1.5))
+    install(*(toy(name, **extra) for name, extra in TOYS.items()), toy("Whole", ModelPass, phase="specialize"))
 
 
 def found(*words: Any, **more: Any) -> list[str]:
@@ -114,7 +114,7 @@ def test_unknown_words(where: str) -> None:
 
 
 def test_unknown_groups() -> None:
-    with pytest.raises(UnknownPatternError, match="'targets'; there are: canonicalize, specialize, target"):
+    with pytest.raises(UnknownPatternError, match="'targets'; there are: canonicalize, final, specialize, target"):
         found(["a"], subquery={"targets": Query("a")})
 
 

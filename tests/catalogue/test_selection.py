@@ -9,7 +9,7 @@ import pytest
 from tests.catalogue.toys import Install, messages, toy
 from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, resolve, select
 from xoptim.catalogue.query import Name
-from xoptim.match.pattern import PHASES
+from xoptim.match.rewrite import PHASES, Rewrite
 from xoptim.optimize.environment import DebugSettings
 
 TOYS: dict[str, dict[str, Any]] = {
@@ -103,7 +103,7 @@ def test_sequences(toys: dict[str, type[PatternOptimization]]) -> None:
     assert names([MinePattern, Bare, "-Mine,-BarePattern"]) == []
 
 
-@pytest.mark.parametrize("wrong", [[3], [None], [int], 3, ["default", object]])
+@pytest.mark.parametrize("wrong", [[3], [None], [int], 3, ["default", object], Rewrite, Rewrite()])
 def test_what_is_no_pattern(wrong: Any, toys: object) -> None:
     with pytest.raises(TypeError):
         select(wrong)

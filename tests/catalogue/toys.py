@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from xoptim import PatternOptimization
+from xoptim import PatternOptimization, Rewrite
 from xoptim.catalogue.database import PatternSequence
 
 Install = Callable[..., PatternSequence]
 """Makes pattern classes the installed ones, in place of all others; returns the principal database."""
 
 
-def toy(name: str, base: type[PatternOptimization] = PatternOptimization, **attributes: Any) -> type[PatternOptimization]:
-    """A pattern class with some metadata."""
+def toy(name: str, base: type[Rewrite] = PatternOptimization, **attributes: Any) -> Any:
+    """A class of a pattern, or of another kind of rewrite, with some metadata."""
     return type(f"{name}Pattern", (base,), attributes)
 
 

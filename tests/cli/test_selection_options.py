@@ -23,14 +23,14 @@ def names(text: str) -> set[str]:
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Patterns that are not stable, and a rewriter of whole models that was renamed, in a database for one test."""
+    """Patterns that are not stable, and a pass that was renamed, in a database for one test."""
     found = dict(installed_patterns())
     monkeypatch.setattr("xoptim.catalogue.database.installed_patterns", lambda: found)
     warn_once.cache_clear()
     common = {"__doc__": "A → B", "anchors": ("acme::Nothing",)}
     for name, status in (("Early", "preview"), ("Late", "deprecated")):
         register(type(f"{name}Pattern", (PatternOptimization,), {**common, "status": status}), "extra", "own")
-    register(type("Whole", (GlobalRewriter,), {"__doc__": "A → B", "former_names": ("Entire",)}), "own", position=0.5)
+    register(type("Whole", (GlobalRewriter,), {"__doc__": "A → B", "former_names": ("Entire",)}), "own")
 
 
 # ---------------------------------------------------------------- what is chosen

@@ -33,7 +33,7 @@ from xoptim.match import (
     Symbol,
 )
 from xoptim.match.refusal import listener
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.rewrite import ModelPass
 
 IF = (
     "agraph (bool c, float[a] x) => (float[a] y) { k = Neg(x) y = If (c) <then_branch = t () => (float[a] u) { v = Neg(x) "
@@ -211,7 +211,7 @@ def test_constants_of_all_kinds() -> None:
 
 
 def test_one_pattern_is_asked_for() -> None:
-    class Whole(GlobalRewriter):
+    class Whole(ModelPass):
         """x → y"""
 
     model = parse(chain("Neg"))

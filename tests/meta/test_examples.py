@@ -14,7 +14,7 @@ import pytest
 
 from tests.meta.sources import ROOT
 from tests.support import parse
-from xoptim import PatternOptimization, installed_patterns, optimize, resolve
+from xoptim import Rewrite, installed_patterns, optimize, resolve
 from xoptim.testing import check_example, check_near_misses
 
 EXAMPLES = ROOT / "examples"
@@ -69,7 +69,7 @@ def test_nothing_else_is_there() -> None:
 
 
 @pytest.fixture
-def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[PatternOptimization]]:
+def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rewrite]]:
     """The pattern of the pack, installed as pip would: its metadata lies where packages are searched."""
     project = tomllib.loads((PACK / "pyproject.toml").read_text(encoding="utf-8"))
     name, version = project["project"]["name"], project["project"]["version"]
@@ -89,13 +89,13 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Patte
         del sys.modules[module]
 
 
-def test_the_pack_is_found_and_used(pack: type[PatternOptimization]) -> None:
+def test_the_pack_is_found_and_used(pack: type[Rewrite]) -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { t = Neg(x) u = Cos(t) y = Exp(u) }")
     assert [node.op_type for node in optimize(model).graph.node] == ["Cos", "Exp"]
     assert len(optimize(model, drop=(pack.name(),)).graph.node) == 3
 
 
-def test_the_pack_is_proved(pack: type[PatternOptimization]) -> None:
+def test_the_pack_is_proved(pack: type[Rewrite]) -> None:
     for example in pack.examples():
         check_example(pack, example)
         assert check_near_misses(pack, example)["fired"]

@@ -22,7 +22,7 @@ from xoptim.graph.queries import GraphQueries
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
-from xoptim.optimize import applier, cleanup, fold, merge, run
+from xoptim.optimize import applier, cleanup, fold, merge, passes
 
 
 class InjectedError(Exception):
@@ -91,8 +91,8 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
         *methods(fold.Folder, "_add", "_replace", "_run_region", "_store_constant", "_visit"),
         *places("redirect", cleanup, merge),
         *places("_sample", merge),
-        *places("merge_initializers", run),
-        *places("merge_nodes", run),
+        *places("merge_initializers", passes),
+        *places("merge_nodes", passes),
         *methods(Tensor, "key", "to_raw"),
         *methods(edit.Edit, "commit"),
     ],

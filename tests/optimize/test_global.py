@@ -1,4 +1,4 @@
-"""Rewriters of whole models: their positions, the number of runs, the messages about them, and failures."""
+"""Passes over whole models: where they run, how often, what is said about them, and what happens when they fail."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from xoptim import (
     BudgetError,
     GlobalRewriter,
     GraphBuilder,
+    ModelPass,
     Node,
     OptimizationOptions,
+    PatternOptimization,
     TopologicalNavigator,
     XoptimError,
     global_rewriter,
     optimize,
 )
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.graph.model import Model
+from xoptim.match.rewrite import PHASES
 from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.run import Optimizer
@@ -29,7 +32,7 @@ from xoptim.optimize.run import Optimizer
 Function = Callable[[GraphBuilder], "int | None"]
 
 
-def swap(old: str, new: str, position: float = 0.0, **metadata: Any) -> type[GlobalRewriter]:
+def swap(old: str, new: str, **metadata: Any) -> type[GlobalRewriter]:
     """A rewriter that puts one operator in the place of another."""
 
     def change(gr: GraphBuilder) -> int:
@@ -38,12 +41,12 @@ def swap(old: str, new: str, position: float = 0.0, **metadata: Any) -> type[Glo
             gr.replace(node.output[0], getattr(gr.op, new)(*node.input))
         return len(nodes)
 
-    return global_rewriter(position, name=f"{old}To{new}", **metadata)(change)
+    return global_rewriter(name=f"{old}To{new}", **metadata)(change)
 
 
-def counting(position: float, log: list[str], word: str, **metadata: Any) -> type[GlobalRewriter]:
+def counting(log: list[str], word: str, **metadata: Any) -> type[GlobalRewriter]:
     """A rewriter that writes down when it runs, and does nothing."""
-    return global_rewriter(position, name=f"Log{word}", **metadata)(lambda gr: log.append(word))
+    return global_rewriter(name=f"Log{word}", **metadata)(lambda gr: log.append(word))
 
 
 def types_of(nodes: Iterable[Node]) -> list[str]:
@@ -54,18 +57,22 @@ def types_of(nodes: Iterable[Node]) -> list[str]:
 
 
 def test_a_function_becomes_a_class() -> None:
-    @global_rewriter(0.5, exactness="exact", tags=["mine"])
+    @global_rewriter(phase="target", exactness="exact", tags=["mine"])
     def nothing_at_all(gr: GraphBuilder) -> None:
         """x → x"""
 
     assert issubclass(nothing_at_all, GlobalRewriter)
     assert (nothing_at_all.__name__, nothing_at_all.__module__) == ("NothingAtAllPattern", __name__)
-    assert (nothing_at_all.position, nothing_at_all.exactness, nothing_at_all.tags) == (0.5, "exact", ("mine",))
+    assert (nothing_at_all.phase, nothing_at_all.exactness, nothing_at_all.tags) == ("target", "exact", ("mine",))
     assert nothing_at_all.arrow() == "x → x"
-    with pytest.raises(TypeError, match=r"write @global_rewriter\(\)"):
-        global_rewriter(nothing_at_all)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a pattern has no 'colour'"):
-        global_rewriter(colour="red")(lambda gr: None)
+    for metadata, message in (
+        ({"colour": "red"}, "a pass has no 'colour'; it has before, "),
+        ({"anchors": ("Neg",)}, "a pass has no 'anchors'"),
+        ({"phase": "never"}, "phase is one of canonicalize, specialize, target, final, not 'never'"),
+        ({"before": "Other"}, "before is a tuple"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            global_rewriter(**metadata)(lambda gr: None)
 
 
 def test_what_it_returns() -> None:
@@ -83,11 +90,32 @@ def test_what_it_returns() -> None:
         global_rewriter(name="Change")(lambda gr: "many")().rewrite(gr)  # type: ignore[arg-type,return-value]
 
 
-def test_nothing_is_matched_around_a_node() -> None:
-    model = load(chain("Neg"))
-    node = model.graph.nodes.first
-    assert node is not None
-    assert swap("Neg", "Exp")().match(GraphBuilderPatternOptimization(model.graph), node, []) is None
+def test_it_is_a_pass() -> None:
+    """It is no pattern: nothing of it is asked about a node."""
+    model = load(chain("Neg", "Abs", "Neg"))
+    rewriter = swap("Neg", "Exp")()
+    assert isinstance(rewriter, ModelPass)
+    assert not isinstance(rewriter, PatternOptimization)
+    assert (rewriter.run(model), types_of(node for node in model.graph.nodes if node.op_type == "Exp")) == (2, ["Exp"] * 2)
+    model.graph.sweep()
+    assert rewriter.run(model) == 0
+
+
+def test_a_pass_on_the_model_itself() -> None:
+    class SwapLastPattern(ModelPass):
+        """Neg(x) → Exp(x), at the end"""
+
+        def run(self, model: Model) -> int:
+            found = list(model.graph.of_type("Neg"))
+            builder = GraphBuilder.of(model)
+            for node in found:
+                builder.replace(node.output[0], builder.op.Exp(*node.input))
+            return len(found)
+
+    report = reported(chain("Neg", "Abs", "Neg"), SwapLastPattern)
+    assert report.applied == {"SwapLast": 2}
+    with pytest.raises(XoptimError, match="pattern Nothing failed: NotImplementedError: NothingPattern has no run"):
+        tuned(chain("Neg"), type("NothingPattern", (ModelPass,), {}))
 
 
 # ---------------------------------------------------------------- when they run
@@ -116,21 +144,37 @@ def test_each_at_its_place() -> None:
 
         return type(f"Marker{name.title()}Pattern", (Marker,), {"phase": name})
 
-    phases = [phase(name) for name in ("canonicalize", "specialize", "target")]
-    places = {"start": 0.0, "first": 1.0, "second": 1.5, "third": 2.0, "fourth": 49.5, "fifth": 50.0, "end": 50.5, "last": 100}
-    rewriters = [counting(position, log, word) for word, position in reversed(places.items())]
-    tuned(chain("Abs"), [*rewriters, *phases])
+    rewriters = [counting(log, f"{number} {name}", phase=name) for number in (2, 1) for name in reversed(PHASES)]
+    tuned(chain("Abs"), [*rewriters, *map(phase, PHASES)])
     # Once a pattern is active, it is offered what changes, and nothing does.
-    assert list(dict.fromkeys(log)) == [
-        *("start", "first", "canonicalize", "second", "third", "specialize", "fourth", "fifth", "target", "end", "last"),
-    ]
-    assert [log.count(word) for word in places] == [1] * len(places), "again only when something changed"
+    assert list(dict.fromkeys(log)) == [word for name in PHASES for word in (f"1 {name}", f"2 {name}", name)]
+    assert [log.count(f"1 {name}") for name in PHASES] == [1] * len(PHASES), "again only when something changed"
+
+
+def test_one_before_another() -> None:
+    log: list[str] = []
+    fields: dict[str, dict[str, Any]] = {
+        "A": {}, "B": {"before": ("LogAPattern",)}, "C": {"before": ["LogB", "LogNone"]},
+        "D": {"priority": 1, "before": ("LogC",)}, "E": {"phase": "target", "before": ("LogA",)},
+    }  # fmt: skip
+    tuned(chain("Abs"), [counting(log, word, **given) for word, given in fields.items()])
+    assert log == ["D", "C", "B", "A", "E"], "not before what is in an earlier phase"
+    log.clear()
+    tuned(chain("Abs"), [counting(log, "A", before=("LogB",)), counting(log, "B", before=("LogA",))])
+    assert sorted(log) == ["A", "B"], "a contradiction ends"
+
+
+def test_a_pattern_before_another() -> None:
+    for before, expected in (((), "Floor"), (("NegToFloor",), "Sin")):
+        patterns = [renaming("Neg", "Floor"), renaming("Neg", "Sin", before=before)]
+        assert types(tuned(chain("Neg"), patterns)) == [expected]
+        assert types(tuned(chain("Neg"), [patterns[0], type("SinLater", (patterns[1],), {"priority": 1})])) == [expected]
 
 
 def test_without_a_phase_between_them() -> None:
     log: list[str] = []
-    tuned(chain("Abs"), [counting(position, log, str(position)) for position in (60, 3, 50, 0.5)])
-    assert log == ["0.5", "3", "50", "60"]
+    tuned(chain("Abs"), [counting(log, name, phase=name) for name in reversed(PHASES)])
+    assert log == list(PHASES)
 
 
 def test_they_and_the_patterns_help_each_other() -> None:
@@ -145,7 +189,7 @@ def test_they_and_the_patterns_help_each_other() -> None:
                 count += 1
         return count
 
-    unpack = global_rewriter(1.5, name="ExpExp")(change)
+    unpack = global_rewriter(phase="specialize", name="ExpExp")(change)
     text = chain("Abs", "Exp", "Neg", "Exp", "Exp", "Neg", "Exp", "Floor")
     after = tuned(text, [unpack, NegNegPattern])
     assert types(after) == ["Abs", "Floor"]
@@ -161,7 +205,7 @@ def test_what_it_makes_is_offered_to_patterns_and_folded_and_merged() -> None:
             gr.replace(node.output[0], gr.op.Mul(gr.op.Abs(gr.op.Neg(node.input[0])), three))
         return len(found)
 
-    made = global_rewriter(3.0, name="FloorToMore")(change)
+    made = global_rewriter(phase="target", name="FloorToMore")(change)
     text = "agraph (float[2] x) => (float[2] y) { a = Floor(x) b = Floor(x) y = Sub(a, b) }"
     after = optimize(parse(text), patterns=[made, AbsNegPattern], merge=True)
     assert types(after) == ["Abs", "Mul", "Sub"]
@@ -208,8 +252,8 @@ def test_it_works_on_subgraphs_if_it_likes() -> None:
 def test_operator_sets_and_providers() -> None:
     log: list[str] = []
     rewriters = [
-        counting(0, log, "New", min_opset=19), counting(0, log, "Old", max_opset=17),
-        counting(0, log, "Now", min_opset=18, max_opset=18), counting(0, log, "Cuda", providers=("cuda",)),
+        counting(log, "New", min_opset=19), counting(log, "Old", max_opset=17),
+        counting(log, "Now", min_opset=18, max_opset=18), counting(log, "Cuda", providers=("cuda",)),
     ]  # fmt: skip
     tuned(chain("Neg"), rewriters)
     assert log == ["Now"]
@@ -219,10 +263,10 @@ def test_operator_sets_and_providers() -> None:
 
 def test_an_instance_may_have_another_place() -> None:
     log: list[str] = []
-    moved = counting(0, log, "Moved")()
-    vars(moved)["position"] = 99.0
-    tuned(chain("Neg"), [moved, counting(60, log, "Sixty")])
-    assert log == ["Sixty", "Moved"]
+    moved = counting(log, "Moved")()
+    vars(moved)["phase"] = "final"
+    tuned(chain("Neg"), [moved, counting(log, "Target", phase="target")])
+    assert log == ["Target", "Moved"]
 
 
 # ---------------------------------------------------------------- what is said about them
@@ -327,8 +371,10 @@ def test_a_result_that_must_stay() -> None:
 
 
 def test_without_a_builder() -> None:
-    model = load(chain("Neg"))
-    for rewriter in (swap("Neg", "Exp"), TopologicalNavigator(NegNegPattern)):
-        with pytest.raises(TypeError, match="rewrites whole models and needs a builder"):
-            Optimizer(model, OptimizationOptions(patterns=[rewriter])).run()
+    """A model is enough to optimize it, whatever rewrites are selected."""
+    model = load(chain("Neg", "Neg", "Neg"))
+    Optimizer(
+        model, OptimizationOptions(patterns=[swap("Neg", "Exp", phase="target"), TopologicalNavigator(NegNegPattern)])
+    ).run()
+    assert types_of(model.graph.nodes) == ["Exp"]
     assert model.listeners == []

@@ -50,7 +50,7 @@ def visiting(log: list[str], *operators: str) -> Any:
 def walk(navigator: Any, text: str) -> tuple[GraphBuilder, int]:
     """The model after one walk."""
     gr = builder(text, None)
-    count = navigator.rewrite(gr)
+    count = navigator.run(gr.model)
     verify(gr.model)
     assert gr.model.listeners == []
     return gr, count
@@ -98,9 +98,9 @@ def test_subgraphs_and_functions_come_too(navigator: Any) -> None:
       <domain: "l", opset_import: ["" : 18]> f (v) => (w) { w = Floor(v) }"""
     log: list[str] = []
     gr = GraphBuilder(parse(text, domains={"l": 1}))
-    assert navigator(visiting(log)).rewrite(gr) == 0
+    assert navigator(visiting(log)).run(gr.model) == 0
     assert log == ["q", "u", "n", "w"], "inner graphs come first"
-    assert navigator(OpSub("Abs", "Ceil"), OpSub("Floor", "Neg"), OpSub("Neg", "Exp")).rewrite(gr) == 3
+    assert navigator(OpSub("Abs", "Ceil"), OpSub("Floor", "Neg"), OpSub("Neg", "Exp")).run(gr.model) == 3
     verify(gr.model)
     assert sorted(gr.count_types()) == ["Ceil", "Exp", "If", "Neg", "l::f"]
 
@@ -185,8 +185,8 @@ def test_what_it_does_is_recorded_as_what_its_patterns_do() -> None:
 
 
 def test_it_runs_at_its_place() -> None:
-    before = TopologicalNavigator(OpSub("Neg", "Abs"), position=0.5)
-    after = TopologicalNavigator(OpSub("Neg", "Abs"), position=1.5)
+    before = TopologicalNavigator(OpSub("Neg", "Abs"), phase="canonicalize")
+    after = TopologicalNavigator(OpSub("Neg", "Abs"), phase="specialize")
     for navigator, expected in ((before, ["Abs", "Exp"]), (after, ["Floor", "Exp"])):
         assert types(tuned(chain("Neg", "Exp"), [navigator, renaming("Neg", "Floor")])) == expected
 
@@ -239,7 +239,7 @@ def test_mistakes() -> None:
         TopologicalNavigator(TopologicalNavigator(NegNegPattern))
     with pytest.raises(UnknownPatternError):
         TopologicalNavigator("NoSuchPattern")
-    with pytest.raises(TypeError, match="a pattern has no 'colour'"):
+    with pytest.raises(TypeError, match="a pass has no 'colour'"):
         TopologicalNavigator(NegNegPattern, colour="red")
 
 
@@ -247,13 +247,13 @@ def test_metadata() -> None:
     mild, wild = OpSub("Neg", "Abs", exactness="finite"), OpSub("Abs", "Exp", exactness="approximate")
     assert TopologicalNavigator(NegNegPattern).exactness == "exact"
     assert TopologicalNavigator(wild, mild).exactness == "approximate"
-    chosen = ReverseNavigator(mild, name="Mine", position=3.5, tags=["mine"], exactness="rounding")
-    assert (chosen.name(), chosen.position, chosen.tags, chosen.exactness) == ("Mine", 3.5, ("mine",), "rounding")
+    chosen = ReverseNavigator(mild, name="Mine", phase="target", tags=["mine"], exactness="rounding")
+    assert (chosen.name(), chosen.phase, chosen.tags, chosen.exactness) == ("Mine", "target", ("mine",), "rounding")
     other = ReverseNavigator(mild)
-    assert (other.name(), other.position, other.tags) == ("ReverseNegToAbs", 0.0, ())
+    assert (other.name(), other.phase, other.tags) == ("ReverseNegToAbs", "canonicalize", ())
     moved = copy.copy(chosen)
-    vars(moved)["position"] = 7.0
-    assert (moved.name(), moved.position, chosen.position) == ("Mine", 7.0, 3.5)
+    vars(moved)["phase"] = "final"
+    assert (moved.name(), moved.phase, chosen.phase) == ("Mine", "final", "target")
     again = pickle.loads(pickle.dumps(TopologicalNavigator(NegNegPattern, name="Kept")))
     assert (again.name(), [p.name() for p in again.patterns]) == ("Kept", ["NegNeg"])
 

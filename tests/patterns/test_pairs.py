@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import verify
-from xoptim import PatternOptimization, installed_patterns
+from xoptim import Rewrite, installed_patterns
 from xoptim.testing.pairs import PairCheck
 
 PATTERNS = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
@@ -30,7 +30,7 @@ def counts(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("first", PATTERNS, ids=[cls.name() for cls in PATTERNS])
-def test_pairs(first: type[PatternOptimization], counts: Counter[str]) -> None:
+def test_pairs(first: type[Rewrite], counts: Counter[str]) -> None:
     check = PairCheck(PATTERNS, verify)
     row = PATTERNS.index(first)
     failures = [

@@ -14,6 +14,7 @@ from xoptim import (
     BudgetError,
     GlobalRewriter,
     GraphBuilder,
+    PatternOptimization,
     PatternSub,
     Query,
     database,
@@ -24,7 +25,7 @@ from xoptim import (
     select,
 )
 from xoptim.catalogue.database import PatternGroup, PatternSequence
-from xoptim.match.whole_graph import PHASE_POSITIONS
+from xoptim.match.rewrite import PHASES
 
 TEXT = "agraph (float[n] x, float[n] y) => (float[n] z) { m = Mul(x, y) d = Div(m, y) z = Sinh(d) }"
 
@@ -39,10 +40,10 @@ def simplifier(name: str, **metadata: Any) -> Any:
     return PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name=name, exactness="approximate", **metadata)
 
 
-def marker(label: str, seen: list[str], position: float = 0.0) -> type[GlobalRewriter]:
-    """A rewriter of whole models that only says that it ran."""
+def marker(label: str, seen: list[str]) -> type[GlobalRewriter]:
+    """A pass that only records that it ran."""
 
-    @global_rewriter(position, name=label)
+    @global_rewriter(name=label)
     def mark(builder: GraphBuilder) -> int:
         seen.append(label)
         return 0
@@ -56,14 +57,14 @@ def marker(label: str, seen: list[str], position: float = 0.0) -> type[GlobalRew
 def test_optdb_is_a_sequence_of_groups_and_rewriters() -> None:
     principal = database()
     assert isinstance(principal, PatternSequence)
-    assert [name for name in principal if name in PHASE_POSITIONS] == list(PHASE_POSITIONS)
-    assert all(isinstance(principal[name], PatternGroup) for name in PHASE_POSITIONS)
+    assert [name for name in principal if name in PHASES] == list(PHASES)
+    assert all(isinstance(principal[name], PatternGroup) for name in PHASES)
 
 
 def test_a_sequence_runs_what_matches_in_the_order_of_positions() -> None:
     seen: list[str] = []
     for label, position in (("Late", 60.0), ("Early", 0.5), ("Middle", 1.5)):
-        register(marker(label, seen, position), "fast_run")
+        database().register(label.lower(), marker(label, seen), position, "fast_run")
     optimize(parse(TEXT), patterns=Query(["Late", "Early", "Middle"]))
     assert list(dict.fromkeys(seen)) == ["Early", "Middle", "Late"]
 
@@ -169,8 +170,8 @@ def test_a_local_optimizer_goes_into_a_group_or_is_wrapped_in_a_navigator() -> N
 
 
 def test_canonicalize_comes_before_specialize() -> None:
-    order = [p.phase for p in select("all") if not isinstance(p, GlobalRewriter)]
-    assert order == sorted(order, key=list(PHASE_POSITIONS).index)
+    order = [p.phase for p in select("all") if isinstance(p, PatternOptimization)]
+    assert order == sorted(order, key=PHASES.index)
 
 
 def test_equal_computations_are_merged_first_in_between_and_last() -> None:

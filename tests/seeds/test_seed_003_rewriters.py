@@ -193,7 +193,7 @@ def test_a_rewriter_can_be_used_by_itself() -> None:
     assert simplify().rewrite(builder) == 1
     assert "Div" in {node.op_type for node in builder.nodes}
     assert expression(builder.to_onnx(optimize=False)) == "add(z, mul(x, div(z, x)))"
-    assert TopologicalNavigator(local_simplify).rewrite(GraphBuilder(parse(SIMPLE))) == 1
+    assert TopologicalNavigator(local_simplify).run(GraphBuilder(parse(SIMPLE)).model) == 1
 
 
 def test_false_means_that_nothing_is_to_be_done() -> None:

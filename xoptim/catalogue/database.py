@@ -1,4 +1,4 @@
-"""All patterns with their names, tags and positions: phases are a sequence, each of them a group that runs to a fixed point."""
+"""All rewrites with their names, tags and positions: phases are a sequence, each of them a group that runs to a fixed point."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import Entry, Index, Order, Pattern, is_global, make_entry, placed, position_of, shared
+from xoptim.catalogue.entries import POSITIONS, Entry, Index, Order, in_order, is_pass, make_entry, placed, shared
 from xoptim.catalogue.query import Item, Name, Query, class_of
 from xoptim.catalogue.words import short, unknown, warn_once
 from xoptim.facts.errors import UnknownPatternError
-from xoptim.match.pattern import PHASES, Phase
-from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import PHASES, ModelPass, Phase, Rewrite
 
 logger = logging.getLogger("xoptim")
-AnyPattern = TypeVar("AnyPattern", bound="Pattern | type[Pattern]")
+AnyRewrite = TypeVar("AnyRewrite", bound="Rewrite | type[Rewrite]")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Place:
 
     @property
     def order(self) -> Order:
-        """Key to sort by, among the entries of rewriters."""
+        """Key to sort by, among the entries of passes."""
         return self.position, True, 0, self.name
 
 
@@ -97,16 +97,16 @@ class Database:
             raise UnknownPatternError(f"unknown group {name!r}; there are: {', '.join(sorted(groups)) or 'none'}")
         return groups[name]
 
-    def query(self, query: Query) -> list[Pattern]:
+    def query(self, query: Query) -> list[Rewrite]:
         """The patterns that match a query, in the order in which they run: position, priority, name.
 
         Raises:
             UnknownPatternError: when a word of it, or a group that has a subquery, is unknown.
         """
-        return [entry.pattern for entry in sorted(self._answer(query).values(), key=lambda entry: entry.order)]
+        return [entry.pattern for entry in in_order(self._answer(query).values())]
 
     def unregister(self, name: str) -> None:
-        """Remove a group, a rewriter, or a pattern, of a group too.
+        """Take out a group, a pass, or a pattern, of a group too.
 
         Raises:
             UnknownPatternError: when no entry is registered under that name.
@@ -133,7 +133,7 @@ class Database:
     def __contains__(self, name: object) -> bool:
         return name in self._members
 
-    def __getitem__(self, name: str) -> Pattern | PatternGroup:
+    def __getitem__(self, name: str) -> Rewrite | PatternGroup:
         member = self._members[name]
         return member.pattern if isinstance(member, Entry) else member.group
 
@@ -197,10 +197,12 @@ class Database:
                 warn_once(f"pattern {entry.name!r} is deprecated: it may be removed in a later version")
         return {entry.item.name(): entry for entry in found}
 
-    def _entry_of(self, pattern: Pattern) -> Entry:
-        """The entry under which a pattern is registered, or else a new one from its metadata."""
+    def _entry_of(self, pattern: Rewrite) -> Entry:
+        """Where a pattern is registered, or else what it says about itself."""
         found = self.index().names.get(pattern.name(), ())
-        return next((e for e in found if e.pattern is pattern), Entry(pattern.name(), pattern, position=position_of(pattern)))
+        return next(
+            (e for e in found if e.pattern is pattern), Entry(pattern.name(), pattern, position=POSITIONS[pattern.phase])
+        )
 
 
 class PatternGroup(Database):
@@ -216,7 +218,7 @@ class PatternGroup(Database):
         super().__init__()
         self.phase = phase
 
-    def register(self, name: str, entry: Pattern | type[Pattern], *tags: str) -> None:
+    def register(self, name: str, entry: PatternOptimization | type[PatternOptimization], *tags: str) -> None:
         """Add a pattern.
 
         Args:
@@ -228,28 +230,27 @@ class PatternGroup(Database):
             ValueError: when the name is taken, or the pattern belongs to another phase.
             TypeError: when it is not a pattern that matches at a node, or its metadata are invalid.
         """
-        if not issubclass(class_of(entry), Pattern):
-            raise TypeError(f"a group holds patterns, not {entry!r}")
-        if is_global(entry):
+        if is_pass(entry):
             raise TypeError(f"{name!r} rewrites whole models: register it in the sequence, at a position")
+        if not issubclass(class_of(entry), PatternOptimization):
+            raise TypeError(f"a group holds patterns, not {entry!r}")
         if self.phase not in (None, entry.phase):
             raise ValueError(f"{name!r} belongs to the phase {entry.phase!r}, not to {self.phase!r}")
         self._add(make_entry(name, entry, tags))
 
 
 class PatternSequence(Database):
-    """Groups and rewriters of whole models, one after the other by position."""
+    """Groups and passes, one after the other by position."""
 
-    def register(
-        self, name: str, entry: PatternGroup | GlobalRewriter | type[GlobalRewriter], position: float, *tags: str
-    ) -> None:
-        """Add a group, or a rewriter of whole models.
+    def register(self, name: str, entry: PatternGroup | ModelPass | type[ModelPass], position: float, *tags: str) -> None:
+        """Add a group, or a pass.
 
         Args:
-            name: a word that selects it.
-            entry: the group or the rewriter. A rewriter that gets another position than its own is copied.
-            position: a rewriter runs before the first phase whose number in `PHASE_POSITIONS` is not smaller.
-            *tags: words that select it; those of a group count for all its patterns.
+            name: a word to ask for it by.
+            entry: the group or the pass. A pass that is to run in another phase than it says is copied.
+            position: a pass runs in the first phase whose number in `POSITIONS` is not smaller; those of one phase run in the
+                order of their positions.
+            *tags: words to ask for it by; those of a group count for all that is in it.
 
         Raises:
             ValueError: when the name is taken.
@@ -261,26 +262,25 @@ class PatternSequence(Database):
             self._add(_Place(name, entry, position, frozenset(tags)))
             entry._sequences.append(self)
             return
-        if not is_global(entry):
-            raise TypeError(f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator")
+        if not is_pass(entry):
+            raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
         self._add(make_entry(name, placed(entry, position), tags, position))
 
-    def add(self, pattern: Pattern | type[Pattern], *tags: str, position: float | None = None) -> None:
-        """Add a pattern as `xoptim.register` does to the principal database."""
-        if not issubclass(class_of(pattern), Pattern):
-            raise TypeError(f"a pattern or the class of one is expected, not {pattern!r}")
-        if is_global(pattern) or position is not None:
-            place = position_of(pattern) if position is None else position
-            self.register(pattern.name(), pattern, place, *tags)  # type: ignore[arg-type]
+    def add(self, rewrite: Rewrite | type[Rewrite], *tags: str) -> None:
+        """Add a pattern or a pass as `xoptim.register` does to the principal database."""
+        if is_pass(rewrite):
+            self._add(make_entry(rewrite.name(), rewrite, tags, POSITIONS.get(rewrite.phase, 0.0)))
+        elif issubclass(class_of(rewrite), PatternOptimization):
+            self.group(rewrite.phase).register(rewrite.name(), rewrite, *tags)  # type: ignore[arg-type]
         else:
-            self.group(pattern.phase).register(pattern.name(), pattern, *tags)
+            raise TypeError(f"a pattern or the class of one is expected, not {rewrite!r}")
 
 
 _PRINCIPAL: list[tuple[Mapping[str, Any], PatternSequence]] = []
 
 
 def database() -> PatternSequence:
-    """The principal database: a group for each phase, and the rewriters of whole models, with all installed patterns.
+    """The principal database: a group for each phase, and the passes, with all that is installed.
 
     It is made on first use, and again after ``installed_patterns.cache_clear()``.
     """
@@ -291,10 +291,10 @@ def database() -> PatternSequence:
     return _PRINCIPAL[0][1]
 
 
-def _principal(patterns: Mapping[str, type[Pattern]]) -> PatternSequence:
+def _principal(patterns: Mapping[str, type[Rewrite]]) -> PatternSequence:
     made = PatternSequence()
     for phase in PHASES:
-        made.register(phase, PatternGroup(phase), PHASE_POSITIONS[phase])
+        made.register(phase, PatternGroup(phase), POSITIONS[phase])
     for name, cls in patterns.items():
         try:
             made.add(cls)
@@ -303,23 +303,22 @@ def _principal(patterns: Mapping[str, type[Pattern]]) -> PatternSequence:
     return made
 
 
-def register(pattern: AnyPattern, *tags: str, position: float | None = None) -> AnyPattern:
-    """Add a pattern to the principal database; selections with one of its words find it from now on.
+def register(rewrite: AnyRewrite, *tags: str) -> AnyRewrite:
+    """Add a pattern or a pass to the principal database; selections that ask for one of its words find it from now on.
 
     Without further tags its name and its metadata select it: an exact pattern is in the preset
     ``default``, for example, unless it has the tag ``extra``. May decorate a class.
 
     Args:
-        pattern: the pattern, or its class. It goes into the group of its phase, a rewriter of whole models into the sequence.
-        *tags: further words that select it. The name of a preset or profile makes it a member.
-        position: place in the sequence, for rewriters of whole models.
+        rewrite: the pattern or the pass, or its class. A pattern goes into the group of its phase, a pass in front of it.
+        *tags: further words to ask for it by. That of a preset or profile makes it a member.
 
     Returns:
-        The argument ``pattern``.
+        The argument.
 
     Raises:
         ValueError: when the name is taken.
-        TypeError: when it is not a pattern, or a plain one with a position.
+        TypeError: when it is neither a pattern nor a pass, or has an attribute that it cannot have.
     """
-    database().add(pattern, *tags, position=position)
-    return pattern
+    database().add(rewrite, *tags)
+    return rewrite

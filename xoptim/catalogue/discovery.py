@@ -9,24 +9,20 @@ from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from xoptim.match.easy import EasyPatternOptimization
-from xoptim.match.pattern import PatternOptimization
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.rewrite import Rewrite
 
 logger = logging.getLogger("xoptim")
 GROUP = "xoptim.patterns"
-_BASES = (PatternOptimization, EasyPatternOptimization, GlobalRewriter)
 
 
 @cache
-def installed_patterns() -> dict[str, type[PatternOptimization]]:
+def installed_patterns() -> dict[str, type[Rewrite]]:
     """All patterns by name, in alphabetical order.
 
     A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one is used, else
     the one of the pack whose name is first in alphabetical order.
     """
-    found: dict[str, type[PatternOptimization]] = {}
-    # The built-in catalogue first, then by name: the order of entry points depends on the installation.
+    found: dict[str, type[Rewrite]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.value != GROUP, e.name, e.value)):
         try:
             module = entry.load()
@@ -40,7 +36,7 @@ def installed_patterns() -> dict[str, type[PatternOptimization]]:
     return dict(sorted(found.items()))
 
 
-def patterns_of(module: ModuleType) -> list[type[PatternOptimization]]:
+def patterns_of(module: ModuleType) -> list[type[Rewrite]]:
     """The patterns defined in a module, or in all modules of a package."""
     modules = [module]
     if hasattr(module, "__path__"):
@@ -51,8 +47,7 @@ def patterns_of(module: ModuleType) -> list[type[PatternOptimization]]:
         for each in modules
         for value in vars(each).values()
         if isinstance(value, type)
-        and issubclass(value, PatternOptimization)
-        and value not in _BASES
+        and issubclass(value, Rewrite)
         and value.__module__ == each.__name__
         and not value.__name__.startswith("_")
     ]

@@ -13,14 +13,14 @@ from xoptim.catalogue.query import Name, Query, Word, class_of
 from xoptim.catalogue.words import short, unknown, warn_once
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import UnknownPatternError
-from xoptim.match.making import METADATA, fault
-from xoptim.match.pattern import PHASES, STATUSES, PatternOptimization
-from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
+from xoptim.match.making import fault, metadata_of
+from xoptim.match.rewrite import PHASES, STATUSES, ModelPass, Phase, Rewrite
 
-Pattern: TypeAlias = PatternOptimization
 Order: TypeAlias = tuple[float, bool, int, str]
 GLOBAL = "global"
-"""The word for rewriters of whole models, which do not belong to a phase."""
+"""The word for passes, in place of that of their phase."""
+POSITIONS: Final[Mapping[Phase, float]] = {"canonicalize": 1.0, "specialize": 2.0, "target": 50.0, "final": 100.0}
+"""Where the phases stand in a sequence, in the numbers of Theano's ``optdb``. Nothing but the database counts with them."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,25 @@ class Entry:
     """
 
     name: str
-    item: Pattern | type[Pattern]
+    item: Rewrite | type[Rewrite]
     words: frozenset[str] = frozenset()
     group: str = ""
     position: float = 0.0
 
     @property
-    def cls(self) -> type[Pattern]:
+    def cls(self) -> type[Rewrite]:
         """The class of the pattern."""
         return class_of(self.item)
 
     @property
-    def pattern(self) -> Pattern:
-        """The pattern, made at the first access."""
+    def pattern(self) -> Rewrite:
+        """The pattern, made when it is asked for first."""
         return shared(self.item)
 
     @property
     def order(self) -> Order:
-        """Key to sort by: position, rewriters of whole models before a phase, priority, name."""
-        return self.position, not is_global(self.item), self.item.priority, self.item.name()
+        """Key to sort by: position, passes before patterns, priority, name."""
+        return self.position, not is_pass(self.item), self.item.priority, self.item.name()
 
     @cached_property
     def names(self) -> tuple[str, str]:
@@ -66,23 +66,50 @@ class Entry:
         return short(word) in (*self.names, short(self.cls.__name__), *map(short, self.item.former_names))
 
 
-def is_global(item: Pattern | type[Pattern]) -> TypeGuard[GlobalRewriter | type[GlobalRewriter]]:
-    """Whether a pattern, or the patterns of a class, rewrite whole models."""
-    return issubclass(class_of(item), GlobalRewriter)
+def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPass]]:
+    """Whether a rewrite, or those of a class, run over a whole model."""
+    return issubclass(class_of(item), ModelPass)
 
 
-def position_of(item: Pattern | type[Pattern]) -> float:
-    """The declared position of a pattern in the sequence."""
-    return item.position if is_global(item) else PHASE_POSITIONS[item.phase]
+def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | type[ModelPass]:
+    """A pass for a position of a sequence: it belongs to the first phase whose number is not smaller.
 
-
-def placed(item: GlobalRewriter | type[GlobalRewriter], position: float) -> GlobalRewriter | type[GlobalRewriter]:
-    """A rewriter of whole models with a position: itself, or a copy when it declares another one."""
-    if position_of(item) == position:
+    Returns:
+        The pass itself, or a copy when it says that it runs in another phase.
+    """
+    phase = next((phase for phase in PHASES if position <= POSITIONS[phase]), PHASES[-1])
+    if item.phase == phase:
         return item
     moved = copy.copy(shared(item))
-    vars(moved)["position"] = position
+    vars(moved)["phase"] = phase
     return moved  # type: ignore[return-value]
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries in the order in which they run: by position, passes before patterns, by priority, by name.
+
+    Within a position, a rewrite stands in front of those that it says it is `before`; where two of them say so of each other,
+    in front of one.
+    """
+    ranked = sorted(entries, key=lambda entry: entry.order)
+    forward = [entry for entry in ranked if entry.item.before]
+    if not forward:
+        return ranked
+    found: list[Entry] = []
+    seen: set[str] = set()
+
+    def place(entry: Entry) -> None:
+        name = entry.item.name()
+        if name not in seen:
+            seen.add(name)
+            for other in forward:
+                if name in map(short, other.item.before) and other.order[:2] == entry.order[:2]:
+                    place(other)
+            found.append(entry)
+
+    for entry in ranked:
+        place(entry)
+    return found
 
 
 _FOREIGN = "operators outside the standard domain"
@@ -107,11 +134,11 @@ NAMED: Final = {**PRESETS, **PROFILES}
 VOCABULARY: Final = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
 """Words that are known even when no pattern has them."""
 
-_INSTANCES: dict[type[Pattern], Pattern] = {}
+_INSTANCES: dict[type[Rewrite], Rewrite] = {}
 
 
-def shared(item: Pattern | type[Pattern]) -> Pattern:
-    """A pattern, or the one instance of its class: it has no state, and its compiled form serves every model."""
+def shared(item: Rewrite | type[Rewrite]) -> Rewrite:
+    """A pattern, or the one instance of its class: it has no state, and what is worked out about it serves every model."""
     if not isinstance(item, type):
         return item
     found = _INSTANCES.get(item)
@@ -120,7 +147,7 @@ def shared(item: Pattern | type[Pattern]) -> Pattern:
     return found
 
 
-def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = (), position: float = 0.0) -> Entry:
+def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (), position: float = 0.0) -> Entry:
     """An entry with its words.
 
     The rules of a preset or profile take precedence over a tag of the same name that the pattern declares; such a tag given
@@ -132,10 +159,10 @@ def make_entry(name: str, item: Pattern | type[Pattern], tags: Iterable[str] = (
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
         raise TypeError(f"the tags of {name!r} must be words")
-    for key in METADATA:
+    for key in sorted(metadata_of(class_of(item))):
         if wrong := fault(key, getattr(item, key)):
             raise TypeError(f"{name!r}: {key} {wrong}")
-    own = given.union((GLOBAL if is_global(item) else item.phase, item.exactness, item.status), item.tags)
+    own = given.union((GLOBAL if is_pass(item) else item.phase, item.exactness, item.status), item.tags)
     said = own | {_FOREIGN} if item.produces else own
     member_of = (word for word, query in NAMED.items() if query.holds(said))
     return Entry(name, item, own.difference(NAMED).union(given, member_of), position=position)
@@ -149,7 +176,7 @@ class Index:
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self.entries = sorted(entries, key=lambda entry: entry.order)
+        self.entries = in_order(entries)
         self.names: dict[str, list[Entry]] = {}
         self.classes: dict[str, list[Entry]] = {}
         self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import ModelPass, Rewrite
 
-Item: TypeAlias = "str | Query | PatternOptimization | type[PatternOptimization]"
+Item: TypeAlias = "str | Query | Rewrite | type[Rewrite]"
 Selection: TypeAlias = "Item | Sequence[Item] | None"
 Word: TypeAlias = "str | Name"
 Sign: TypeAlias = Literal["+", "&", "-"]
@@ -73,12 +74,12 @@ class Query:
             TypeError: when an item is neither text nor query, class or instance of a pattern.
         """
         steps: list[Step] = []
-        alone = selection is None or isinstance(selection, (str, Query, type, PatternOptimization))
+        alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
         items: Iterable[Any] = (selection,) if alone else selection  # type: ignore[assignment]
         for item in () if selection is None else items:
             if isinstance(item, str):
                 steps += _parsed(item)
-            elif isinstance(item, Query) or issubclass(class_of(item), PatternOptimization):
+            elif isinstance(item, Query) or issubclass(class_of(item), (PatternOptimization, ModelPass)):
                 steps.append(("+", item))
             else:
                 raise TypeError(f"a name, a query, a class or an instance of a pattern is expected, not {item!r}")

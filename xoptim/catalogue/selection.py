@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xoptim.catalogue.database import database
-from xoptim.catalogue.entries import Pattern
 from xoptim.catalogue.query import Item, Name, Query, Selection, Word
+from xoptim.match.rewrite import Rewrite
 
 __all__ = ["Item", "Selection", "resolve", "select"]
 
 
-def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Pattern]:
+def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Rewrite]:
     """The patterns of a selection, in the order in which they are tried: position of the phase, priority, name.
 
     Args:
@@ -28,7 +28,7 @@ def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Pattern]:
     return database().query(Query.of(selection).excluding(*names))
 
 
-def resolve(word: str) -> list[type[Pattern]]:
+def resolve(word: str) -> list[type[Rewrite]]:
     """The patterns that a preset, a profile, a tag or a name stands for.
 
     Raises:

@@ -14,7 +14,7 @@ from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.minimize import minimize
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.sources import Source
-from xoptim.match.whole_graph import GlobalRewriter
+from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.application import Application
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.validate.options import ValidationOptions
@@ -120,7 +120,7 @@ class Bisection:
         """The step that changes a result when even without a rewrite the results differ."""
         evidence = ""
         suspects = [Culprit(step, step) for step in STEPS]
-        suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, GlobalRewriter)]
+        suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, ModelPass)]
         for culprit in suspects:
             report = self._verdict(self._run(culprit.avoided_by(replace(self.options, max_rewrites=0))))
             if report.status != "different":

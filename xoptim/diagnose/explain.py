@@ -9,7 +9,6 @@ from xoptim.diagnose.words import locate
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.whole_graph import GlobalRewriter
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.run import Optimizer
 
@@ -99,6 +98,6 @@ def one_pattern(pattern: Item) -> PatternOptimization:
     found = select(pattern)
     if len(found) != 1:
         raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
-    if isinstance(found[0], GlobalRewriter):
+    if not isinstance(found[0], PatternOptimization):
         raise UnknownPatternError(f"{found[0].name()} rewrites a whole model; there is no node where it begins")
     return found[0]

@@ -18,7 +18,7 @@ from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
 from xoptim.match.making import LISTS, fault
-from xoptim.match.pattern import Example
+from xoptim.match.rewrite import Example
 from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 

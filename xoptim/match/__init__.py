@@ -4,8 +4,9 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.moved import AT_RUN_TIME
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import MatchResult
+from xoptim.match.rewrite import Example
 from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 

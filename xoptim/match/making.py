@@ -8,40 +8,45 @@ from typing import Any, Final, TypeVar, cast
 
 from xoptim.facts.dtypes import GRADES
 from xoptim.graph.node import Node
-from xoptim.match.pattern import PHASES, STATUSES, PatternOptimization
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import PHASES, STATUSES, Rewrite
 
-Made = TypeVar("Made", bound=PatternOptimization)
-METADATA: Final = frozenset(PatternOptimization.__annotations__)
-"""The class attributes by which a pattern says what it is."""
-LISTS: Final = frozenset(name for name in METADATA if isinstance(getattr(PatternOptimization, name), tuple))
-"""Those that are tuples of words."""
+Made = TypeVar("Made", bound=Rewrite)
+_OF_PATTERNS: Final = frozenset(Rewrite.__annotations__ | PatternOptimization.__annotations__)
+LISTS: Final = frozenset(name for name in _OF_PATTERNS if isinstance(getattr(PatternOptimization, name), tuple))
+"""Class attributes that are tuples of words."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "phase": PHASES,
     "exactness": GRADES,
     "status": STATUSES,
     "interior": ("refuse", "keep"),
 }
-"""Those that are one of some words; what is declared node by node has an ``interior`` too."""
+"""Class attributes that are one of some words; what is declared node by node has an ``interior`` too."""
+
+
+def metadata_of(kind: type[Rewrite]) -> frozenset[str]:
+    """The class attributes by which a pattern, or a pass, says what it is."""
+    return _OF_PATTERNS if issubclass(kind, PatternOptimization) else frozenset(Rewrite.__annotations__)
 
 
 def pattern_class(
     base: type[Made], name: str, module: str, doc: str, metadata: Mapping[str, Any], members: Mapping[str, Any]
 ) -> type[Made]:
-    """A pattern class, as if it had been written out in a module.
+    """A class of a pattern or a pass, as if it had been written out in a module.
 
     Args:
         base: class to derive it from.
         name: of the class, with or without the suffix ``Pattern``; letters that no class name can have are dropped.
         module: where it is to be found.
         doc: docstring.
-        metadata: class attributes of `PatternOptimization`, and ``examples``, a sequence of `Example`. The exactness is
-            ``rounding`` unless given: equal bits are not promised.
+        metadata: class attributes (see `metadata_of`), and ``examples``, a sequence of `Example`. The exactness is ``rounding``
+            unless given: equal bits are not promised.
         members: further attributes of the class; they override ``metadata``.
 
     Raises:
         TypeError: when a class attribute is unknown, or has a value that it cannot have.
     """
-    given = {"exactness": "rounding", **checked(metadata)}
+    given = {"exactness": "rounding", **checked(base, metadata)}
     if "examples" in given:
         examples = tuple(given["examples"])
         given["examples"] = classmethod(lambda cls: examples)
@@ -49,17 +54,18 @@ def pattern_class(
     return cast("type[Made]", type(name, (base,), {**given, **members, "__module__": module, "__doc__": doc}))
 
 
-def checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The same class attributes, lists as tuples.
+def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The same class attributes of a pattern or a pass, lists as tuples.
 
     Raises:
         TypeError: when one is unknown, or has a value that it cannot have.
     """
-    known = METADATA | {"examples"}
+    known = metadata_of(kind) | {"examples"}
     given: dict[str, Any] = {}
     for key, value in metadata.items():
         if key not in known:
-            raise TypeError(f"a pattern has no {key!r}; it has {', '.join(sorted(known))}")
+            noun = "pattern" if issubclass(kind, PatternOptimization) else "pass"
+            raise TypeError(f"a {noun} has no {key!r}; it has {', '.join(sorted(known))}")
         wrong = fault(key, value)
         if wrong:
             raise TypeError(f"{key} {wrong}")
@@ -76,7 +82,7 @@ def fault(key: str, value: Any) -> str:
             return f"is a tuple: ({value!r},)"
         is_list = isinstance(value, (tuple, list)) and all(isinstance(word, str) for word in value)
         return "" if is_list else f"is a list of words, not {value!r}"
-    if key not in METADATA or (key == "max_opset" and value is None):
+    if key not in _OF_PATTERNS or (key == "max_opset" and value is None):
         return ""
     return "" if isinstance(value, int) and not isinstance(value, bool) else f"is a whole number, not {value!r}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +15,15 @@ class Application:
 
     Attributes:
         number: which rewrite of the run it is, counted from 1.
-        pattern: what was applied.
+        pattern: the pattern or the pass.
         anchor: node at which it matched; it may be out of the graph by now.
         graph: the graph that was rewritten.
-        matched: all nodes of the match, those that stay included, in order.
+        matched: all nodes of the match, those that stay included, in order; empty for a pass.
         given: what the pattern gave for them, those that stay included.
     """
 
     number: int
-    pattern: PatternOptimization
+    pattern: Rewrite
     anchor: Node
     graph: Graph
     matched: tuple[Node, ...]

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.pattern import PHASES, PatternOptimization
+from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import MatchResult
 from xoptim.match.tie_break import Claims, first_found, strategy_named
 from xoptim.optimize.applier import Applier
@@ -50,7 +50,7 @@ class Engine:
         if not self._active:
             self.state.worklist.clear()
         total = self._loop(None)
-        for _, level in groupby(fresh, key=lambda p: (PHASES.index(p.phase), p.priority)):
+        for _, level in groupby(fresh, key=lambda p: (p.phase, p.priority)):
             added = list(level)
             self._active += added
             self._index = self._index_of(self._active)

@@ -38,7 +38,7 @@ def match_patterns(
         UnknownPatternError: when a pattern name is not known.
     """
     strategy_named(strategy)
-    chosen = select(patterns)
+    chosen = [each for each in select(patterns) if isinstance(each, PatternOptimization)]
     whole = load_model(model) if isinstance(model, onnx.ModelProto) else model
     graphs = [whole] if isinstance(whole, Graph) else list(whole.graphs())
     found = [match for graph in graphs for match in disjoint(_all_matches(graph, chosen, provider), strategy)]

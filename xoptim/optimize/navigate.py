@@ -1,4 +1,4 @@
-"""Navigators: rewriters of whole models that walk once through the nodes and apply patterns on the way."""
+"""Navigators: passes that walk once through the nodes of a model and apply patterns on the way."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any, ClassVar
 
 from xoptim.catalogue.selection import Item, select
 from xoptim.facts.dtypes import GRADES, Exactness
+from xoptim.graph.changes import watching
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.making import checked
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.whole_graph import GlobalRewriter, watching
+from xoptim.match.rewrite import ModelPass, Rewrite
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.index import PatternIndex, index_of
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.passes import inner_first
 from xoptim.optimize.state import State
 
 
-class Navigator(GlobalRewriter):
+class Navigator(ModelPass):
     """Visits each node once and applies there, at once, the first of some patterns that matches.
 
     It walks through the subgraphs too, inner ones first. A node that appears meanwhile is visited if it lies beyond the node
@@ -29,41 +32,45 @@ class Navigator(GlobalRewriter):
     Args:
         *patterns: names, classes or instances of patterns.
         name: what it is called; made of its kind and the names of the patterns when empty.
-        position: when it runs, see `GlobalRewriter`.
-        **metadata: class attributes of `PatternOptimization`. The exactness is the weakest of the patterns unless given.
+        **metadata: class attributes of `Rewrite`, such as ``phase``. The exactness is the weakest of the patterns unless given.
 
     Raises:
-        TypeError: when there is no pattern, or one of them is itself a rewriter of whole models.
+        TypeError: when there is no pattern, or one of them is itself a pass.
         UnknownPatternError: when a name is not known.
     """
 
     backwards: ClassVar[bool] = False
 
-    def __init__(self, *patterns: Item, name: str = "", position: float = 0.0, **metadata: Any) -> None:
-        found = {p.name(): p for item in patterns for p in select(item)}
+    def __init__(self, *patterns: Item, name: str = "", **metadata: Any) -> None:
+        found: dict[str, PatternOptimization] = {}
+        for each in (rewrite for item in patterns for rewrite in select(item)):
+            if not isinstance(each, PatternOptimization):
+                raise TypeError(f"{each.name()} rewrites whole models: it cannot be applied at a node")
+            found[each.name()] = each
         if not found:
             raise TypeError(f"a {type(self).__name__} needs patterns to apply")
-        whole = next((p for p in found.values() if isinstance(p, GlobalRewriter)), None)
-        if whole is not None:
-            raise TypeError(f"{whole.name()} rewrites whole models: it cannot be applied at a node")
         self.patterns = tuple(found.values())
         title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
         weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
-        given = {"exactness": weakest, **checked(metadata), "position": position}
+        given = {"exactness": weakest, **checked(type(self), metadata)}
         # Each is called and placed as it was told, unlike other patterns, of which the class says everything.
         vars(self).update(given, name=partial(str, title))
 
-    def rewrite(self, builder: Any) -> int:
-        """Walk through a model once, on its own: nothing else is done to it; returns the number of rewrites."""
-        state = State(builder.model, builder.optimization_options)
-        builder.model.listeners.append(state.worklist)
+    def run(self, model: Model) -> int:
+        """Walk through a model once, on its own, with default options: nothing else is done to it.
+
+        Returns:
+            Number of rewrites.
+        """
+        state = State(model, OptimizationOptions())
+        model.listeners.append(state.worklist)
         try:
-            return self.walk(builder.model, state)
+            return self.walk(model, state)
         finally:
-            builder.model.listeners.remove(state.worklist)
+            model.listeners.remove(state.worklist)
 
     def walk(self, model: Model, state: State) -> int:
-        """Walk through all graphs of a model once.
+        """Walk through all graphs of a model once, as a part of an optimization.
 
         Args:
             model: the model.
@@ -72,9 +79,7 @@ class Navigator(GlobalRewriter):
         Returns:
             Number of rewrites.
         """
-        roots = (model.graph, *(function.body for function in model.functions))
-        graphs = [graph for root in roots for graph in reversed(list(root.all_graphs()))]
-        return sum(self._walk_graph(Engine(graph, state)) for graph in graphs)
+        return sum(self._walk_graph(Engine(graph, state)) for graph in inner_first(model))
 
     def _walk_graph(self, engine: Engine) -> int:
         graph = engine.graph
@@ -124,12 +129,12 @@ class ReverseNavigator(Navigator):
     backwards = True
 
 
-def weakest_of(patterns: Iterable[PatternOptimization], counts: Container[str]) -> list[Exactness]:
-    """Exactness of those patterns, and of those in navigators, that were applied."""
-    found = [p.exactness for p in patterns if p.name() in counts]
-    for navigator in patterns:
+def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
+    """Exactness of those rewrites, and of those in navigators, that were applied."""
+    found = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
+    for navigator in rewrites:
         if isinstance(navigator, Navigator):
-            found += weakest_of(navigator.patterns, counts)
+            found += grades_of(navigator.patterns, counts)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Name, Selection
 from xoptim.catalogue.selection import select
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import Rewrite
 from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings, read_environment
 from xoptim.optimize.events import Event
@@ -58,8 +58,8 @@ class OptimizationOptions:
     on_application: Callable[[Application], None] | None = None
     debug: DebugSettings = field(default_factory=read_environment)
 
-    def selected(self) -> list[PatternOptimization]:
-        """The patterns, in the order in which they are tried.
+    def selected(self) -> list[Rewrite]:
+        """The patterns and passes, in the order in which they are tried.
 
         Raises:
             UnknownPatternError: when a name is not known.
@@ -69,9 +69,9 @@ class OptimizationOptions:
         select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))  # an error where there is none of that name
         return [p for p in chosen if not p.unfit_for(None, self.provider)]
 
-    def verbosity(self, pattern: PatternOptimization) -> int:
-        """How much to log about a pattern."""
-        name, debug = pattern.name(), self.debug
+    def verbosity(self, rewrite: Rewrite) -> int:
+        """How much to log about a rewrite."""
+        name, debug = rewrite.name(), self.debug
         return max(self.verbose, debug.verbose, debug.levels.get(name, 0), 10 if name in self._explained else 0)
 
     @cached_property

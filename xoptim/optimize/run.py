@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.whole_graph import PHASE_POSITIONS, GlobalRewriter
-from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
+from xoptim.match.rewrite import PHASES, ModelPass
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.events import show_log
-from xoptim.optimize.fold import Folder
-from xoptim.optimize.merge import merge_initializers, merge_nodes
-from xoptim.optimize.navigate import weakest_of
+from xoptim.optimize.navigate import grades_of
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.passes import (
+    FoldConstants,
+    GraphPass,
+    MergeInitializers,
+    MergeNodes,
+    RemoveIdentities,
+    RemoveInitializers,
+    RemoveUnused,
+    roots,
+)
 from xoptim.optimize.products import rounds_elsewhere, stored_operands
-from xoptim.optimize.rewriters import Rewriting
+from xoptim.optimize.selected import SelectedPass, selected_pass
 from xoptim.optimize.state import State
 from xoptim.optimize.statistics import Statistics
 
-PASSES = 8
+ALTERNATIONS = 8
 """Most alternations of rewriting with folding and merging; a handful is enough for anything seen."""
-Stage = tuple[float, float, list[PatternOptimization]]
-"""Rewriters of whole models with a position above the first number, up to the second one, come before these patterns."""
+_TOGETHER = ("canonicalize", "specialize")
+"""Phases of which the patterns come to one fixed point, unless a pass stands between them."""
+
+
+class Stage(NamedTuple):
+    """Passes, and the patterns that are active after them: those of their phase and of all before it."""
+
+    passes: list[SelectedPass]
+    patterns: list[PatternOptimization]
 
 
 class Optimizer:
@@ -42,52 +55,55 @@ class Optimizer:
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.model = model
         self.options = options
-        self.patterns = options.selected()
+        self.rewrites = options.selected()
         self.state = State(model, options)
         self.statistics = Statistics()
         self.state.events.subscribe(self.statistics, Statistics.kinds)
-        if any(options.verbosity(pattern) > 0 for pattern in self.patterns):
+        if any(options.verbosity(rewrite) > 0 for rewrite in self.rewrites):
             show_log()
         self._products = stored_operands(model)
-        self._builder: Any = None
-        self._local = [p for p in self.patterns if not isinstance(p, GlobalRewriter)]
-        rewriters = [p for p in self.patterns if isinstance(p, GlobalRewriter)]
-        self._rewriting = Rewriting(rewriters, self.state)
-        self._rounding_folds = False
+        self._folding = FoldConstants(options.fold_limit, self.state.events)
+        self._cleaning = self._wanted(
+            (RemoveUnused(), options.remove_unused),
+            (RemoveIdentities(), options.remove_identity),
+        )
+        self._settling = self._wanted(
+            (self._folding, options.constant_folding),
+            (MergeInitializers(), options.merge),
+            (MergeNodes(), options.merge),
+        )
+        self._closing = self._wanted((RemoveInitializers(), options.remove_unused))
+        self._stages, self._inner_stages = self._staged(with_passes=True), self._staged(with_passes=False)
 
-    def run(self, builder: Any = None) -> list[dict[str, Any]]:
+    @staticmethod
+    def _wanted(*passes: tuple[GraphPass, bool]) -> list[GraphPass]:
+        return [each for each, is_wanted in passes if is_wanted]
+
+    def run(self) -> list[dict[str, Any]]:
         """Optimize; returns the statistics rows.
-
-        Args:
-            builder: the `xoptim.GraphBuilder` that holds the model, for rewriters of whole models.
 
         Raises:
             BudgetError: when patterns undo each other, or a result that must stay would disappear.
-            TypeError: when there are rewriters of whole models and no builder.
         """
-        if builder is None and self._rewriting.rewriters:
-            raise TypeError(f"{self._rewriting.rewriters[0].name()} rewrites whole models and needs a builder")
-        self._builder = builder
         self.model.listeners.append(self.state.worklist)
         try:
             with collection_paused():
-                for root in (self.model.graph, *(function.body for function in self.model.functions)):
+                for root in roots(self.model):
                     self._optimize_tree(root)
         finally:
             self.model.listeners.remove(self.state.worklist)
-            self._builder = None
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
-        """Exactness of each pattern that was applied; ``rounding`` too when the runtime adds up in another order now."""
-        found = weakest_of(self.patterns, self.state.counts)
-        if self._rounding_folds or rounds_elsewhere(self._products, stored_operands(self.model)):
+        """Exactness of each rewrite that was applied; ``rounding`` too when the runtime adds up in another order now."""
+        found = grades_of(self.rewrites, self.state.counts)
+        if self._folding.rounds or rounds_elsewhere(self._products, stored_operands(self.model)):
             found.append("rounding")
         return found
 
     def _optimize_tree(self, root: Graph) -> None:
         """Optimize a graph and its subgraphs, inner ones first, until what changes in one of them helps no other any more."""
-        for again in range(PASSES):
+        for again in range(ALTERNATIONS):
             bodies = list(root.all_graphs())[:0:-1]
             changed = sum(map(self._optimize, bodies))
             if not again or changed:
@@ -96,83 +112,60 @@ class Optimizer:
                 break
 
     def _optimize(self, graph: Graph) -> int:
-        """Optimize one graph; rewriters of whole models take part when it is the main graph, again as long as they help."""
-        total = self._clean(graph) + self._fold_and_merge(graph)
+        """Optimize one graph: clean, then stage after stage, again as long as selected passes and patterns help each other."""
+        total = self._apply(self._cleaning, graph) + self._apply(self._settling, graph)
         engine = Engine(graph, self.state)
-        is_main = bool(self._rewriting.rewriters) and graph is self.model.graph
-        stages = self._stages(is_main)
-        for _ in range(PASSES):
-            changed = 0
-            for after, upto, patterns in stages:
-                changed += self._rewrite(graph, after, upto) if is_main else 0
-                changed += self._to_fixed_point(graph, engine, patterns)
-            changed += self._rewrite(graph, stages[-1][1], math.inf) if is_main else 0
+        # Passes of the selection work on the whole model, so they run with the main graph.
+        stages = self._stages if graph is self.model.graph else self._inner_stages
+        has_passes = any(stage.passes for stage in stages)
+        for _ in range(ALTERNATIONS):
+            changed = sum(self._run_stage(stage, engine) for stage in stages)
             total += changed
-            if not (changed and is_main) or self.options.max_iter >= 0:
+            if not (changed and has_passes) or self.options.max_iter >= 0:
                 break
-        if self.options.remove_unused:
-            self._step("remove_initializers", lambda: remove_unused_initializers(graph))
+        self._apply(self._closing, graph)
         self.state.worklist.clear()
         return total
 
-    def _stages(self, is_main: bool) -> list[Stage]:
-        """The patterns that are active at a time; phases are told apart where something comes between them."""
+    def _staged(self, with_passes: bool) -> list[Stage]:
+        """The rewrites of the selection in stages, in the order in which these run."""
         stages: list[Stage] = []
         active: list[PatternOptimization] = []
-        after = -math.inf
-        for phase, position in PHASE_POSITIONS.items():
-            mine = [p for p in self._local if p.phase == phase]
-            active = [*active, *mine]
-            between = is_main and any(after < r.position <= position for r in self._rewriting.rewriters)
-            if not stages or between or (phase == "target" and mine):
-                stages.append((after, position, active))
+        for phase in PHASES:
+            mine = [each for each in self.rewrites if each.phase == phase]
+            patterns = [each for each in mine if isinstance(each, PatternOptimization)]
+            passes = [selected_pass(each, self.state) for each in mine if with_passes and isinstance(each, ModelPass)]
+            active = [*active, *patterns]
+            if not stages or passes or (patterns and phase not in _TOGETHER):
+                stages.append(Stage(passes, active))
             else:
-                stages[-1] = (stages[-1][0], position, active)
-            after = position
+                stages[-1] = stages[-1]._replace(patterns=active)
         return stages
 
-    def _to_fixed_point(self, graph: Graph, engine: Engine, patterns: list[PatternOptimization]) -> int:
-        total = confirmed = 0
-        for _ in range(PASSES):
-            changed = engine.run(patterns)
-            merged = self._fold_and_merge(graph) if changed or confirmed else 0
-            confirmed = 0 if merged else engine.confirm()
-            total += changed + merged + confirmed
-            if not (merged or confirmed):
+    def _run_stage(self, stage: Stage, engine: Engine) -> int:
+        """Run the passes of a stage, then its patterns to a fixed point with folding and merging; returns the changes."""
+        total = sum(each.run(self.model) for each in stage.passes)
+        if total:
+            self._apply(self._settling, engine.graph)
+        confirmed = 0
+        for _ in range(ALTERNATIONS):
+            changed = engine.run(stage.patterns)
+            settled = self._apply(self._settling, engine.graph) if changed or confirmed else 0
+            confirmed = 0 if settled else engine.confirm()
+            total += changed + settled + confirmed
+            if not (settled or confirmed):
                 break
         return total
 
-    def _rewrite(self, graph: Graph, after: float, upto: float) -> int:
-        """Run the rewriters of whole models at their place."""
-        changed = self._rewriting.run(self._builder, after, upto)
-        if changed:
-            self._fold_and_merge(graph)
-        return changed
+    def _apply(self, passes: Iterable[GraphPass], graph: Graph) -> int:
+        """Run passes on a graph, one after the other; returns the changes, each of which is counted, timed and reported."""
+        return sum(self._timed(each, graph) for each in passes)
 
-    def _clean(self, graph: Graph) -> int:
-        count = 0
-        if self.options.remove_unused:
-            count += self._step("remove_unused", lambda: remove_unused(graph))
-        if self.options.remove_identity:
-            count += self._step("remove_identity", lambda: remove_identities(graph, graph.of_type("Identity")))
-        return count
-
-    def _fold_and_merge(self, graph: Graph) -> int:
-        count = 0
-        if self.options.constant_folding:
-            folder = Folder(graph, self.options.fold_limit, self.state.events)
-            count += self._step("constant_folding", folder.run)
-            self._rounding_folds |= folder.rounds
-        if self.options.merge:
-            count += self._step("merge_initializers", lambda: merge_initializers(graph))
-            count += self._step("merge_nodes", lambda: merge_nodes(graph) + graph.sweep())
-        return count
-
-    def _step(self, name: str, action: Callable[[], int]) -> int:
+    def _timed(self, each: GraphPass, graph: Graph) -> int:
         events, start = self.state.events, perf_counter()
-        count = action()
+        count = each.run_on(graph)
         seconds = perf_counter() - start
         if count:
-            events.send("cleaned", name, text=f"{count} removed", level=10)
-        events.send("timed", name, seconds=seconds, count=count)
+            events.send("cleaned", each.title, text=f"{count} removed", level=10)
+        events.send("timed", each.title, seconds=seconds, count=count)
         return count

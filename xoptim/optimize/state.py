@@ -12,6 +12,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
+from xoptim.match.rewrite import Rewrite
 from xoptim.optimize.application import Application
 from xoptim.optimize.budgets import Budgets
 from xoptim.optimize.events import EventStream, for_applications
@@ -57,18 +58,18 @@ class State:
         """Whether as many rewrites were made as may be."""
         return 0 <= self.options.max_rewrites <= self.rewrites
 
-    def is_usable(self, pattern: PatternOptimization, opset: int) -> bool:
-        """Whether a pattern can be tried: operator set and provider fit, it did not fail, and its description makes sense."""
-        if pattern.name() in self.failed or pattern.unfit_for(opset, self.options.provider):
+    def is_usable(self, rewrite: Rewrite, opset: int) -> bool:
+        """Whether a rewrite can be tried: operator set and provider fit, it did not fail, and its description makes sense."""
+        if rewrite.name() in self.failed or rewrite.unfit_for(opset, self.options.provider):
             return False
-        error = defect_of(pattern)
+        error = defect_of(rewrite) if isinstance(rewrite, PatternOptimization) else None
         if error is not None:
-            self.fail(pattern, None, error)
+            self.fail(rewrite, None, error)
         return error is None
 
-    def level(self, pattern: PatternOptimization) -> int:
-        """Verbosity of the stream from which on events about a pattern are logged."""
-        return 0 if self.options.verbosity(pattern) >= EXPLAINED else EXPLAINED
+    def level(self, rewrite: Rewrite) -> int:
+        """Verbosity of the stream from which on events about a rewrite are logged."""
+        return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
 
     def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:
         """Send the refusals of a pattern as events while the block runs, if everything about it is to be logged."""
@@ -106,16 +107,16 @@ class State:
             application=application,
         )
 
-    def fail(self, pattern: PatternOptimization, node: Node | None, error: Exception) -> None:
-        """Leave a pattern out from now on, with one warning.
+    def fail(self, rewrite: Rewrite, node: Node | None, error: Exception) -> None:
+        """Leave a rewrite out from now on, with one warning.
 
         Raises:
             XoptimError: when the options are strict.
         """
         where = "" if node is None else f" at {node.name or node.op_type!r}"
-        text = f"pattern {pattern.name()} failed{where}: {type(error).__name__}: {error}"
-        self.failed.add(pattern.name())
+        text = f"pattern {rewrite.name()} failed{where}: {type(error).__name__}: {error}"
+        self.failed.add(rewrite.name())
         if self.options.strict:
             raise XoptimError(text) from error
         logger.warning("%s; it is skipped from now on", text)
-        self.events.send("failed", pattern.name(), node=node, text=str(error))
+        self.events.send("failed", rewrite.name(), node=node, text=str(error))

@@ -7,7 +7,7 @@ import difflib
 import onnx
 
 from xoptim.doc import pretty_onnx
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.rewrite import Example, Rewrite
 from xoptim.optimize.provenance import TAG
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
@@ -18,8 +18,8 @@ _HIDDEN = ("SimplifiedLayerNormalization",)
 """Operators that onnxruntime has in the standard domain, although the standard does not define them."""
 
 
-def check_example(pattern_class: type[PatternOptimization], example: Example) -> None:
-    """Check that a pattern rewrites an example as declared.
+def check_example(pattern_class: type[Rewrite], example: Example) -> None:
+    """Make sure that a pattern does to an example what the example says.
 
     Only this pattern and the cleaning that is always on are used. Checked: both models of the example are valid; the pattern
     applies; the result is the expected one but for names; the numbers are the same; a second run changes nothing; inputs and
@@ -50,7 +50,7 @@ def check_example(pattern_class: type[PatternOptimization], example: Example) ->
         raise AssertionError(report(pattern_class, failure, before=before, expected=expected, found=result.model))
 
 
-def report(pattern_class: type[PatternOptimization], failure: str, **models: onnx.ModelProto) -> str:
+def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto) -> str:
     """A message with models as text."""
     parts = [f"{pattern_class.__name__}: {failure}"]
     parts += [f"--- {name}\n{pretty_onnx(model)}" for name, model in models.items()]
@@ -117,9 +117,7 @@ def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     return ""
 
 
-def _numbers_differ(
-    pattern_class: type[PatternOptimization], example: Example, before: onnx.ModelProto, found: onnx.ModelProto
-) -> str:
+def _numbers_differ(pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99)
     if provider_of(pattern_class) != "cpu":  # its operators need not have a kernel here
@@ -127,12 +125,12 @@ def _numbers_differ(
     return numbers.difference or numbers.skipped
 
 
-def _changes_again(pattern_class: type[PatternOptimization], found: onnx.ModelProto) -> str:
+def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
     again = optimize_alone(pattern_class, found).model
     return "" if serialized(again) == serialized(found) else f"a second run changes the result to\n{pretty_onnx(again)}"
 
 
-def _untagged(pattern_class: type[PatternOptimization], result: Optimized) -> str:
+def _untagged(pattern_class: type[Rewrite], result: Optimized) -> str:
     made = set(result.created) - {"Identity"}
     tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if _is_tag(p, pattern_class)}
     remaining = made & {n.op_type for n in all_nodes(result.model)}
@@ -141,5 +139,5 @@ def _untagged(pattern_class: type[PatternOptimization], result: Optimized) -> st
     return ""
 
 
-def _is_tag(entry: onnx.StringStringEntryProto, pattern_class: type[PatternOptimization]) -> bool:
+def _is_tag(entry: onnx.StringStringEntryProto, pattern_class: type[Rewrite]) -> bool:
     return entry.key == TAG and entry.value == pattern_class.name()

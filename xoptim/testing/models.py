@@ -9,7 +9,7 @@ import onnx
 from onnx import AttributeProto, ModelProto
 
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import Rewrite
 from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize
@@ -89,7 +89,7 @@ class Optimized(NamedTuple):
     created: tuple[str, ...]
 
 
-def optimize_alone(pattern: type[PatternOptimization] | None, model: ModelProto) -> Optimized:
+def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimized:
     """Optimize with one pattern (or none) and the cleaning that is always on; errors in the pattern are fatal."""
     created: list[str] = []
     reports: list[OptimizationReport] = []
@@ -109,6 +109,6 @@ def optimize_alone(pattern: type[PatternOptimization] | None, model: ModelProto)
     return Optimized(result, applied, tuple(created))
 
 
-def provider_of(pattern: type[PatternOptimization]) -> str:
+def provider_of(pattern: type[Rewrite]) -> str:
     """The execution provider for which to optimize, so that the pattern is used: the CPU's if the pattern supports it."""
     return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]

@@ -15,7 +15,7 @@ from xoptim.builder import GraphBuilder
 from xoptim.doc import pretty_onnx
 from xoptim.facts.dtypes import GRADES, Exactness, weakest
 from xoptim.graph.model import Model
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.rewrite import Example, Rewrite
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.testing.feeds import Feeds, Range, make_all_feeds
@@ -26,7 +26,7 @@ from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import rename
 from xoptim.validate.session import Value
 
-PatternClass: TypeAlias = "type[PatternOptimization]"
+PatternClass: TypeAlias = "type[Rewrite]"
 Kind: TypeAlias = Literal["chained", "shared", "beside"]
 _NO_DEBUGGING = DebugSettings()
 _FEEDS = 2

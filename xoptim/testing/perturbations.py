@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.rewrite import Example, Rewrite
 from xoptim.optimizing import optimize
 from xoptim.testing import (
     vary_attributes,
@@ -93,7 +93,7 @@ _EACH = 3
 """Number of feeds that come first, both of the example's and of those made for a variant with other inputs."""
 
 
-def near_misses(example: Example, pattern_class: type[PatternOptimization] | None = None) -> Iterator[Variant]:
+def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
     """Variants of an example, the same ones at each call.
 
     Args:
@@ -108,8 +108,8 @@ def _variants(case: Case) -> Iterator[Variant]:
         yield from perturbation(case)
 
 
-def check_near_misses(pattern_class: type[PatternOptimization], example: Example) -> Counter[str]:
-    """Check that a pattern leaves the numbers of models that are almost like an example unchanged.
+def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
+    """Make sure that a pattern does no harm to models that are almost like an example.
 
     Each variant is optimized with this pattern and the cleaning that is always on, and one in `SHARE` with the default
     preset too. The optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, numpy_helper
 
-from xoptim.match.pattern import Example, PatternOptimization
+from xoptim.match.rewrite import Example, Rewrite
 from xoptim.testing.feeds import Feeds, make_all_feeds
 from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse
 from xoptim.testing.runtime import RUNTIME
@@ -57,7 +57,7 @@ class Case:
     """
 
     example: Example
-    pattern: type[PatternOptimization] | None = None
+    pattern: type[Rewrite] | None = None
 
     @cached_property
     def model(self) -> ModelProto:

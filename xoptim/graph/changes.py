@@ -1,0 +1,62 @@
+"""See what happens to a model while some code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+
+
+class Changes:
+    """Listens to a model and counts what happens to it.
+
+    Attributes:
+        count: number of changes.
+        first: the node that the first of them is about.
+        inserted_nodes: nodes that came, in order; some of them may be gone again.
+        removed_nodes: nodes that went.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: Node | None = None
+        self.inserted_nodes: dict[Node, None] = {}
+        self.removed_nodes: list[Node] = []
+
+    def inserted(self, node: Node) -> None:
+        """A node was added."""
+        self._count(node)
+        self.inserted_nodes[node] = None
+
+    def removed(self, node: Node) -> None:
+        """A node was taken out."""
+        self._count(node)
+        if node not in self.inserted_nodes:
+            self.removed_nodes.append(node)
+
+    def touched(self, node: Node) -> None:
+        """The inputs of a node, or the readers of its results, changed."""
+        self._count(node)
+
+    def _count(self, node: Node) -> None:
+        self.count += 1
+        if self.first is None:
+            self.first = node
+
+    @property
+    def added_nodes(self) -> list[Node]:
+        """Nodes that came and are still there."""
+        return [node for node in self.inserted_nodes if node.graph is not None]
+
+
+@contextmanager
+def watching(model: Model) -> Iterator[Changes]:
+    """Learn what changes in a model while the block runs."""
+    changes = Changes()
+    model.listeners.append(changes)
+    try:
+        yield changes
+    finally:
+        model.listeners.remove(changes)

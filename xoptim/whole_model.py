@@ -1,0 +1,68 @@
+"""Passes written by users: functions and classes that change the `GraphBuilder` of a whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from xoptim.builder import GraphBuilder
+from xoptim.graph.changes import watching
+from xoptim.graph.model import Model
+from xoptim.match.making import camel_case, pattern_class
+from xoptim.match.rewrite import ModelPass
+
+
+class GlobalRewriter(ModelPass):
+    """A pass that changes a model through a `GraphBuilder`."""
+
+    def run(self, model: Model) -> int:
+        """Call `rewrite` with a builder of the model; returns the number of rewrites."""
+        return self.rewrite(GraphBuilder.of(model))
+
+    def rewrite(self, builder: GraphBuilder) -> int:
+        """Change a model.
+
+        Args:
+            builder: holds the model that is optimized; its options are the default ones.
+
+        Returns:
+            Number of rewrites made.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no rewrite")
+
+
+class FunctionRewriter(GlobalRewriter):
+    """A rewriter made of a function by `global_rewriter`."""
+
+    function: ClassVar[Callable[[GraphBuilder], int | None]]
+
+    def rewrite(self, builder: GraphBuilder) -> int:
+        """Call the function; when it does not count, one rewrite stands for all that it changed."""
+        with watching(builder.model) as changes:
+            found = type(self).function(builder)
+        if found is not None and not isinstance(found, int):
+            raise TypeError(f"a global rewriter returns the number of rewrites, or None, not {found!r}")
+        return int(changes.count > 0) if found is None or isinstance(found, bool) else found
+
+
+def global_rewriter(*, name: str = "", **metadata: Any) -> Callable[[Callable[..., int | None]], type[GlobalRewriter]]:
+    """Turn a function that changes an `xoptim.GraphBuilder` into a pass over the model.
+
+    The function is called with the builder and returns how many rewrites it made. ``None``, ``True`` and ``False`` leave it
+    to the optimizer to see whether anything changed.
+
+    Args:
+        name: of the class; made of that of the function when empty.
+        **metadata: class attributes of `xoptim.Rewrite`, such as ``phase``, and ``examples``. The exactness is ``rounding``
+            unless given.
+
+    Raises:
+        TypeError: when a class attribute is unknown, or has a value that it cannot have.
+    """
+
+    def decorate(function: Callable[..., int | None]) -> type[GlobalRewriter]:
+        title = name or camel_case(function.__name__)
+        members = {"function": staticmethod(function)}
+        return pattern_class(FunctionRewriter, title, function.__module__, function.__doc__ or "", metadata, members)
+
+    return decorate
