@@ -224,7 +224,7 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
     assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
         "the tags of 'Numbers' must be words",
         "unknown group 'nowhere'; there are: canonicalize, final, specialize, target",
-        "the name 'target' is taken; choose another, or unregister what has it",
+        "the name 'target' is taken; choose another, or unregister its owner",
     ]
 
 
