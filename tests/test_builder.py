@@ -161,8 +161,8 @@ MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
     "an unknown type": ("no element type 999", lambda gr: gr.make_tensor_input("n", 999)),
     "an output of another type": ("declared as what it is not", lambda gr: gr.make_tensor_output("k", 7)),
     "a negative dimension of an output": ("not -2", lambda gr: gr.make_tensor_output("k", FLOAT, [-2])),
-    "a result twice": ("two results of one name", lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2)),
-    "no result": ("one result at least is not empty", lambda gr: gr.make_node("Neg", "x", [""])),
+    "a result twice": ("two results of the same name", lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2)),
+    "no result": ("at least one result not empty", lambda gr: gr.make_node("Neg", "x", [""])),
     "a result without name": ("operands and results are names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
     "an operand less": ("Neg does not take 0 operands", lambda gr: gr.make_node("Neg", [])),
     "an unknown operator": ("Nag does not exist", lambda gr: gr.op.Nag("x")),

@@ -157,7 +157,7 @@ def test_cycles_through_new_nodes_and_subgraphs_are_refused() -> None:
 
 def test_what_must_stay() -> None:
     gr = builder("agraph (float[2] x, float[2] w) => (float[2] x, float[2] y) { y = Neg(x) }")
-    refused(gr, "x", "w", "it stands for itself")
+    refused(gr, "x", "w", "that no node computes")
     hidden = builder(
         """agraph (bool c, float[2] x) => (float[2] y) { a = Neg(x) b = Abs(x)
         y = If (c) <then_branch = t () => (float[2] p) { b = Exp(a) p = Neg(b) },
@@ -212,7 +212,7 @@ def test_within_a_subgraph() -> None:
       w = Floor(x) u = Add(v, w) y = Add(u, a) }"""
     gr = builder(text)
     body = node_of(gr.graph, "If").bodies["then_branch"]
-    with pytest.raises(RewriteError, match="'w' is computed behind the subgraph"):
+    with pytest.raises(RewriteError, match="'w' is computed after the subgraph"):
         substitute(body, "d", "w")
     verify(gr.model)
     substitute(body, "d", "a")

@@ -1,4 +1,4 @@
-"""See what happens to a model while some code runs."""
+"""Record the changes to a model while some code runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from xoptim.graph.node import Node
 
 
 class Changes:
-    """Listens to a model and counts what happens to it.
+    """Listens to a model and records the changes to it.
 
     Attributes:
         count: number of changes.
-        first: the node that the first of them is about.
-        inserted_nodes: nodes that came, in order; some of them may be gone again.
-        removed_nodes: nodes that went.
+        first: the node that changed first.
+        inserted_nodes: nodes that were added, in order; some of them may have been removed since.
+        removed_nodes: nodes that were removed.
     """
 
     def __init__(self) -> None:
@@ -47,13 +47,13 @@ class Changes:
 
     @property
     def added_nodes(self) -> list[Node]:
-        """Nodes that came and are still there."""
+        """Nodes that were added and are still in the model."""
         return [node for node in self.inserted_nodes if node.graph is not None]
 
 
 @contextmanager
 def watching(model: Model) -> Iterator[Changes]:
-    """Learn what changes in a model while the block runs."""
+    """Record the changes to a model while the block runs."""
     changes = Changes()
     model.listeners.append(changes)
     try:

@@ -1,4 +1,4 @@
-"""Which results are constant, and their values on demand."""
+"""Decide which results are constant, and compute their values on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xoptim.graph.tensors import Tensor
 
 
 class EvaluationView:
-    """A node as the numpy kernels see it."""
+    """The interface through which the numpy kernels read a node."""
 
     __slots__ = ("domain", "node", "num_outputs", "op_type", "opset")
 
@@ -44,12 +44,12 @@ def known_value(info: Info) -> np.ndarray | None:
 
 
 def is_constant(graph: Graph, name: str) -> bool:
-    """Whether a result is the same at every run: stored, computed from such results only, or known from shapes alone."""
+    """Whether a result is the same at every run: stored, computed only from such results, or determined by shapes alone."""
     return graph.tensor(name) is not None or graph.is_computed(name) or known_value(graph.info_of(name)) is not None
 
 
 def constant_array(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant result, computed when it is not stored; ``None`` when that is not possible."""
+    """The value of a constant result, computed when it is not stored; ``None`` when it cannot be computed."""
     tensor = graph.tensor(name)
     if tensor is not None:
         return tensor.numpy()
@@ -68,7 +68,7 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
         complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
         shape = scope.info_of(name).static_shape or ()
         found = evaluate(node, inputs) if complete and math.prod(shape) <= LARGEST_RESULT else None
-        # Failures are remembered too, else a region that cannot be computed would be walked again and again.
+        # Failures are remembered too: otherwise a region that cannot be computed would be evaluated again at every lookup.
         values: Sequence[np.ndarray | None] = found if found is not None else (None,) * len(node.output)
         by_name = dict(zip(node.output, values, strict=False))
         scope.remember(by_name)
@@ -84,7 +84,7 @@ def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | 
             results = kernel(EvaluationView(node), inputs)
         except MemoryError:
             raise
-        except Exception:  # whatever numpy may raise about operands that make no sense
+        except Exception:  # numpy may raise any exception for invalid operands
             results = None
         if results is not None:
             return results

@@ -1,4 +1,4 @@
-"""A node of a graph as the shape formulas see it."""
+"""The interface through which the shape formulas read a node of a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xoptim.graph.node import Node
 
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32)
 READ_LIMIT = 1 << 16
-"""Constants of more bytes than this are not read for the sake of shapes."""
+"""Constants of more bytes than this are not read to infer shapes."""
 EXTERNAL_READ_LIMIT = 1 << 12
 """The same for constants in external files."""
 
@@ -23,7 +23,7 @@ InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
 
 class GraphNodeContext:
-    """Implements `xoptim.inference.registry.NodeContext`; made once a node."""
+    """Implements `xoptim.inference.registry.NodeContext`; made once per node."""
 
     __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs", "node", "opset")
 
@@ -49,7 +49,7 @@ class GraphNodeContext:
 
     @property
     def num_outputs(self) -> int:
-        """Number of outputs written on the node, those left out in the middle included."""
+        """Number of outputs written on the node, omitted ones in the middle included."""
         return len(self.node.output)
 
     def input(self, index: int) -> Info | None:
@@ -76,7 +76,7 @@ class GraphNodeContext:
         return None if info is None or info.dtype not in _INTEGERS else info.data
 
     def ints(self, index: int) -> list[int] | None:
-        """Elements of an integer input when all are known numbers."""
+        """Elements of an integer input when all of them are known numbers, else ``None``."""
         data = self.data(index)
         if data is not None:
             numbers = [d for d in data if type(d) is int]
@@ -101,6 +101,6 @@ class GraphNodeContext:
         return self._infer_body(body, inputs)
 
     def unseen_bodies(self) -> Mapping[str, Graph]:
-        """Subgraphs that no formula asked about."""
+        """Subgraphs that no formula has inferred."""
         seen = self._seen_bodies or ()
         return {name: body for name, body in self.node.bodies.items() if name not in seen}

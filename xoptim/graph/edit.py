@@ -1,4 +1,4 @@
-"""The one door through which a rewrite changes a graph: a transaction, checked whole, then committed whole or dropped."""
+"""A transaction, the only way in which a rewrite changes a graph: checked as a whole, then committed as a whole or dropped."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from xoptim.graph.walk import defined_inside, is_visible, move_after, readers, r
 
 
 class Edit(Graph):
-    """What a rewrite makes, before any of it is in the graph: nodes, initializers, functions, facts and names.
+    """The nodes, initializers, functions, facts and names that a rewrite makes, before any of them is in the graph.
 
-    An edit is a scope inside the graph that it is going to change. What is asked about a value is answered from the edit first,
-    then from the graph. `commit` checks everything and moves it into the graph. Used as a context manager, an edit that was not
-    committed leaves the graph as it was, whatever was raised.
+    An edit is a scope inside the graph that it is going to change: lookups search the edit first, then the graph. `commit`
+    checks everything and moves it into the graph. Used as a context manager, an edit that is not committed leaves the graph
+    unchanged, even if an exception is raised.
 
     Args:
         graph: the graph to change.
@@ -31,7 +31,7 @@ class Edit(Graph):
     Attributes:
         target: the graph to change.
         functions: local functions to add to the model.
-        created: nodes that were made so far, in order.
+        created: nodes made so far, in order.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -40,7 +40,7 @@ class Edit(Graph):
         self.functions: list[Function] = []
         self.created: list[Node] = []
         self._uninferred: dict[str, Node] = {}
-        """Nodes about whose results nothing has been asked yet, by result."""
+        """Nodes whose results have not been inferred yet, by result."""
         self._names = Names(graph.names)
         self._node_names: Names | None = None
         self._watched: list[tuple[Node, tuple[str, ...], tuple[str, ...]]] = []
@@ -58,16 +58,16 @@ class Edit(Graph):
         return self._node_names
 
     def _recorder(self, name: str) -> Graph | None:
-        """What subgraphs of new nodes read is recorded here: the graph must not change before the commit."""
+        """The edit records the captures of new subgraphs itself: the graph must not change before the commit."""
         return None if self.scope(name) is None else self
 
     def collect(self, node: Node) -> None:
-        """Keep a new node. Its results are inferred when somebody asks about them, or else when it is committed."""
+        """Keep a new node. Its results are inferred at the first lookup, or at the latest when the edit is committed."""
         self.created.append(node)
         self._uninferred.update(dict.fromkeys(node.output, node))
 
     def info_of(self, name: str) -> Info:
-        """What is known about a result of a new node, or of the graph."""
+        """The facts about a result of a new node, or of the graph."""
         node = self._uninferred.get(name)
         if node is not None:
             self._learn_results(node, infer_node(self, node))
@@ -87,11 +87,11 @@ class Edit(Graph):
         self._restore()
 
     def watch(self, nodes: Iterable[Node]) -> None:
-        """Make sure that a rewrite does not change what these nodes of the graph read or give."""
+        """Remember the operands and results of these nodes of the graph, which the rewrite must not change."""
         self._watched = [(node, node.input, node.output) for node in nodes]
 
     def _restore(self) -> Node | None:
-        """Give the nodes that are watched the operands and results back that they had; returns one that had been changed."""
+        """Restore the operands and results of the watched nodes; return one that had been changed, else ``None``."""
         changed = None
         for node, inputs, outputs in self._watched:
             if node.input is not inputs or node.output is not outputs:
@@ -108,13 +108,13 @@ class Edit(Graph):
 
         Args:
             removed: nodes of the graph.
-            added: new nodes in an order in which they can run. They must produce whatever is still read of the removed ones.
+            added: new nodes in an order in which they can run, producing every result of the removed nodes that is still read.
             insert_at: where the new nodes go if possible; by default where the last removed node was.
 
         Raises:
             RewriteError: when an operator or an attribute does not exist, a result would be missing, defined twice, or of
-                another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then as it was.
-            ModelError: when a subgraph of a new node is wrong in itself. The graph is then as it was.
+                another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then unchanged.
+            ModelError: when a subgraph of a new node is invalid. The graph is then unchanged.
         """
         changed = self._restore()
         self._watched.clear()
@@ -129,12 +129,12 @@ class Edit(Graph):
         self._carry_out(gone, new, place, region)
 
     def append(self, node: Node) -> None:
-        """Put one new node at the end of the graph; see `commit` for what is raised."""
+        """Put one new node at the end of the graph; raises the errors of `commit`."""
         self._admit(node, set())
         self._carry_out({}, [node], self.target.nodes.last, [])
 
     def _split(self, removed: Sequence[Node], added: Sequence[Node]) -> tuple[dict[Node, None], list[Node]]:
-        """The nodes that go, and those that come."""
+        """The nodes to remove, and those to add."""
         if any(node.graph is not self.target for node in removed):
             raise RewriteError("a node that is to be replaced is not a node of this graph")
         new = [node for node in added if node.graph is None]
@@ -143,7 +143,7 @@ class Edit(Graph):
         return dict.fromkeys(node for node in removed if node not in added), new
 
     def _admit(self, node: Node, freed: set[str]) -> None:
-        """Check one new node and infer its results; from then on the nodes behind it may read them."""
+        """Check one new node and infer its results; from then on the nodes after it may read them."""
         self._check_call(node)
         load_bodies(self, node)
         self._check_names(node, freed)
@@ -154,14 +154,14 @@ class Edit(Graph):
         self._learn_results(node, list(map(refine, known, results)))
 
     def _check_call(self, node: Node) -> None:
-        """Make sure that a node is one that ONNX can express."""
+        """Raise `RewriteError` unless ONNX can express the node."""
         results = [name for name in node.output if name]
         if node.graph is not None:
             raise RewriteError(f"a new {node.op_type} is already in the replacement")
         if not all(isinstance(name, str) for name in (*node.input, *node.output)) or not results:
-            raise RewriteError(f"operands and results are names, and one result at least is not empty, unlike in {node!r}")
+            raise RewriteError(f"operands and results must be names, at least one result not empty: {node!r}")
         if len(set(results)) < len(results):
-            raise RewriteError(f"a new {node.op_type} gives two results of one name: {', '.join(results)}")
+            raise RewriteError(f"a new {node.op_type} has two results of the same name: {', '.join(results)}")
         if (node.domain, node.op_type) in self.model.hidden_operators:
             raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
         if not self._is_call(node):
@@ -171,7 +171,7 @@ class Edit(Graph):
                 raise RewriteError(wrong)
 
     def _check_names(self, node: Node, freed: set[str]) -> None:
-        """Make sure that a node reads what is defined before it, and defines what nothing else does, in its subgraphs too."""
+        """Raise if a node, subgraphs included, reads a name not defined before it, or defines one that is defined elsewhere."""
         for name in defined_inside(node):
             if self.scope(name) is not None and name not in freed:
                 raise RewriteError(f"a subgraph of a new {node.op_type} defines {name!r}, which is already defined outside")
@@ -183,7 +183,7 @@ class Edit(Graph):
                 raise RewriteError(f"a new {node.op_type} produces {name!r}, which is already defined")
 
     def _is_new(self, name: str) -> bool:
-        """Whether nothing of the model, subgraphs included, has or had this name: an inner name must not hide an outer one."""
+        """Whether this name was never used in the model, subgraphs included: an inner name must not hide an outer one."""
         return name in self._names.used or name not in self._names
 
     def _is_call(self, node: Node) -> bool:
@@ -200,7 +200,7 @@ class Edit(Graph):
     # ---------------------------------------------------------------- the place
 
     def _place(self, gone: dict[Node, None], new: Sequence[Node], insert_at: Node | None) -> tuple[Node | None, list[Node]]:
-        """The node behind which the new nodes go (``None``: at the beginning), and nodes that must move behind it first."""
+        """The node after which the new nodes go (``None``: at the beginning), and nodes that must move after it first."""
         graph = self.target
         before: Node | None = None
         for node in new:
@@ -228,12 +228,12 @@ class Edit(Graph):
         return before, self._region(before, [reader for reader in later if reader.label <= before.label], new)
 
     def _later_readers(self, gone: dict[Node, None]) -> dict[Node, None]:
-        """Nodes of the graph that will read what the new nodes produce, directly or in a subgraph of theirs."""
+        """Nodes of the graph that will read what the new nodes produce, directly or in one of their subgraphs."""
         found = (node for name in self._producers for node in readers(self.target, name))
         return dict.fromkeys(node for node in found if node not in gone)
 
     def _region(self, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-        """The readers in ``first``, and what reads their results, as far as they stand before ``place``.
+        """The readers in ``first``, and the readers of their results, as far as they stand before ``place``.
 
         This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
         (2006).
@@ -255,7 +255,7 @@ class Edit(Graph):
     # ---------------------------------------------------------------- the commit
 
     def _carry_out(self, gone: dict[Node, None], new: Sequence[Node], place: Node | None, region: Sequence[Node]) -> None:
-        """Change the graph. Everything has been checked: only an interrupt, or a listener, can stop this; it is undone then."""
+        """Change the graph. Everything is checked: only an interrupt or a listener can stop this, and then it is undone."""
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
         try:
@@ -284,7 +284,7 @@ class Edit(Graph):
             self._node_names.commit()
 
     def _store_facts(self, new: Sequence[Node], known: Mapping[str, Info | None]) -> None:
-        """Move the facts about new results into the graph, and on to the readers of those that are known better by now."""
+        """Move the facts about new results into the graph, and infer the readers of results with more precise facts again."""
         graph = self.target
         learned: dict[Node, None] = {}
         for node in new:
@@ -300,10 +300,10 @@ class Edit(Graph):
 
 
 class _Before:
-    """What a commit is about to change, to undo one that was interrupted.
+    """The state that a commit changes, recorded to undo a commit that is interrupted.
 
     Attributes:
-        known: facts about the results of the nodes that go.
+        known: facts about the results of the nodes to be removed.
     """
 
     def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:
@@ -315,7 +315,7 @@ class _Before:
         self._defined = len(graph.model.functions)
 
     def restore(self, new: Iterable[Node]) -> None:
-        """Take out what is new, and put back what is gone, each node behind the one that it was behind."""
+        """Remove the new nodes and put the removed ones back, each after the node that it followed."""
         graph = self.graph
         for node in new:
             if node.graph is graph:
@@ -335,7 +335,7 @@ class _Before:
         self._reconnect(back)
 
     def _reconnect(self, nodes: Iterable[Node]) -> None:
-        """Record again what nodes read that are back, now that everything is defined, and what is known about their results."""
+        """Record again what restored nodes read, now that everything is defined, and the facts about their results."""
         graph = self.graph
         for node in nodes:
             graph.connect(node)

@@ -1,4 +1,4 @@
-"""From a `Model` back to protobufs."""
+"""Export a `Model` to protobufs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "q
 
 
 def export_model(model: Model) -> ModelProto:
-    """A protobuf of the whole model. It shares nothing with the one the model came from."""
+    """A protobuf of the whole model. It shares no objects with the one the model came from."""
     with collection_paused():
         proto = ModelProto()
         proto.CopyFrom(model.shell)
@@ -38,7 +38,7 @@ def export_model(model: Model) -> ModelProto:
 
 
 def _add_missing_domains(model: Model, proto: ModelProto) -> None:
-    """Import the operator sets that rewrites have brought in."""
+    """Import the operator sets that rewrites have added."""
     present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
     for domain, version in model.opsets.items():
         if domain not in present:
@@ -74,16 +74,16 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
 
 
 def _has_other_initializers(model: Model) -> bool:
-    """Whether the initializers are not those that the model came with."""
+    """Whether the initializers differ from those of the model as loaded."""
     graphs = list(model.graph.all_graphs())
     came = [[] if graph.source is None else [tensor.name for tensor in graph.source.initializer] for graph in graphs]
     return any(list(graph.initializers) != names for graph, names in zip(graphs, came, strict=True))
 
 
 def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
-    """Take initializers, present or gone, off the list of inputs.
+    """Remove initializers, present or removed, from the list of inputs.
 
-    Before version 4 of the format they all have to stand there; since then, callers may override what stands there.
+    Before version 4 of the format all of them must be listed there; since then, callers may override the listed ones.
     """
     listed = {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
     inputs = [value for value in proto.input if value.name not in listed]
@@ -92,19 +92,19 @@ def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
 
 
 def value_info(name: str, info: Info) -> ValueInfoProto:
-    """The declaration of a result from what is known about it."""
+    """The declaration of a result, made from the facts about it."""
     proto = ValueInfoProto(name=name)
     proto.type.CopyFrom(info_to_type_proto(info))
     return proto
 
 
 def export_nodes(graph: Graph) -> list[NodeProto]:
-    """The nodes of a graph. Those that nothing touched are the very objects they came from: copy, do not modify."""
+    """The nodes of a graph. Unchanged ones are the protobufs they came from, not copies: do not modify them."""
     return list(map(export_node, graph.nodes))
 
 
 def export_node(node: Node) -> NodeProto:
-    """A node with its subgraphs; the very object it came from when nothing touched it: copy, do not modify."""
+    """A node with its subgraphs; when unchanged, the protobuf it came from, not a copy: do not modify it."""
     proto = node.untouched_proto
     if proto is None or node.bodies or node.metadata or node.input != tuple(proto.input) or node.output != tuple(proto.output):
         proto = node.to_proto()
@@ -124,7 +124,7 @@ def _export_body(proto: NodeProto, name: str, body: Graph) -> None:
 
 
 def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:
-    """Nodes that give the values, for where there can be no initializers."""
+    """Constant nodes with these values: the body of a function cannot have initializers."""
     nodes = [NodeProto(op_type="Constant", output=[name]) for name in tensors]
     for node, (name, tensor) in zip(nodes, tensors.items(), strict=True):
         node.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(tensor.to_proto(name))

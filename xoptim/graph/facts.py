@@ -1,4 +1,4 @@
-"""The table of what is known about the values of one graph."""
+"""The table of facts about the values of one graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xoptim.facts.info import Info
 class FactTable:
     """Type, shape and constness of each value of a graph; an entry exists exactly as long as its value.
 
-    Only `Graph` has one, and only its verbs write to it: whoever learns something calls `Graph.learn`.
+    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`.
     """
 
     __slots__ = ("_computed", "_evaluated", "_infos", "_overridable", "get", "is_computed", "set")
@@ -34,18 +34,18 @@ class FactTable:
         return iter(self._infos)
 
     def items(self) -> Collection[tuple[str, Info]]:
-        """All values with what is known about them."""
+        """All values with the facts about them."""
         return self._infos.items()
 
     def drop(self, name: str) -> None:
-        """Remove everything about a value that is gone."""
+        """Remove all facts about a value that was removed."""
         self._infos.pop(name, None)
         self._computed.discard(name)
         self._overridable.discard(name)
         self._evaluated.pop(name, None)
 
     def move(self, old: str, new: str) -> None:
-        """Give a value another name."""
+        """Rename a value."""
         for table in (self._infos, self._evaluated):
             if old in table:
                 table[new] = table.pop(old)  # type: ignore[assignment]
@@ -55,7 +55,7 @@ class FactTable:
                 names.add(new)
 
     def mark_computed(self, names: Collection[str]) -> bool:
-        """Record that values depend on constants only; returns whether that is new of any of them."""
+        """Record that values depend on constants only; returns whether this was new for any of them."""
         before = len(self._computed)
         self._computed.update(name for name in names if name)
         return len(self._computed) > before
@@ -69,11 +69,11 @@ class FactTable:
         return name in self._overridable
 
     def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
-        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"`` before anything was tried."""
+        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"`` before it was tried."""
         return self._evaluated.get(name, "unasked")
 
     def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
-        """Keep the computed values of constants, ``None`` for what cannot be computed."""
+        """Keep the computed values of constants, ``None`` for those that cannot be computed."""
         self._evaluated.update(values)
 
     def clear(self) -> None:

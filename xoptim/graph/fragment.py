@@ -1,4 +1,4 @@
-"""A few nodes of a graph as a model of their own, which runs."""
+"""Extract a few nodes of a graph as a model that can run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FUNCTIONS_SINCE = 8
 def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE) -> onnx.ModelProto:
     """A model of some nodes.
 
-    What they read from elsewhere is an input of it, with the type and the shape that are known; constants are stored in it
-    unless they are large. Local functions that they call come along.
+    Results that they read from elsewhere are its inputs, with the types and shapes that are known; constants are stored in it
+    unless they are large. Local functions that the nodes call are included.
 
     Args:
-        graph: where the nodes are, or were.
+        graph: the graph that the nodes belong to, or belonged to.
         nodes: the nodes, in any order.
         results: the outputs of the model.
         largest: bytes of a constant above which it becomes an input.
@@ -43,7 +43,7 @@ def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, lar
 
 
 def model_of(graph: Graph, proto: onnx.GraphProto, nodes: Sequence[Node]) -> onnx.ModelProto:
-    """A model of a graph that holds copies of some nodes, with the operator sets and local functions that they need."""
+    """A model of a graph protobuf made of copies of ``nodes``, with the operator sets and local functions that they need."""
     model = graph.model
     opsets = {
         "": model.opsets.get("", 1),
@@ -57,7 +57,7 @@ def model_of(graph: Graph, proto: onnx.GraphProto, nodes: Sequence[Node]) -> onn
 
 
 def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:
-    """Local functions that the nodes call, directly or through others."""
+    """Local functions that the nodes call, directly or through other functions."""
     known = {function.key: function for function in graph.model.functions}
     if not known:
         return []

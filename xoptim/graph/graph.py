@@ -1,4 +1,4 @@
-"""A graph: nodes in order, who produces and who reads each result, and the verbs that change it."""
+"""A graph: nodes in order, the producer and the consumers of each result, and the methods that change it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Told of each change, after it happened."""
+    """Called after each change of a graph."""
 
     def inserted(self, node: Node) -> None:
         """A node was added."""
@@ -33,15 +33,15 @@ class Listener(Protocol):
         """A node was taken out; its ``graph`` is already ``None``."""
 
     def touched(self, node: Node) -> None:
-        """The inputs of a node, or the readers of its results, are others now."""
+        """The inputs of a node, or the readers of its results, have changed."""
 
 
 class Graph:
     """The main graph, the body of a function, or a subgraph.
 
     A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that reads it is recorded
-    there as a *capture*. Everything is kept up to date by the verbs (`insert`, `remove`, `rename`, `add_initializer`,
-    `set_inputs`, `learn`); nothing is ever rebuilt.
+    there as a *capture*. The tables are kept up to date by the verbs (`insert`, `remove`, `rename`, `add_initializer`,
+    `set_inputs`, `learn`); none is ever rebuilt.
     """
 
     def __init__(self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None) -> None:
@@ -54,15 +54,15 @@ class Graph:
         self.outputs: list[str] = []
         self.initializers: dict[str, Tensor] = {}
         self.overridable: set[str] = set()
-        """Initializers that are inputs too: a caller may give another value, so they are not constants."""
+        """Initializers that are inputs too: a caller may pass another value, so they are not constants."""
         self.pinned: set[str] = set()
-        """Names that something outside the nodes refers to (training info): never renamed or removed."""
+        """Names that are referred to outside the nodes (training info): never renamed or removed."""
         self.annotations: dict[str, onnx.TensorAnnotation] = {}
-        """How values are quantized, by name."""
+        """Quantization annotations of values, by name."""
         self.source: onnx.GraphProto | None = None
-        """The protobuf this graph came from: what the nodes do not say (value infos, annotations) is copied from it."""
+        """The protobuf this graph came from: fields not represented here (value infos, annotations) are copied from it."""
         self.declared_inputs: dict[str, Info] = {}
-        """What the model itself says about the inputs."""
+        """The facts about the inputs that the model declares."""
         self.nodes = OrderedNodes()
         self._facts = FactTable()
         self._input_names: set[str] = set()
@@ -95,7 +95,7 @@ class Graph:
         return self._uses.readers(name)
 
     def captures(self, name: str) -> list[Node]:
-        """The nodes of subgraphs that read a result of this graph, and those with a subgraph that gives it as its output."""
+        """The nodes of subgraphs that read a result of this graph, and those with a subgraph of which it is an output."""
         return self._captures.readers(name)
 
     def use_count(self, name: str) -> int:
@@ -111,19 +111,19 @@ class Graph:
         return name in self._input_names
 
     def is_captured(self, name: str) -> bool:
-        """Whether a subgraph reads this result, or something else outside the nodes refers to it."""
+        """Whether a subgraph reads this result, or it is referred to outside the nodes."""
         return name in self._captures or name in self.pinned
 
     def is_needed(self, name: str) -> bool:
-        """Whether anything at all reads this result."""
+        """Whether this result is read by a node or a subgraph, is an output, or is pinned."""
         return name in self._uses or name in self._output_names or name in self._captures or name in self.pinned
 
     def is_node_needed(self, node: Node) -> bool:
-        """Whether anything reads a result of a node."""
+        """Whether any result of a node is needed."""
         return any(name and self.is_needed(name) for name in node.output)
 
     def defines(self, name: str) -> bool:
-        """Whether a result is computed, given or stored in this graph itself."""
+        """Whether a result is computed by a node, an input of, or stored in this graph itself."""
         return name in self._producers or name in self._input_names or name in self.initializers
 
     def scope(self, name: str) -> Graph | None:
@@ -164,7 +164,7 @@ class Graph:
         return values[node]
 
     def info_of(self, name: str) -> Info:
-        """What is known about a result, `UNKNOWN` when nothing is."""
+        """The facts about a result, `UNKNOWN` when there are none."""
         graph: Graph | None = self
         while graph is not None:
             info = graph._facts.get(name)
@@ -174,15 +174,15 @@ class Graph:
         return UNKNOWN
 
     def known(self, name: str) -> Info | None:
-        """The same about a value of this graph itself, ``None`` for a name that it does not define."""
+        """The facts about a value of this graph itself, ``None`` for a name that it does not define."""
         return self._facts.get(name)
 
     def all_known(self) -> Collection[tuple[str, Info]]:
-        """All values of this graph, subgraphs not included, with what is known about them."""
+        """All values of this graph, subgraphs not included, with the facts about them."""
         return self._facts.items()
 
     def is_computed(self, name: str) -> bool:
-        """Whether a result depends on constants only, so that it can be computed ahead of time."""
+        """Whether a result is known to depend on constants only, so that it can be computed ahead of time."""
         graph: Graph | None = self
         while graph is not None:
             if graph._facts.is_computed(name):
@@ -220,7 +220,7 @@ class Graph:
         self.declare_given(name, info)
 
     def declare_given(self, name: str, info: Info) -> None:
-        """Add a result that no node computes and no handle stores (inputs, sparse initializers)."""
+        """Add a result that is neither computed by a node nor stored as a `Tensor` (inputs, sparse initializers)."""
         self._input_names.add(name)
         self.declared_inputs[name] = info
         self.learn(name, info)
@@ -236,7 +236,7 @@ class Graph:
     # ---------------------------------------------------------------- verbs
 
     def learn(self, name: str, info: Info) -> None:
-        """Replace what is known about a value of this graph; it is forgotten when the value goes."""
+        """Replace the facts about a value of this graph; they are dropped when the value is removed."""
         self._facts.set(name, info)
 
     @property
@@ -254,20 +254,20 @@ class Graph:
         return False
 
     def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
-        """Record that results depend on an initializer that a caller may override if anything does that a node reads."""
+        """Mark the results of a node as dependent on an overridable initializer if any of ``reads`` is."""
         if any(map(self.depends_on_caller, reads)):
             self._facts.mark_overridable(node.output)
 
     def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
-        """Keep computed values of constants, ``None`` for what cannot be computed."""
+        """Keep computed values of constants, ``None`` for those that cannot be computed."""
         self._facts.remember(values)
 
     def learn_constness(self, node: Node) -> bool:
-        """Record that results depend on constants only if they do; returns whether that is new."""
+        """If the results of a node depend on constants only, record that; return whether it is new."""
         return self.has_constant_inputs(node) and self._facts.mark_computed(node.output)
 
     def add_initializer(self, name: str, tensor: Tensor) -> None:
-        """Store a constant under a name that nothing defines yet."""
+        """Store a constant under a name that is not defined yet."""
         self.initializers[name] = tensor
         self.names.used.add(name)
         if name in self.overridable:
@@ -277,7 +277,7 @@ class Graph:
             self.learn(name, tensor.info())
 
     def remove_initializer(self, name: str) -> None:
-        """Forget a constant that nothing reads."""
+        """Remove a constant that is not read."""
         del self.initializers[name]
         if name not in self._input_names:
             self._facts.drop(name)
@@ -300,7 +300,7 @@ class Graph:
             listener.inserted(node)
 
     def remove(self, node: Node) -> None:
-        """Take out a node. Its results must be produced by another node before anything reads them again."""
+        """Take out a node. Another node must produce its results before they are read again."""
         self.nodes.unlink(node)
         for name in node.output:
             if name and self._producers.get(name) is node:
@@ -318,7 +318,7 @@ class Graph:
             listener.removed(node)
 
     def can_rename(self, old: str, new: str) -> bool:
-        """Whether all readers may read ``new``: ``old`` is not pinned, and no subgraph that reads it has a ``new`` itself."""
+        """Whether all readers may read ``new``: ``old`` is not pinned, and no subgraph that reads it hides ``new``."""
         if old in self.pinned:
             return False
         if old not in self._captures:
@@ -330,7 +330,7 @@ class Graph:
         """Make every reader of ``old`` read ``new`` instead. Outputs of the graph keep their names.
 
         Raises:
-            RewriteError: when something outside the nodes refers to ``old``.
+            RewriteError: when ``old`` is referred to outside the nodes.
         """
         if old in self.pinned:
             raise RewriteError(f"result {old!r} cannot be renamed")
@@ -345,7 +345,7 @@ class Graph:
             node.graph.set_inputs(node, tuple(new if name == old else name for name in node.input))
 
     def _follow(self, old: str, new: str) -> None:
-        """Take over the new name of a result of an enclosing graph that is an output of this one."""
+        """Update an output of this graph that is a renamed result of an enclosing graph."""
         if old in self._output_names and not self.defines(old):
             assert self.owner is not None
             for _ in range(self.outputs.count(old)):
@@ -355,7 +355,7 @@ class Graph:
             self._output_names = set(self.outputs)
 
     def rename_output(self, node: Node, old: str, new: str) -> None:
-        """Give a result of a node another name; whoever read it reads the new name."""
+        """Rename a result of a node, and let its readers read the new name."""
         node.output = tuple(new if name == old else name for name in node.output)
         del self._producers[old]
         self._producers[new] = node
@@ -377,14 +377,14 @@ class Graph:
         self._notify(node)
 
     def suspect(self, nodes: Iterable[Node]) -> None:
-        """Let the next `sweep` ask whether anything reads the results of these nodes."""
+        """Have the next `sweep` check whether the results of these nodes are read."""
         self._idle.extend(nodes)
 
     def sweep(self) -> int:
-        """Remove nodes whose results nothing reads any more, and what only they needed.
+        """Remove nodes whose results are no longer read, and the nodes that only they needed.
 
         Returns:
-            Number of nodes removed. Only new nodes and those that lost a reader since the last call are looked at.
+            Number of nodes removed. Only new nodes and those that lost a reader since the last call are checked.
         """
         count = 0
         while self._idle:
@@ -395,7 +395,7 @@ class Graph:
         return count
 
     def release(self) -> None:
-        """Forget what the nodes of this subgraph, which is being taken out, capture from the enclosing graphs."""
+        """Remove the captures of this subgraph, whose owner is being removed, from the tables of the enclosing graphs."""
         for node in self.nodes:
             for name in node.input:
                 if name and not self.defines(name):
@@ -407,7 +407,7 @@ class Graph:
                 self._drop_use(self.owner, name)
 
     def retain(self) -> None:
-        """Record again what `release` forgot: this subgraph was put back."""
+        """Record the captures of this subgraph again, after its owner was put back."""
         for node in self.nodes:
             for name in node.input:
                 if name and not self.defines(name):
@@ -419,7 +419,7 @@ class Graph:
                 self._add_use(self.owner, name)
 
     def clear(self) -> None:
-        """Empty all tables of a graph that is not needed any more."""
+        """Empty all tables of a graph that is no longer needed."""
         self._uses.clear()
         self._captures.clear()
         tables: tuple[dict[Any, Any], ...] = (self._producers, self._by_type, self._node_values)
@@ -459,7 +459,7 @@ class Graph:
         scope._captures.add(name, node)
 
     def _recorder(self, name: str) -> Graph | None:
-        """The graph that keeps account of which nodes of subgraphs read a name."""
+        """The graph that records which nodes of subgraphs read a name."""
         return self.scope(name)
 
     def _drop_use(self, node: Node, name: str) -> None:

@@ -13,16 +13,16 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import copy_fields
 
 EXPANSION_LIMIT = 1_000_000
-"""Nodes above which calls are not replaced: functions that call each other twice, forty levels deep, would never end."""
+"""Number of nodes above which calls are not replaced: functions that each call the next one twice grow exponentially."""
 
 
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A model without local functions. The one given is not modified.
+    """A model without local functions. ``proto`` is not modified.
 
-    The weights are put aside meanwhile: the inliner works on serialized models, which have a size limit.
+    The weights are left out of the call: the inliner works on serialized models, whose size is limited.
 
     Raises:
-        ModelError: when functions call themselves, or would unfold to more than ``EXPANSION_LIMIT`` nodes.
+        ModelError: when a function calls itself, or the model would have more than ``EXPANSION_LIMIT`` nodes.
     """
     if (count := expanded_size(proto)) > EXPANSION_LIMIT:
         raise ModelError(f"without local functions the model would have {count:,} nodes; leave them (no --inline)")
@@ -58,7 +58,7 @@ def _total(calls: Mapping[tuple[str, str, str], int], sizes: Mapping[tuple[str, 
 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]]:
-    """What the nodes call, those of subgraphs too."""
+    """The operators and functions that the nodes call, nodes of subgraphs included."""
     for node in nodes:
         yield node.domain, node.op_type, node.overload
         for attribute in node.attribute:
@@ -67,7 +67,7 @@ def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:
-    """Write on each call the attributes that have a default in the function: the inliner forgets these."""
+    """Write on each call the attributes that have a default in the function: the inliner drops these."""
     defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions if f.attribute_proto}
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):

@@ -1,4 +1,4 @@
-"""From protobufs (and what wraps them) to a `Model`."""
+"""Load protobufs into a `Model`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LARGEST_FILE = (1 << 31) - 1
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Switch the cyclic garbage collector off: millions of small objects that stay alive would be walked again and again."""
+    """Switch the cyclic garbage collector off: it would traverse millions of small objects that stay alive again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -73,11 +73,11 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
     """A model from its serialized form.
 
     Args:
-        raw: the bytes.
-        label: begins the message of an error: ``'model.onnx' is``.
+        raw: the serialized model.
+        label: the beginning of the message of an error: ``'model.onnx' is``.
 
     Raises:
-        ModelError: when this is not a model.
+        ModelError: when the bytes are not a model.
     """
     proto = onnx.ModelProto()
     try:
@@ -95,7 +95,7 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
     Args:
         proto: the model.
         base_dir: folder against which locations of external data are resolved.
-        infer: whether to find shapes and types; without, what the model declares is known and nothing else.
+        infer: whether to infer shapes and types; otherwise only those that the model declares are known.
 
     Raises:
         ModelError: when names are undefined or defined twice, or nodes form a cycle.
@@ -105,7 +105,7 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
     try:
         with collection_paused():
             return _load(proto, base_dir, infer)
-    except (AttributeError, TypeError, ValueError) as error:  # of bytes where a text is expected
+    except (AttributeError, TypeError, ValueError) as error:  # protobuf returns text that is not UTF-8 as bytes
         wrong = next(unreadable_texts(proto), None)
         if wrong is None:
             raise
@@ -132,7 +132,7 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
 
 
 def infer_model(model: Model) -> None:
-    """Find shapes and types in all graphs of a model."""
+    """Infer shapes and types in all graphs of a model."""
     for function in model.functions:
         infer_graph(function.body)
     infer_graph(model.graph, declared_values(model.graph))
@@ -154,7 +154,7 @@ def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:
 
 
 def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
-    """The body of a function as a graph. The function is not added to the model, and nothing is inferred yet."""
+    """The body of a function as a graph. The function is not added to the model, and its results are not inferred yet."""
     graph = Graph(model, proto.name)
     graph.opsets = _opsets(proto.opset_import)
     for name in proto.input:
@@ -203,7 +203,7 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
         handle.check_count()
         graph.add_initializer(tensor.name, handle)
     for sparse in proto.sparse_initializer:
-        # Known by name and shape only: nothing folds it, it is written back as it came.
+        # Only its name, type and shape are known: it is never folded, and is written back unchanged.
         graph.declare_given(sparse.values.name, Info(sparse.values.data_type, tuple(sparse.dims), container="sparse"))
     for annotation in proto.quantization_annotation:
         graph.annotations[annotation.tensor_name] = annotation
@@ -215,7 +215,7 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
 
 
 def _check_text(texts: Iterable[object]) -> None:
-    """Refuse texts that protobuf hands over as bytes, because they are no UTF-8; nothing could write them back."""
+    """Refuse texts that protobuf returns as bytes because they are not UTF-8: they could not be written back."""
     for text in texts:
         if type(text) is not str:
             raise ModelError(f"the model is damaged: the name {text!r} is not UTF-8")
@@ -265,7 +265,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
 
 
 def _connect(graph: Graph) -> bool:
-    """Record the uses of all nodes; tell whether each comes after what it reads."""
+    """Record the uses of all nodes; return whether each node comes after the producers of its operands."""
     producer_of, is_root, record = graph._producers.get, graph.parent is None, graph._uses.add
     is_sorted = True
     for node in graph.nodes:
@@ -292,7 +292,7 @@ def load_bodies(graph: Graph, node: Node) -> None:
     else:
         found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
     if found:
-        node.bodies = bodies = {}  # at once: what one of them captures is to be released even if the next one is wrong
+        node.bodies = bodies = {}  # before they are loaded: captures of one must be released even if the next is invalid
         for name, source in found.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)
             load_graph(bodies[name], source)
@@ -307,7 +307,7 @@ def _captures_later(graph: Graph) -> bool:
 
 
 def _sort(graph: Graph) -> None:
-    """Sort the nodes by what they read, keeping the given order where there is a choice (Kahn's algorithm)."""
+    """Sort the nodes so that each comes after what it reads; otherwise keep the given order (Kahn's algorithm)."""
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}
     followers: list[set[int]] = [set() for _ in nodes]

@@ -1,4 +1,4 @@
-"""The model: the main graph, the local functions, and everything around them that is carried through unchanged."""
+"""The model: the main graph, the local functions, and the other fields of a model, which are kept unchanged."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL
 
 UNLISTED_SINCE = 4
-"""Version of the file format since which initializers need not be listed as inputs: one that is listed may be overridden."""
+"""Version of the file format since which initializers need not be listed as inputs: a listed one may be overridden."""
 
 
 def call_domain(domain: str) -> str:
-    """The domain that nodes have in memory when they call a local function of a domain.
+    """The domain, in memory, of nodes that call a local function of ``domain``.
 
-    A function may have the name of an operator about which there is knowledge, such as ``com.microsoft::Gelu``. Another domain
-    keeps that knowledge from being applied to its calls.
+    A function may have the name of an operator that the formulas and patterns cover, such as ``com.microsoft::Gelu``. Another
+    domain keeps them from being applied to its calls.
     """
     return domain + LOCAL if domain in KNOWN_DOMAINS else domain
 
 
 class Function:
-    """A local function: its body as a graph and the protobuf that holds the rest of it."""
+    """A local function: its body as a graph, and the protobuf that holds its other fields."""
 
     __slots__ = ("body", "proto")
 
@@ -46,10 +46,10 @@ class Model:
     Attributes:
         names: all result names of the model, subgraphs and functions included.
         opsets: version of each operator set imported, by domain (``""`` for the standard one).
-        ir_version: version of the file format; a model that says none is read as one of the newest.
+        ir_version: version of the file format; a model without one is read as a model of the newest version.
         base_dir: folder of the file, for external data.
-        shell: the model without its graph and functions: producer, versions, metadata, training info.
-        listeners: told of each change to any graph of the model.
+        shell: the protobuf without graph and functions: producer, versions, metadata, training info.
+        listeners: called after each change of any graph of the model.
     """
 
     def __init__(self, opsets: dict[str, int], ir_version: int, base_dir: Path | None = None) -> None:
@@ -61,7 +61,7 @@ class Model:
         self.listeners: list[Listener] = []
         self.functions: list[Function] = []
         self.hidden_operators: set[tuple[str, str]] = set()
-        """Domain and name of operators in place of which a local function is called."""
+        """Domain and name of the operators that are hidden by a local function of the same name."""
         self._node_names: Names | None = None
         self.graph = Graph(self)
 
@@ -72,9 +72,9 @@ class Model:
         yield from self.graph.all_graphs()
 
     def dispose(self) -> None:
-        """Break the reference cycles of a model that is not needed any more.
+        """Break the reference cycles of a model that is no longer needed.
 
-        Its memory is then freed at once, instead of when the cyclic garbage collector walks hundreds of thousands of objects.
+        Its memory is then freed at once, not when the cyclic garbage collector traverses hundreds of thousands of objects.
         """
         for graph in list(self.graphs()):
             for node in graph.nodes:
@@ -83,12 +83,12 @@ class Model:
 
     @property
     def lists_initializers(self) -> bool:
-        """Whether the file format wants initializers among the inputs although no caller may override them."""
+        """Whether the file format requires initializers among the inputs, although a caller cannot override them."""
         return self.ir_version < UNLISTED_SINCE
 
     @property
     def node_names(self) -> Names:
-        """All names of nodes, collected when one is asked for first."""
+        """All names of nodes, collected at the first access."""
         if self._node_names is None:
             self._node_names = Names()
             self._node_names.used.update(node.name for graph in self.graphs() for node in graph.nodes)

@@ -6,10 +6,10 @@ from __future__ import annotations
 class Names:
     """The set of names in use and a source of new ones.
 
-    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of requests only.
+    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of calls only.
 
     Args:
-        base: names that count as used too. `commit` adds those that were reserved here; without it, they are free again.
+        base: names that are in use as well. `commit` adds those that were reserved here; without it, they are free again.
     """
 
     __slots__ = ("_base", "_next", "used")
@@ -23,7 +23,7 @@ class Names:
         return name in self.used or (self._base is not None and name in self._base)
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing has, equal to the hint when that is free, and reserve it."""
+        """Reserve and return an unused name, which is the hint itself if that is unused."""
         hint = hint or "r"
         if hint not in self:
             self.used.add(hint)
@@ -37,7 +37,7 @@ class Names:
         return name
 
     def commit(self) -> None:
-        """Reserve in the base what was reserved here."""
+        """Reserve the names reserved here in the base, too."""
         if self._base is not None:
             self._base.used |= self.used
             self._base._next.update(self._next)

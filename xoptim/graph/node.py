@@ -25,7 +25,7 @@ class Node:
     """A call of an operator.
 
     ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only
-    through the verbs of `Graph`. Attributes are decoded on first use; a node that nothing touches is written back from the
+    through the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the
     protobuf it came from.
     """
 
@@ -99,7 +99,7 @@ class Node:
         node.domain = "" if domain == "ai.onnx" else domain
         node.overload = intern(proto.overload)
         node.name = proto.name
-        # One object for each name: tables then compare addresses, and half of the memory is saved.
+        # Each name is one object: table lookups then compare addresses, and half of the memory is saved.
         node.input = tuple(map(intern, proto.input))
         node.output = tuple(map(intern, proto.output))
         node.bodies = _NO_BODIES
@@ -114,7 +114,7 @@ class Node:
 
     @property
     def attribute(self) -> Mapping[str, Any]:
-        """Attributes that are written on the node, by name, not to be modified. Subgraphs are in `bodies`."""
+        """Attributes written on the node, by name; do not modify them. Subgraphs are in `bodies`."""
         found = self._attribute
         if found is None:
             assert self._proto is not None
@@ -127,7 +127,7 @@ class Node:
         return 0 if self.graph is None else self.graph.opsets.get(self.domain, 0)
 
     def get_attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute: as written, else the schema's default (rank-dependent ones included), else ``default``."""
+        """Value of an attribute: as written, else the schema's default (rank-dependent defaults included), else ``default``."""
         value = self.attribute.get(name)
         if value is None:
             graph = self.graph
@@ -143,17 +143,17 @@ class Node:
 
     @property
     def untouched_proto(self) -> onnx.NodeProto | None:
-        """The protobuf this node came from, ``None`` for a new node. Its inputs and subgraphs may be out of date."""
+        """The protobuf this node came from, ``None`` for a new node. Its inputs, outputs and subgraphs may be out of date."""
         return self._proto
 
     def metadata_props(self) -> dict[str, str]:
-        """Metadata of the node, of the protobuf it came from included."""
+        """Metadata of the node, including that of the protobuf it came from."""
         found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
         return {**found, **(self.metadata or {})}
 
     @property
     def remark(self) -> str:
-        """The ``doc_string`` of the node, of the protobuf it came from included."""
+        """The ``doc_string`` of the node, else that of the protobuf it came from."""
         return self.doc_string or ("" if self._proto is None else self._proto.doc_string)
 
     def to_proto(self) -> onnx.NodeProto:

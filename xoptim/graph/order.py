@@ -1,4 +1,4 @@
-"""Order maintenance: a doubly linked list whose links carry labels, so that "is before" is one comparison."""
+"""Order maintenance: a doubly linked list of labelled nodes, so that the order of two nodes is one comparison of labels."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class OrderedNodes:
         self._count += 1
 
     def unlink(self, node: Node) -> None:
-        """Take a node out. Its ``next`` link keeps its value so that a running iteration can go on."""
+        """Take a node out. Its ``next`` link keeps its value so that an iteration over the list can continue."""
         before, after = node.previous, node.next
         if before is None:
             self.first = after
@@ -102,7 +102,7 @@ class OrderedNodes:
                 break
             size *= 2
         step = span // count
-        # At a border of the list the labels may leave the old range, in the direction of the border.
+        # At the beginning or the end of the list, the labels may exceed the old range in that direction.
         label = left.label if right.next is None or not at_border else right.label - step * (count - 1)
         node: Node | None = left
         for _ in range(count):

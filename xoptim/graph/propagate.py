@@ -1,4 +1,4 @@
-"""Facts about results, for a whole graph after loading and for what a rewrite creates."""
+"""Infer facts about results: of a whole graph after loading, and of the nodes that a rewrite creates."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _STANDARD = ("", "ai.onnx.ml")
 
 
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
-    """Find facts about every result of a graph, in order, and of its subgraphs.
+    """Infer the facts about every result of a graph and of its subgraphs, in order.
 
     Args:
         graph: the graph.
-        declared: what the model itself says about results. Shapes that may have been computed from the default of an
-            initializer that a caller may override are not believed.
+        declared: what the model declares about results. Shapes that may have been computed from the default of an
+            initializer that a caller may override are not used.
     """
     may_be_overridden = graph.sees_overridable
     for node in graph.nodes:
@@ -50,7 +50,7 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                 elif not _contradicts(info, proto):
                     info = _with_declared(info, proto)
                 else:
-                    # One stale declaration (a batch size that was opened afterwards) makes all others doubtful.
+                    # One stale declaration (a batch size that was made symbolic later) makes all others doubtful.
                     logger.warning("value_info of %r contradicts the operators; declared shapes are ignored", name)
                     return infer_graph(graph)
             if name:
@@ -58,9 +58,9 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
 
 
 def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
-    """What the model itself says about results: its value infos and its typed outputs.
+    """The declarations of a model about results: its value infos and its typed outputs.
 
-    Names of dimensions of outputs are often whatever the user of an exporter wrote, so no equality is taken from them.
+    Users of exporters choose names for dimensions of outputs freely, so equal names do not imply equal sizes; they are dropped.
     """
     source = graph.source
     if source is None:
@@ -81,7 +81,7 @@ def _without_dimension_names(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def infer_node(graph: Graph, node: Node) -> list[Info]:
-    """Facts about each output of a node, from those about its inputs. Nothing is stored."""
+    """Facts about each output of a node, from those about its inputs. They are not stored."""
     context = GraphNodeContext(graph, node, _infer_body)
     formula = FORMULAS.get((node.domain, node.op_type))
     if formula is not None:
@@ -89,7 +89,7 @@ def infer_node(graph: Graph, node: Node) -> list[Info]:
             results = formula(context)
         except (XoptimError, MemoryError):
             raise
-        except Exception as error:  # whatever a formula may raise about a node that makes no sense: nothing is known then
+        except Exception as error:  # a formula may raise anything for an invalid node
             logger.debug("no shape for %r: %s: %s", node, type(error).__name__, error)
             results = ()
     elif node.domain in _STANDARD and not node.bodies:
@@ -113,7 +113,7 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
 
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
-    """Find facts about the results of nodes and carry what is newly known to whatever reads them."""
+    """Infer the facts about the results of nodes, and those of their readers as long as new facts are found."""
     pending = deque(nodes)
     while pending:
         node = pending.popleft()
@@ -131,7 +131,7 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
 
 
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
-    """Make sure that a replacement gives results of the type and shape that they had.
+    """Check that a replacement gives results of the same types and shapes.
 
     Raises:
         RewriteError: when an element type, a rank or a number in a shape differs.
@@ -156,19 +156,19 @@ def _check_shape(graph: Graph, name: str, old: Shape, new: Shape) -> None:
         raise RewriteError(message)
     sizes = _sizes(graph)
     if any(_is_known(x, sizes) and _is_known(y, sizes) for x, y in differing):
-        raise Declined(message)  # right for callers who have to give two sizes that are equal, but that is not known
+        raise Declined(message)  # correct if callers must pass equal sizes, which is not known
 
 
 def _is_known(dim: Dim, sizes: Set[str]) -> bool:
     """Whether a dimension is a polynomial of sizes that a caller chooses.
 
-    Minima and the like are left out: ``min(a, b)`` is ``a`` for all callers who have to give two inputs of one size.
+    Minima and the like are left out: ``min(a, b)`` is ``a`` for all callers that must pass two inputs of the same size.
     """
     return isinstance(dim, int) or (dim.is_polynomial and dim.symbols <= sizes)
 
 
 def _sizes(graph: Graph) -> Set[str]:
-    """Names of the dimensions of the inputs of the whole graph; what other declarations say may be another name of the same."""
+    """Names of the dimensions of the inputs of the whole graph; other declarations may name the same sizes differently."""
     while graph.parent is not None:
         graph = graph.parent
     dims = (dim for info in graph.declared_inputs.values() for dim in info.shape or ())
@@ -208,7 +208,7 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
 
 
 def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:
-    """What follows from the operators, completed by what the model declares."""
+    """The inferred facts, completed by the declared ones."""
     if inferred.dtype and inferred.shape is not None and not any(map(_is_anonymous, inferred.shape)):
         return inferred
     declared = type_proto_to_info(proto.type)
@@ -222,7 +222,7 @@ def _is_anonymous(dim: Dim) -> bool:
 
 
 def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
-    """Whether a declaration says something else than the operators, or fixes a size that the inputs leave open."""
+    """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave open."""
     if not proto.type.HasField("tensor_type") or not inferred.is_tensor:
         return False
     tensor = proto.type.tensor_type

@@ -1,4 +1,4 @@
-"""Questions about a graph that builders and patterns ask alike."""
+"""Queries about a graph that are common to builders and patterns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from xoptim.graph.node import Node
 
 
 class GraphQueries:
-    """Answers questions about the results of one graph.
+    """Methods that return facts about one graph and its results.
 
     Attributes:
         graph: the graph.
-        scope: where facts about results are looked up: the graph, or an edit of it.
+        scope: where facts about results are looked up: the graph or an edit of it.
     """
 
     __slots__ = ()
@@ -59,18 +59,18 @@ class GraphQueries:
         return self.scope.info_of(name).dtype != 0
 
     def get_type(self, name: str) -> int:
-        """Element type of a result, a value of ``TensorProto.DataType``; fails when unknown."""
+        """Element type of a result, a value of ``TensorProto.DataType``; raises ``LookupError`` when it is unknown."""
         dtype = self.scope.info_of(name).dtype
         if not dtype:
             raise LookupError(f"the type of {name!r} is unknown")
         return dtype
 
     def has_shape(self, name: str) -> bool:
-        """Whether the rank of a result is known, and so each axis as a number or a symbol."""
+        """Whether the rank of a result is known, so that each axis is a number or a symbol."""
         return self.scope.info_of(name).shape is not None
 
     def get_shape(self, name: str) -> Shape:
-        """Shape of a result, numbers and symbolic dimensions; fails when unknown."""
+        """Shape of a result, numbers and symbolic dimensions; raises ``LookupError`` when it is unknown."""
         shape = self.scope.info_of(name).shape
         if shape is None:
             raise LookupError(f"the shape of {name!r} is unknown")
@@ -81,9 +81,9 @@ class GraphQueries:
         return self.has_shape(name)
 
     def get_rank(self, name: str) -> int:
-        """Rank of a result; fails when unknown."""
+        """Rank of a result; raises ``LookupError`` when it is unknown."""
         return len(self.get_shape(name))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a result is the same at every run: stored, or computed from such results only."""
+        """Whether a result is the same at every run: stored, computed only from such results, or determined by shapes alone."""
         return bool(name) and is_constant(self.scope, name)

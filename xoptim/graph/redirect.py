@@ -1,4 +1,4 @@
-"""Let the readers of one result read another one of the same value."""
+"""Make the readers of one result read another one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
 def can_redirect(graph: Graph, old: str, new: str) -> bool:
-    """Whether `redirect` would succeed: no name must stay, and an output can be taken over by what computes ``new``."""
+    """Whether `redirect` would succeed: names can change, and the producer of ``new`` can compute an output ``old``."""
     if not graph.can_rename(old, new):
         return False
     return not graph.is_output(old) or (
@@ -21,15 +21,15 @@ def can_redirect(graph: Graph, old: str, new: str) -> bool:
 def redirect(graph: Graph, old: str, new: str) -> bool:
     """Make everything that reads ``old`` read ``new``, a result of the same value that stands before its readers.
 
-    Where ``old`` is an output of the graph, it is ``new`` that gets its name, and the node that computed ``old`` goes.
+    When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed ``old`` is removed.
 
     Args:
         graph: the graph in which ``old`` is computed.
-        old: a result that becomes superfluous.
+        old: a result of the graph, unused afterwards.
         new: a result visible in the graph.
 
     Returns:
-        Whether nothing refers to ``old`` any more. False, with nothing changed, when both names must stay.
+        Whether the readers were changed. False, with the graph unchanged, when `can_redirect` is.
     """
     if not can_redirect(graph, old, new):
         return False
@@ -44,19 +44,19 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
 
 
 def substitute(graph: Graph, old: str, new: str) -> None:
-    """Do the same for two results of which nothing has been proved. Both keep their names, and what computes them stays.
+    """Make everything that reads ``old`` read ``new``, another value perhaps. Both names stay, and so do their producers.
 
-    An output of the graph becomes a copy of ``new``, made by an Identity. What computes ``new`` may stand behind the readers of
-    ``old``; it is moved before them then.
+    An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of ``new`` stands after the readers
+    of ``old``, it is moved before them.
 
     Args:
         graph: the graph that defines ``old``.
-        old: a result.
+        old: a result of the graph.
         new: a result that is visible in the graph and does not depend on ``old``.
 
     Raises:
         RewriteError: when a name is not defined, the types or shapes contradict each other, nodes would form a cycle, or a
-            name must stay as it is. The graph is then as it was.
+            name must stay as it is. The graph is then unchanged.
     """
     if old == new:
         return
@@ -83,17 +83,17 @@ def _check_values(graph: Graph, old: str, new: str) -> None:
         raise RewriteError(f"{new if scope is None else old!r} is not defined here")
     check_results(graph, [old], [graph.info_of(new)])
     if not graph.can_rename(old, new):
-        raise RewriteError(f"{old!r} cannot be replaced by {new!r}: something other than nodes refers to it, or hides {new!r}")
+        raise RewriteError(f"{old!r} cannot be replaced by {new!r}: it is referred to outside nodes, or {new!r} is hidden")
     if graph.is_output(old) and graph.producer(old) is None:
-        raise RewriteError(f"{old!r} is both given and an output of the graph: it stands for itself")
+        raise RewriteError(f"{old!r} is an output of the graph that no node computes")
     if _is_computed_ahead(graph, old) and not _is_computed_ahead(graph, new):
         raise RewriteError(f"the constant {old!r} cannot be replaced by {new!r}, which is computed at run time")
     if not is_visible(graph, new):
-        raise RewriteError(f"{new!r} is computed behind the subgraph that would read it")
+        raise RewriteError(f"{new!r} is computed after the subgraph that would read it")
 
 
 def _is_computed_ahead(graph: Graph, name: str) -> bool:
-    """Whether a result is stored, or depends on what is stored only."""
+    """Whether a result is stored, or depends on stored results only."""
     return graph.tensor(name) is not None or graph.is_computed(name)
 
 
@@ -111,7 +111,7 @@ def _region(graph: Graph, old: str, new: str) -> tuple[list[Node], Node | None]:
     while pending:
         node = pending.pop()
         if node in concerned:
-            raise RewriteError(f"{new!r} depends on {old!r}, which it is to replace")
+            raise RewriteError(f"{new!r} depends on {old!r}, which it would replace")
         for before in map(graph.producer, reads(node)):
             if before is not None and before.label >= first.label and before not in region:
                 region[before] = None

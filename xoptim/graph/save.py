@@ -1,4 +1,4 @@
-"""Write a model to disk: beside the target first, then moved into place, so that no half-written file is ever seen."""
+"""Write a model to a temporary file beside the target, then move it into place: an incomplete file is never visible."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _CHUNK = 1 << 24
 
 
 def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *, external: bool | None = None) -> list[Path]:
-    """Write a model, and its weights to an external file where that is needed.
+    """Write a model, and its weights to an external file where necessary.
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.
         target: the file to write.
-        base_dir: folder against which present external locations are resolved.
-        external: write weights to a file of their own (``TARGET.data``); by default only when some of them already are in
-            one that is not beside the target, or when the model would not fit into a protobuf.
+        base_dir: folder against which the external locations of ``proto`` are resolved.
+        external: write weights to a file of their own (``TARGET.data``); by default only when some of them are already in
+            an external file in another folder than the target, or when the model would not fit into a protobuf.
 
     Returns:
         The files written.
 
     Raises:
-        ModelError: when something cannot be written; the target is then as it was before.
+        ModelError: when a file cannot be written; the target is then unchanged.
     """
     if target.is_dir():
         raise ModelError(f"cannot write {str(target)!r}: it is a folder")
@@ -70,9 +70,9 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
 
 
 def _put_in_place(temporary: dict[Path, Path]) -> None:
-    """Move what was written to where it belongs: all of it or, whatever is raised meanwhile, nothing.
+    """Move the written files into place: all of them, or none when an exception is raised.
 
-    Weights come before the model that refers to them; what they replace is kept until the model is in place too.
+    Weights come before the model that refers to them; files that they replace are kept until the model is in place.
     """
     kept: dict[Path, Path] = {}
     moved: list[Path] = []
@@ -104,8 +104,8 @@ def _remove(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def _beside(final: Path, temporary: dict[Path, Path]) -> Iterator[BinaryIO]:
-    """Open a temporary file in the folder of ``final``, with the permissions that a new file has; it ends up on the disk."""
-    # Part of the name only: the whole may be as long as a name can be.
+    """Open a temporary file in the folder of ``final``, with the permissions of ``final`` or of a new file; sync it to disk."""
+    # Only a part of the name: the whole name may already have the maximal length.
     handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
     temporary[final] = Path(name)
     try:
@@ -124,7 +124,7 @@ def _beside(final: Path, temporary: dict[Path, Path]) -> Iterator[BinaryIO]:
 
 
 def _data_path(target: Path, tensors: list[TensorProto], beside: bool) -> Path:
-    """``TARGET.data``, numbered when tensors that stay where they are live in a file of that name."""
+    """``TARGET.data``, numbered when a file of that name holds tensors that are not moved."""
     taken = set()
     if beside:
         taken = {e.value for t in tensors for e in t.external_data if e.key == "location"}
@@ -165,7 +165,7 @@ def _move(tensor: TensorProto, stream: BinaryIO, base_dir: Path | None, location
 
 
 def _tensors(proto: ModelProto) -> Iterator[TensorProto]:
-    """Initializers of all graphs; sparse ones and tensors of attributes as far as they are external."""
+    """Initializers of all graphs; sparse ones and tensors of attributes only if they are external."""
     yield from _graph_tensors(proto.graph)
     for function in proto.functions:
         yield from _node_tensors(function.node)
@@ -200,7 +200,7 @@ def _external(*tensors: TensorProto) -> Iterator[TensorProto]:
 
 
 def check_external_data(proto: ModelProto, base_dir: Path) -> None:
-    """Make sure that every external tensor can be read.
+    """Check that every external tensor can be read.
 
     Raises:
         ModelError: when a file is missing, too short, or outside the folder of the model.

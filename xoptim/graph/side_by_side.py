@@ -1,4 +1,4 @@
-"""What a rewrite matched and what it put in its place, as two models that can be compared."""
+"""Export the matched nodes of a rewrite and their replacement as two models that can be compared."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from xoptim.graph.walk import reads
 from xoptim.inference.types import info_to_type_proto
 
 _SMALL = 1 << 20
-"""Bytes up to which a constant is stored in the models; a larger one is an input of both, if it is in both."""
+"""Bytes up to which a constant is stored in the models; a larger one is an input of both, if both read it."""
 _CONTEXT = 100
-"""Most nodes that are added around those of the match."""
+"""Maximal number of nodes that are added around those of the match."""
 _BEHIND = 24
-"""Most of them to compute what one side alone reads."""
+"""Maximal number of them that compute what only one side reads."""
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32)
-"""Their values may be sizes or positions, for which random numbers would not do."""
+"""Their values may be sizes or positions, for which random numbers would be invalid."""
 
 
 @dataclass(slots=True)
 class _Fragment:
-    """One of the two models on its way.
+    """One of the two models under construction.
 
     Attributes:
-        nodes: the nodes, in an order in which they can run once it is complete.
+        nodes: the nodes, in an order in which they can run once the fragment is complete.
         made: their results.
         reads: what they and their subgraphs read from outside, in order.
     """
@@ -45,29 +45,29 @@ class _Fragment:
     reads: dict[str, None] = field(default_factory=dict)
 
     def update(self) -> None:
-        """Work out what is made and read."""
+        """Update ``made`` and ``reads``."""
         self.made = {name for node in self.nodes for name in node.output if name}
         self.reads = {name: None for node in self.nodes for name in reads(node) if name not in self.made}
 
 
 def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """What a rewrite matched and what it gave, as two models with the same inputs and outputs.
+    """The matched nodes of a rewrite and their replacement, as two models with the same inputs and outputs.
 
-    What the nodes read is an input, with its type and shape, but for small constants, which are stored, and for small integers
-    that are computed from shapes, for which the nodes that compute them are added. Subgraphs and the local functions that are
-    called are included.
+    Results that the nodes read are inputs, with their types and shapes, with two exceptions: small constants are stored, and
+    for small integers that are computed from shapes, the nodes that compute them are added. Subgraphs and the local functions
+    that are called are included.
 
     Args:
         graph: the graph after the rewrite.
         matched: all nodes of the match, those that stay included, in order.
-        given: what the pattern gave for them, nodes that stay included.
+        given: the nodes that the pattern returned for them, those that stay included.
     """
     fragments = _Fragment(list(matched)), _Fragment(list(given))
     stored = _complete(graph, fragments)
     before, after = fragments
     kept = {name for name in (*before.reads, *after.reads) if name in stored}
     differing = (before.reads.keys() ^ after.reads.keys()) & kept
-    # A constant that a pattern made of others can be compared only when these are there.
+    # A constant that a pattern computed from others can be compared only when these are stored too.
     inside = {name for name in kept if differing or stored[name].nbytes <= _SMALL}
     inputs = dict.fromkeys(name for name in (*before.reads, *after.reads) if name not in inside)
     made = {name for node in given for name in node.output}
@@ -88,16 +88,16 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
 
 
 def _is_read(graph: Graph, name: str, nodes: Sequence[Node]) -> bool:
-    """Whether something other than these nodes needs a result."""
+    """Whether a result is needed outside these nodes."""
     others = any(reader not in nodes for reader in graph.consumers(name))
     return others or graph.is_output(name) or graph.is_captured(name)
 
 
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
-    """Add producers to both fragments and sort their nodes; return the constants that they read.
+    """Add producers to both fragments and sort their nodes; returns the constants that they read.
 
-    Added is what computes integers, and, where one fragment reads what the other does not, what lies between the two, such as
-    a Concat whose operand the replacement reads in place of its result.
+    Two kinds of nodes are added: those that compute integers and, where one fragment reads what the other does not, those
+    between the two, such as a Concat whose operand the replacement reads instead of its result.
     """
     stored: dict[str, Tensor | None] = {}
     before, after = _update(graph, fragments, stored)
@@ -128,7 +128,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
 def _update(
     graph: Graph, fragments: tuple[_Fragment, _Fragment], stored: dict[str, Tensor | None]
 ) -> tuple[dict[str, None], dict[str, None]]:
-    """What the fragments read; whatever of it is constant is looked up."""
+    """The results that each fragment reads; constants among them are looked up and stored."""
     for fragment in fragments:
         fragment.update()
         stored.update((name, _constant(graph, name)) for name in fragment.reads if name not in stored)
@@ -136,7 +136,7 @@ def _update(
 
 
 def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
-    """The node that computes a result, unless it has subgraphs, and how late it does: inner graphs come after outer ones."""
+    """The place of a result's producer, inner graphs after outer ones, and the producer (``None`` if it has subgraphs)."""
     scope = graph.scope(name)
     node = None if scope is None else scope.producer(name)
     depth, outer = 0, scope
@@ -154,7 +154,7 @@ def _constant(graph: Graph, name: str) -> Tensor | None:
 
 
 def _sorted(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in an order in which they can run, the given one where there is a choice."""
+    """The nodes in an order in which they can run, otherwise in the given order."""
     producers = {name: node for node in nodes for name in node.output if name}
     done: dict[Node, None] = {}
     for root in nodes:
@@ -176,7 +176,7 @@ def _tensor_proto(name: str, tensor: Tensor) -> TensorProto:
 
 
 class _Types:
-    """Declares results; dimensions without a name get one each, so that equal ones stay equal."""
+    """Declares results; anonymous dimensions are named, so that equal ones stay equal."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -193,7 +193,7 @@ class _Types:
         return proto
 
     def _plain(self, text: str) -> str:
-        """A dimension in words that can be computed from sizes of names: sums, products and quotients of these."""
+        """A dimension as an expression that runs can evaluate from named sizes: sums, products and quotients."""
         if re.search(r"[%']|(max|min|broadcast)\(", text):
             return self._fresh(text)
         return re.sub(r"\?\d+", lambda found: self._fresh(found[0]), text)

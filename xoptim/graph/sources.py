@@ -1,4 +1,4 @@
-"""The kinds of objects a model may come as, and the way back to each."""
+"""The kinds of objects that a model may be given as, and the conversion back to each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Source:
         proto: the model as a protobuf.
         base_dir: folder of its external data, when known.
         kind: ``proto``, ``path``, ``bytes``, ``ir`` or ``program``.
-        original: the object itself.
+        original: the object that was given.
     """
 
     __slots__ = ("base_dir", "kind", "original", "proto")
@@ -52,7 +52,7 @@ class Source:
             )
 
     def give_back(self, proto: onnx.ModelProto) -> Any:
-        """A model of the kind that was given; a path gives a ``ModelProto``. An ``ONNXProgram`` takes the new model over."""
+        """A model of the kind that was given; a path gives a ``ModelProto``. An ``ONNXProgram`` gets the new model."""
         if self.kind == "bytes":
             return proto.SerializeToString()
         if self.kind not in ("ir", "program"):
@@ -67,12 +67,12 @@ class Source:
 
 
 def _folder(model: ir.Model) -> Path | None:
-    """The folder in which the external data of a model is, ``None`` when it has none."""
+    """The folder of the external data of a model, ``None`` when it has none."""
     values = (value for graph in model.graphs() for value in graph.initializers.values())
     tensors = (value.const_value for value in values)
     return next((Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None)
 
 
 def _is_a(value: object, package: str, name: str) -> bool:
-    """Whether a value is of a class of this name from a package, without importing the package."""
+    """Whether a value is an instance of a class of this name from a package, which is not imported."""
     return any(cls.__name__ == name and cls.__module__.startswith(package) for cls in type(value).__mro__)

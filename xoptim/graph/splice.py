@@ -1,4 +1,4 @@
-"""Take the nodes of a subgraph out into the graph around it."""
+"""Copy the nodes of a subgraph into the enclosing graph."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from xoptim.graph.node import Node
 
 
 def can_splice(body: Graph) -> bool:
-    """Whether all that a subgraph defines can be defined outside as well (sparse initializers cannot)."""
+    """Whether everything that a subgraph defines can be defined outside too (sparse and overridable initializers cannot)."""
     given = body.source.sparse_initializer if body.source is not None else ()
     return not given and not body.overridable
 
 
 def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
-    """Copies of the nodes of a subgraph for the graph that its owner belongs to; the subgraph stays as it is.
+    """Copies of the nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
 
-    Everything that the subgraph defines gets a new name, since other subgraphs may use the same ones, but for its outputs.
+    Everything that the subgraph defines, except its outputs, gets a new name, since other subgraphs may use the same names.
     Its initializers are stored in ``into``.
 
     Args:
         body: the subgraph.
-        into: the graph around it.
-        inputs: what stands for each input of the subgraph.
+        into: the enclosing graph.
+        inputs: the name that replaces each input of the subgraph.
         outputs: a name for each output of the subgraph.
 
     Returns:
-        The nodes in order, to be inserted where the owner is. Subgraphs of theirs are in their protobufs.
+        The nodes in order, to be inserted at the place of the owner. Their subgraphs are in their protobufs.
     """
     names = dict(inputs)
     for name, tensor in body.initializers.items():
@@ -58,7 +58,7 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
 
 
 def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
-    """Change what a node reads and gives, in its subgraphs too, where these do not define the name themselves."""
+    """Rename operands and results of a node, in its subgraphs too, where these do not define the name themselves."""
     proto.input[:] = [names.get(name, name) for name in proto.input]
     proto.output[:] = [names.get(name, name) for name in proto.output]
     for attribute in proto.attribute:

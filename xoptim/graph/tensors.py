@@ -1,4 +1,4 @@
-"""Constants as handles: in the protobuf, in an external file, or an array. Numbers are read only when they are asked for."""
+"""Constants as handles: in the protobuf, in an external file, or an array. Numbers are read only when needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIELDS: dict[int, str] = {
     TensorProto.INT64: "int64_data",
 }
 UNIFORM_LIMIT = 1 << 14
-"""Number of elements up to which a constant is asked whether all of them are equal."""
+"""Number of elements up to which a constant is searched for differing elements."""
 
 
 class Tensor:
@@ -77,10 +77,10 @@ class Tensor:
         return tensor
 
     def check_count(self) -> None:
-        """Make sure that a small tensor has as many numbers as its shape says (large ones are looked at when they are read).
+        """Check that a small tensor has as many numbers as its shape requires (large ones are checked when they are read).
 
         Raises:
-            ModelError: when it has not.
+            ModelError: when it does not.
         """
         proto, field = self._proto, _FIELDS.get(self.dtype)
         if proto is None or field is None or self.is_external or not 0 < self.size <= UNIFORM_LIMIT:
@@ -94,7 +94,7 @@ class Tensor:
 
     @classmethod
     def from_array(cls, array: np.ndarray) -> Tensor:
-        """Wrap an array of any type that ONNX has (bfloat16 and narrower through ``ml_dtypes``)."""
+        """Wrap an array of any ONNX type (bfloat16 and narrower types through ``ml_dtypes``)."""
         array = np.asarray(array)
         if array.dtype.kind in "SU":
             array = array.astype(object)
@@ -142,7 +142,7 @@ class Tensor:
         try:
             path = (base / location).resolve()
             available = path.stat().st_size if path.is_file() else -1
-        except (OSError, ValueError, RuntimeError, TypeError) as error:  # a name that no file can have, links in a circle
+        except (OSError, ValueError, RuntimeError, TypeError) as error:  # an invalid file name, a cycle of links
             reason = "it is not UTF-8" if isinstance(error, TypeError) else getattr(error, "strerror", None) or error
             raise ModelError(f"{label}: external data {location[:100]!r} cannot be read: {reason}") from error
         if not path.is_relative_to(base):
@@ -172,7 +172,7 @@ class Tensor:
             array = self._read(proto)
         except (ValueError, TypeError, AssertionError, OSError) as error:
             raise ModelError(f"{_label(proto)} is damaged: {error}") from error
-        if array.dtype.isbuiltin == 0:  # the same type with its byte order spelled out, which comparisons of types trip over
+        if array.dtype.isbuiltin == 0:  # an explicit byte order: equal types would compare unequal
             array = array.view(np.dtype(array.dtype.char))
         if not self.is_external and array.nbytes <= 1 << 16:
             self._array = array
@@ -186,12 +186,12 @@ class Tensor:
             array = np.array([text.decode() for text in proto.string_data], dtype=object)
         else:
             if bits(self.dtype) < 8 or not proto.HasField("raw_data"):
-                self.to_raw()  # notices missing data, which would be read as zeros
+                self.to_raw()  # raises for missing data, which would be read as zeros
             array = _parse(proto)
         return array.reshape(self.shape)
 
     def uniform(self) -> np.ndarray | None:
-        """The number that all elements are, as an array of rank 0; ``None`` when they differ, or are too many to look at."""
+        """The common value of all elements, as an array of rank 0; ``None`` when they differ, or are too many to compare."""
         if self._uniform is None:
             self._uniform = (self._find_uniform(),)
         return self._uniform[0]
@@ -203,7 +203,7 @@ class Tensor:
         return flat[:1].reshape(()) if flat.size == 1 or bool((flat == flat[0]).all()) else None
 
     def info(self) -> Info:
-        """Type and shape, and the elements of a short vector of whole numbers; found once."""
+        """Type and shape, and the elements of a short vector of whole numbers; computed once."""
         if self._info is None:
             self._info = self._find_info()
         return self._info
@@ -218,9 +218,9 @@ class Tensor:
         return valued(self.dtype, shape, integral_values(array))
 
     def key(self) -> tuple[object, ...]:
-        """A value that is equal for two tensors exactly when type, shape and bits are; computed once.
+        """A key that is equal for two tensors exactly when their types, shapes and bits are; computed once.
 
-        External data is told apart by its place (file, offset, length): it is never read for this.
+        External data is identified by its place (file, offset, length) and not read.
         """
         if self._key is None:
             self._key = (self.dtype, self.shape, self._content())
@@ -263,7 +263,7 @@ class Tensor:
         return _little_endian(array) if bits(self.dtype) >= 8 else onnx.numpy_helper.from_array(array).raw_data
 
     def to_proto(self, name: str) -> TensorProto:
-        """A protobuf with this name. It may be the one the tensor came from: do not modify it."""
+        """A protobuf with this name. It may be the protobuf the tensor came from: do not modify it."""
         proto = self._proto
         if proto is not None:
             if proto.name == name:
@@ -284,7 +284,7 @@ class Tensor:
 
 
 def constant_value(node: Node) -> Tensor | None:
-    """The value of a Constant node, ``None`` when it is given by a function's caller or is sparse."""
+    """The value of a Constant node, ``None`` when it is an attribute of the calling function or sparse."""
     for name, value in node.attribute.items():
         if name == "value" and isinstance(value, np.ndarray):
             return Tensor.from_array(value)
@@ -300,7 +300,7 @@ def constant_value(node: Node) -> Tensor | None:
 
 
 def _label(proto: TensorProto) -> str:
-    """What a message calls a tensor."""
+    """The name of a tensor in messages."""
     return f"tensor {proto.name!r}" if proto.name else "a constant"
 
 

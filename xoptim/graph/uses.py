@@ -1,4 +1,4 @@
-"""Who reads each result, and how often."""
+"""The readers of each result, and how often they read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xoptim.graph.node import Node
 
 
 class Uses:
-    """The readers of results, in the order in which they came.
+    """The readers of results, in the order in which they were added.
 
     Nearly all results have one reader that reads them once; it is stored as it is, without a table of its own, which saves a
     third of the memory of a large graph.
@@ -41,7 +41,7 @@ class Uses:
         return found is node or (isinstance(found, dict) and node in found)
 
     def add(self, name: str, node: Node) -> None:
-        """A node reads a result, once more if it does already."""
+        """Record that a node reads a result, once more if it already does."""
         found = self._table.get(name)
         if found is None:
             self._table[name] = node
@@ -51,7 +51,7 @@ class Uses:
             found[node] = found.get(node, 0) + 1
 
     def drop(self, name: str, node: Node) -> bool:
-        """A node reads a result once less; returns whether it does not read it at all any more."""
+        """Record that a node reads a result once less; returns whether it no longer reads it."""
         found = self._table.get(name)
         if found is node:
             del self._table[name]
@@ -67,7 +67,7 @@ class Uses:
         return True
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all uses."""
         self._table.clear()
 
     def counts(self) -> dict[str, dict[Node, int]]:

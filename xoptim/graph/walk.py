@@ -1,4 +1,4 @@
-"""Where values come from and go to: what a node reads, which nodes read a result, and how nodes move in the order."""
+"""Traverse a graph: what a node reads, which nodes read a result; move nodes in the order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xoptim.graph.node import Node
 
 
 def reads(node: Node) -> Iterator[str]:
-    """Everything that a node reads: its operands, and what its subgraphs take from outside. Names may repeat."""
+    """Everything that a node reads: its operands, and what its subgraphs read from outside. Names may repeat."""
     yield from filter(None, node.input)
     for body in node.bodies.values():
         for inner in body.nodes:
@@ -36,7 +36,7 @@ def owner_in(graph: Graph, node: Node) -> Node:
 
 
 def readers(graph: Graph, name: str) -> Iterator[Node]:
-    """Nodes of a graph that read a result of it, directly or in a subgraph of theirs. Nodes may repeat."""
+    """Nodes of a graph that read one of its results, directly or in one of their subgraphs. Nodes may repeat."""
     yield from graph.consumers(name)
     for node in graph.captures(name):
         yield owner_in(graph, node)
@@ -53,7 +53,7 @@ def is_visible(graph: Graph, name: str) -> bool:
 
 
 def move_after(graph: Graph, place: Node | None, nodes: Collection[Node]) -> None:
-    """Move nodes right behind another one (to the beginning for ``None``), in the order that they have."""
+    """Move nodes right after another one (to the beginning for ``None``), in their present order."""
     for node in sorted(nodes, key=lambda node: node.label):
         graph.nodes.unlink(node)
         graph.nodes.insert_after(place, node)
