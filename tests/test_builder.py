@@ -163,7 +163,7 @@ MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
     "a negative dimension of an output": ("not -2", lambda gr: gr.make_tensor_output("k", FLOAT, [-2])),
     "a result twice": ("two results of the same name", lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2)),
     "no result": ("at least one result not empty", lambda gr: gr.make_node("Neg", "x", [""])),
-    "a result without name": ("operands and results are names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
+    "a result without name": ("operands and results must be names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
     "an operand less": ("Neg does not take 0 operands", lambda gr: gr.make_node("Neg", [])),
     "an unknown operator": ("Nag does not exist", lambda gr: gr.op.Nag("x")),
     "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),

@@ -410,7 +410,7 @@ def test_a_name_that_is_no_result_is_an_error() -> None:
 
 
 def test_an_anchor_that_the_pattern_has_not_is_an_error() -> None:
-    with pytest.raises(TypeError, match="no node of the operators that are to be its anchor"):
+    with pytest.raises(TypeError, match="has no node with an operator of its anchors"):
         find(pattern(total, anchors=("Gemm",)), "{ y = Neg(x) }")
 
 

@@ -1,4 +1,4 @@
-"""Make nodes from the arguments that patterns and builders give."""
+"""Make nodes from the arguments of patterns and builders."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def make_node(
     """Make a node for a graph without adding it.
 
     Args:
-        graph: where it will go; names are made unique in its model.
+        graph: the graph that will hold it; names are made unique in its model.
         op_type: operator.
-        inputs: names of what it reads.
+        inputs: names of its operands.
         outputs: names of its results, or how many new names to make.
         domain: of the operator.
-        name: of the node; made when empty.
-        attributes: those that are ``None`` are left out.
-        adapt: move attributes to inputs where the operator set in force has inputs in their place.
+        name: of the node; generated when empty.
+        attributes: ``None`` values are omitted.
+        adapt: write attributes as inputs where the operator set of the graph has inputs in their place.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):
@@ -57,7 +57,7 @@ def make_node(
 
 
 def _as_written(value: Any, is_float: bool) -> Any:
-    """An attribute as ONNX stores it: no truth values, and floats where the operator has floats."""
+    """An attribute as ONNX stores it: integers for Booleans, and floats where the operator has floats."""
     if isinstance(value, (bool, np.bool_)):
         value = int(value)
     if is_float and isinstance(value, int):
@@ -70,9 +70,9 @@ def _as_written(value: Any, is_float: bool) -> Any:
 class OpBuilder:
     """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when ``outputs`` is more than one).
 
-    Operands are result names, ``None`` or ``""`` for an optional one that is left out, or numbers, lists and arrays, which
-    become initializers. A bare number, or a list of numbers, takes the type of the operands that must have the same type as it,
-    else the type of the first operand if that may stand there, else int64 or float.
+    Operands are result names, ``None`` or ``""`` for an omitted optional one, or numbers, lists and arrays, which become
+    initializers. A bare number, or a list of numbers, takes the type of the operands whose type parameter is the same, else
+    the first numeric type of an operand that is allowed there, else int64 or float.
 
     Args:
         edit: returns the edit to which a new node, and the initializers that it reads, belong.
@@ -111,7 +111,7 @@ def _operand(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[F
 
 
 def _literal_type(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[Formal], kind: str) -> Any:
-    """Element type of a number, or of a list of numbers, of a kind of types (as numpy names them) that has none of its own."""
+    """Element type for a number, or a list of numbers, without a type; ``kind`` is the ``dtype.kind`` that numpy gives it."""
     if kind == "b":
         return np.bool_
     symbol, allowed = formal[place]

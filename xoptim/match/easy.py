@@ -1,4 +1,4 @@
-"""Patterns declared by two functions: what to look for, and what to put in its place."""
+"""Patterns declared by two functions: the subgraph to find, and its replacement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 
 class Match(Mapping[str, Any]):
-    """The findings of a declarative pattern: captured results (names), attributes, options, and derived values, by name.
+    """The captures of a declared pattern, by name: results (names), attributes, options, and derived values.
 
     Attributes:
         nodes: the matched nodes in the order of the calls in `match_pattern`.
@@ -39,7 +39,7 @@ class Match(Mapping[str, Any]):
         self.output_names = output_names
 
     def derive(self, **values: Any) -> bool:
-        """Hand values to `apply_pattern`, which receives them as parameters of these names.
+        """Pass values to `apply_pattern`, which receives them as parameters of these names.
 
         Returns:
             True, so that a validation can end with it.
@@ -67,24 +67,24 @@ class EasyPatternOptimization(PatternOptimization):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
-      `xoptim.match.trace.PatternBuilder` for all that can be expressed. Parameters stand for results from outside; annotate
+      `xoptim.match.trace.PatternBuilder` for the language. Parameters stand for results from outside; annotate
       them with `Constant`, `Scalar`, `Optional` or `Variadic`.
     - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may derive values, ``m.derive``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
-      `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no entry) for one that nothing
-      reads. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
-      values, by name; what another variant captures, but not this one, is ``None``.
+      `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no entry) for one that is not
+      read. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
+      values, by name; a capture of another variant is ``None``.
 
     Class attributes:
-        anchors: operators among which the engine chooses where the search starts; all of the pattern when empty.
-        interior: what to do when a result in between is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
+        anchors: operators among which the engine chooses the anchor, where the search starts; all of the pattern when empty.
+        interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
             ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one result.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
 
     def match_pattern(self, *args: Any, **kwargs: Any) -> Any:
-        """Describe the subgraph to look for."""
+        """Describe the subgraph to find."""
         raise NotImplementedError(f"{type(self).__name__} has no match_pattern")
 
     def apply_pattern(self, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +92,7 @@ class EasyPatternOptimization(PatternOptimization):
         raise NotImplementedError(f"{type(self).__name__} has no apply_pattern")
 
     def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        """Check what the form of the subgraph cannot express. ``return self.none(msg=...)`` refuses."""
+        """Check the conditions that the form of the subgraph cannot express. ``return self.none(msg=...)`` refuses."""
         return True
 
     def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
@@ -104,11 +104,11 @@ class EasyPatternOptimization(PatternOptimization):
         return trace(self.match_pattern)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The results that take the place of the old ones. Other forms of patterns override this."""
+        """The results that replace those of the matched nodes. Other forms of patterns override this."""
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
-        """Validations come when everything else fits."""
+        """Progress of a validation: everything else fits before it runs."""
         return COMPLETE + line
 
     def anchor_keys(self) -> frozenset[Key]:
@@ -116,11 +116,11 @@ class EasyPatternOptimization(PatternOptimization):
         return frozenset(program.anchor_key for program in compiled(self))
 
     def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
-        """Operators of the anchors, and what must lead to each of them."""
+        """Operators of the anchors, each with the operators that must lead to it."""
         return frozenset((program.anchor_key, program.path) for program in compiled(self))
 
     def reach(self) -> int:
-        """How many nodes lie between the anchor and the farthest other node."""
+        """Distance in nodes from the anchor within which a change may make it match."""
         return max(program.reach for program in compiled(self))
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -129,7 +129,7 @@ class EasyPatternOptimization(PatternOptimization):
         examine = partial(self._examine, g, node)
         programs = _PROGRAMS.get(type(self)) or compiled(self)
         if listen is None:
-            # Where there is one variant only, the producers were looked at when the pattern was chosen.
+            # With only one variant, the producers were checked when the pattern was selected for the node.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
                 found = Attempt(program, g, examine).run(node)
                 if found is not None:
@@ -145,7 +145,7 @@ class EasyPatternOptimization(PatternOptimization):
         return None
 
     def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | Misfit:
-        """Check what nodes that fit one by one must satisfy together."""
+        """Check the conditions on a match as a whole: its nodes fit one by one."""
         program, names = attempt.program, attempt.names
         found = program.trace
         nodes = [*attempt.bound, *attempt.extra]
@@ -173,7 +173,7 @@ class EasyPatternOptimization(PatternOptimization):
     def _unsatisfied(
         self, g: GraphBuilderPatternOptimization, conditions: Sequence[Condition], match: Match, anchor: Node
     ) -> Misfit | None:
-        """The first condition, or validation, that refuses a match."""
+        """The first condition or validation that refuses a match."""
         for condition in conditions:
             if not condition.check(g, match):
                 return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
@@ -196,7 +196,7 @@ class EasyPatternOptimization(PatternOptimization):
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """Results, those of lists of results one by one."""
+    """The results, with lists of results flattened."""
     for value in values:
         if isinstance(value, (tuple, list)):
             yield from value
@@ -205,7 +205,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
-    """The programs that begin with the operator of a node and that no producer of an input rules out."""
+    """The programs whose anchor has the operator of a node and whose path begins with a producer of its inputs."""
     near: set[Key | None] = {None, CONSTANT}
     for name in node.input:
         producer = g.graph.producer(name)
@@ -216,7 +216,7 @@ def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimizatio
 
 
 def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
-    """Give the results of the replacement the names of the results they stand for."""
+    """Rename the results of the replacement to the results that they replace; an Identity copies one that has another name."""
     created = g.created
     renamed: dict[str, str] = {}
     extra: list[Node] = []
@@ -237,13 +237,13 @@ def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[st
 def needed_outside(
     g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str], operands: set[str]
 ) -> list[Node]:
-    """The matched nodes that must stay: something else or the replacement reads a result of theirs; and what these need.
+    """The matched nodes that must stay, since other nodes or the replacement read their results; with their producers.
 
     Args:
         g: the graph.
         nodes: the matched nodes.
-        outputs: results that the replacement gives.
-        operands: results that it reads.
+        outputs: results of the replacement.
+        operands: results that the replacement reads.
     """
     graph = g.graph
     inside = set(nodes)
@@ -275,7 +275,7 @@ def _cannot_stay(
     operands: set[str],
     interior: str,
 ) -> Misfit | None:
-    """Why nodes that something else needs cannot stay beside the replacement."""
+    """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None`` if they can."""
     trace = attempt.program.trace
     said = {attempt.names[s.index]: s.interior for s in trace.symbols if s.interior}
     outputs, inside = set(match.outputs), set(match.nodes)
@@ -285,7 +285,7 @@ def _cannot_stay(
                 return Misfit(node, "a result in between is read elsewhere", node.output)
     for node in kept:
         if not outputs.isdisjoint(node.output):
-            return Misfit(node, "a node that has to stay gives one of the results", node.output)
+            return Misfit(node, "a node that must stay produces one of the results", node.output)
     return None
 
 
@@ -294,7 +294,7 @@ _PARAMETERS: dict[type[EasyPatternOptimization], tuple[inspect.Parameter, ...]] 
 
 
 def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
-    """The variants of a declarative pattern, traced and compiled once a class."""
+    """The variants of a declarative pattern, traced and compiled once per class."""
     cls = type(pattern)
     found = _PROGRAMS.get(cls)
     if found is None:
@@ -307,16 +307,16 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
 
 
 def _check_parameters(variants: Sequence[Trace]) -> None:
-    """Make sure that each parameter stands for something in at least one variant.
+    """Check that each parameter is read in at least one variant.
 
     Raises:
-        TypeError: when none of the operators reads one.
+        TypeError: when no operator reads a parameter.
     """
     given = dict.fromkeys(s.name for found in variants for s in found.symbols if s.name and s.producer is None)
     read = {s.name for found in variants for node in found.nodes for s in node.inputs if s is not None}
     unread = next((name for name in given if name not in read), None)
     if unread is not None:
-        raise TypeError(f"{variants[0].file}: nothing in match_pattern reads its parameter {unread!r}")
+        raise TypeError(f"{variants[0].file}: match_pattern does not read its parameter {unread!r}")
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
 
 
 def _captured(found: Trace) -> set[str]:
-    """All names under which a variant of a pattern captures something."""
+    """All names that a variant of a pattern captures."""
     names = {symbol.name for symbol in found.symbols} | set(found.options)
     for node in found.nodes:
         names |= {value.name for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)}

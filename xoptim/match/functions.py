@@ -15,24 +15,24 @@ from xoptim.graph.propagate import infer_graph
 
 Key = tuple[str, str, str]
 DOMAIN = "xoptim.local"
-"""Domain of functions whose definition names none."""
+"""Domain of functions whose definition has none."""
 _LEAST_IR_VERSION = 8
 
 
 def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
-    """Add a local function to an edit, unless the model has just that one.
+    """Add a local function to an edit, unless the model already has the same function.
 
     Args:
         edit: of the graph in which the function will be called.
         definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
-            header may be left out. Operator sets that it does not import are those of the graph.
+            header may be omitted. Operator sets that it does not import are those of the graph.
 
     Returns:
-        The function as it is in the model. Its name differs from the one wished for when that is taken.
+        The function as it is in the model. Its name differs from the one in the definition when that is taken.
 
     Raises:
-        Declined: when the model's file format has no functions, when the graph is part of a function of the same domain (or a
-            pattern would find its own subgraph in the function that it made of it), or when a function would call itself.
+        Declined: when the model's file format has no functions; when the graph is part of a function of the same domain (a
+            pattern would otherwise match again inside the function that it made); or when a function would call itself.
         onnx.parser.ParseError: when the text is not that of a function.
     """
     model, graph = edit.model, edit.target
@@ -65,13 +65,13 @@ def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
 
 
 def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
-    """Import what the nodes use in the versions that the graph uses."""
+    """Import the operator sets of the nodes, in the versions of the graph."""
     function.domain = function.domain or DOMAIN
     imported = {o.domain if o.domain != "ai.onnx" else "" for o in function.opset_import}
     for node in function.node:
         domain = "" if node.domain == "ai.onnx" else node.domain
         if not domain:
-            node.ClearField("domain")  # the parser sets it, the exporter of constants does not: a second run must not differ
+            node.ClearField("domain")  # the parser sets it, the exporter of constants does not: runs must not differ
         if domain not in imported:
             imported.add(domain)
             function.opset_import.append(onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1)))
@@ -79,7 +79,7 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
 
 
 def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> None:
-    """Make sure that a call in a graph does not lead back to the function that the graph is part of."""
+    """Check that a call in a graph does not lead back to the function that the graph is part of."""
     root = edit.target
     while root.parent is not None:
         root = root.parent
@@ -88,7 +88,7 @@ def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> N
     if caller is None:
         return
     if caller[0] == called[0]:
-        raise Declined(f"functions of {caller[0]!r} do not come to call each other")
+        raise Declined(f"functions of domain {caller[0]!r} may not call each other")
     if body is not None:
         bodies[called] = body
     pending, seen = [called], {called}

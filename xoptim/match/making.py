@@ -1,4 +1,4 @@
-"""Make pattern classes from something shorter than a class."""
+"""Make pattern classes from forms shorter than a class."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "status": STATUSES,
     "interior": ("refuse", "keep"),
 }
-"""Class attributes that are one of some words; what is declared node by node has an ``interior`` too."""
+"""Class attributes with a fixed set of values; declared patterns have ``interior`` too."""
 
 
 def metadata_of(kind: type[Rewrite]) -> frozenset[str]:
-    """The class attributes by which a pattern, or a pass, says what it is."""
+    """The class attributes that are metadata of a pattern or a pass."""
     return _OF_PATTERNS if issubclass(kind, PatternOptimization) else frozenset(Rewrite.__annotations__)
 
 
 def pattern_class(
     base: type[Made], name: str, module: str, doc: str, metadata: Mapping[str, Any], members: Mapping[str, Any]
 ) -> type[Made]:
-    """A class of a pattern or a pass, as if it had been written out in a module.
+    """A class of a pattern or a pass, like one that is written in a module.
 
     Args:
         base: class to derive it from.
-        name: of the class, with or without the suffix ``Pattern``; letters that no class name can have are dropped.
-        module: where it is to be found.
+        name: of the class, with or without the suffix ``Pattern``; characters that are invalid in a class name are dropped.
+        module: the name of its module.
         doc: docstring.
         metadata: class attributes (see `metadata_of`), and ``examples``, a sequence of `Example`. The exactness is ``rounding``
-            unless given: equal bits are not promised.
+            unless given, since equal bits are not guaranteed.
         members: further attributes of the class; they override ``metadata``.
 
     Raises:
-        TypeError: when a class attribute is unknown, or has a value that it cannot have.
+        TypeError: when a class attribute is unknown or has an invalid value.
     """
     given = {"exactness": "rounding", **checked(base, metadata)}
     if "examples" in given:
@@ -55,10 +55,10 @@ def pattern_class(
 
 
 def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The same class attributes of a pattern or a pass, lists as tuples.
+    """The class attributes of a pattern or a pass, checked, with lists as tuples.
 
     Raises:
-        TypeError: when one is unknown, or has a value that it cannot have.
+        TypeError: when one is unknown or has an invalid value.
     """
     known = metadata_of(kind) | {"examples"}
     given: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fault(key: str, value: Any) -> str:
-    """What is wrong with the value of a class attribute, for a message that begins with its name; empty when it can be that."""
+    """The error in the value of a class attribute, for a message that begins with its name; empty when the value is valid."""
     if key in CHOICES:
         return "" if value in CHOICES[key] else f"is one of {', '.join(CHOICES[key])}, not {value!r}"
     if key in LISTS:
@@ -93,5 +93,5 @@ def camel_case(name: str) -> str:
 
 
 def is_copy(node: Node) -> bool:
-    """Whether a node is an Identity, which stands for its operand already where a result must keep its name."""
+    """Whether a node is a standard Identity. A result that must keep its name can be one, so it must not be matched again."""
     return node.op_type == "Identity" and not node.domain

@@ -1,6 +1,6 @@
 """Run a program against a graph: bidirectional from the anchor, with backtracking over operand orders and consumers.
 
-An attempt gives a match or ``None``; `xoptim.match.near_miss` makes the same steps again to find out why it failed.
+An attempt returns a match or ``None``; `xoptim.match.near_miss` runs the same steps again to report why it failed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternN
 from xoptim.match.view import GraphBuilderPatternOptimization, equals_literal
 
 _MOST_ORDERS = 720
-"""Orders of many operands that are tried, the given one first: all of those of six."""
+"""Maximal number of orders of operands that are tried, the given one first: all orders of six operands."""
 Examine: TypeAlias = "Callable[[Attempt], MatchResult | Misfit]"
 
 
@@ -33,15 +33,15 @@ class Attempt:
     """One attempt to find a program at one node.
 
     Args:
-        program: what to look for.
-        g: answers questions about the graph.
-        examine: called with this attempt when all nodes fit one by one and the registers are filled; a `Misfit` makes the
-            search go on.
+        program: the program to find.
+        g: the view of the graph.
+        examine: called with this attempt when all nodes fit one by one and the registers are filled; after a `Misfit` the
+            search continues.
 
     Attributes:
-        names: result name in each register, ``None`` while unknown.
+        names: result name in each register, ``None`` until it is known.
         nodes: graph node of each pattern node.
-        extra: further graph nodes, of trees of an associative operator.
+        extra: the inner graph nodes of trees of an associative operator.
         attributes: captured attributes, and captured lists of results.
     """
 
@@ -91,7 +91,7 @@ class Attempt:
     def _first(
         self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> MatchResult | None:
-        """The first of several choices with which the rest of the program succeeds."""
+        """The match of the first of several choices with which the rest of the program succeeds."""
         names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
         for choice in choices:
             self.names, self.nodes, self.extra, self.attributes = names[:], nodes[:], extra[:], attributes.copy()
@@ -103,12 +103,12 @@ class Attempt:
         return None
 
     def _complete(self) -> MatchResult | None:
-        """Everything fits one by one: examine the whole."""
+        """Examine the match as a whole, after all nodes fit one by one."""
         found = self.examine(self)
         return found if isinstance(found, MatchResult) else None
 
     def _name(self, step: Step) -> str:
-        """The result, or the first of the results, from which a step goes on; empty for none."""
+        """The result, or the first of the results, from which a step continues; empty when there is none."""
         symbol = step.symbol
         assert symbol is not None
         if symbol.kind is Variadic:
@@ -117,7 +117,7 @@ class Attempt:
         return self.names[symbol.index] or ""
 
     def _orders(self, wanted: PatternNode) -> Iterable[tuple[int, ...]]:
-        """Orders of operands that depend on how many there are: which of them the pattern names, and those left at the end."""
+        """Orders of operands that depend on their number: first those that the pattern lists, then the remaining ones."""
         places = range(len(self._found(wanted).input))
         orders: Iterable[tuple[int, ...]]
         if wanted.variadic < 0:
@@ -128,7 +128,7 @@ class Attempt:
         return islice(orders, _MOST_ORDERS)
 
     def _producer(self, name: str, wanted: PatternNode) -> Node | None:
-        """The node that computes a result, as the pattern node should."""
+        """The node that computes a result; it may be the graph node of ``wanted``."""
         return self.g.graph.producer(name)
 
     def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
@@ -145,7 +145,7 @@ class Attempt:
         return found
 
     def _trees(self, wanted: PatternNode) -> Iterator[tuple[tuple[str, ...], tuple[Node, ...]]]:
-        """The operands, in all orders, of all trees of the operator with as many operands as the pattern has."""
+        """The operands, in all orders, of all trees of the operator with as many operands as the pattern node."""
         count = len(wanted.inputs)
         pending: list[tuple[tuple[str, ...], tuple[Node, ...], int]] = [(self._found(wanted).input, (), 0)]
         while pending:
@@ -172,7 +172,7 @@ class Attempt:
         return node
 
     def _is_taken(self, node: Node) -> bool:
-        """Whether a graph node stands for a pattern node already."""
+        """Whether a graph node is already bound to a pattern node."""
         return node in self.nodes or node in self.extra
 
     def _bind(self, wanted: PatternNode, node: Node) -> bool:
@@ -231,11 +231,11 @@ class Attempt:
         return True
 
     def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
-        """Whether an operand is left out, as the pattern requires."""
+        """Whether an operand is absent, as the pattern requires."""
         return place >= len(node.input) or not node.input[place]
 
     def _has_defaults_behind(self, wanted: PatternNode, node: Node) -> bool:
-        """Whether all operands behind those that the pattern lists may be there."""
+        """Whether all operands after those that the pattern lists may be present."""
         moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
         for place in range(len(wanted.inputs), len(node.input)):
             name = node.input[place]
@@ -244,14 +244,14 @@ class Attempt:
         return True
 
     def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
-        """Whether an operand that the pattern does not list is an attribute that it mentions, or that has its default."""
+        """Whether an operand that the pattern does not list is an attribute that the pattern mentions, or has its default."""
         if not attribute or wanted.others is ANY or attribute in wanted.attributes:
             return bool(attribute)
         default = MOVED_DEFAULTS.get((node.op_type, attribute))
         return default is not None and self.g.close(name, default)
 
     def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
-        """Compare operands, one symbol taking all that the others leave."""
+        """Compare operands; one symbol takes all that remain."""
         variadic, named = wanted.variadic, len(wanted.inputs) - 1
         if len(node.input) < named:
             return False
@@ -284,11 +284,11 @@ class Attempt:
         return True
 
     def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
-        """Pair an operand of the pattern with one of the graph; a result stands for one name only.
+        """Pair an operand of the pattern with one of the graph; a symbol stands for one name only.
 
         Args:
-            symbol: of the pattern.
-            name: in the graph, empty for an absent operand.
+            symbol: the operand of the pattern.
+            name: the operand of the graph, empty when absent.
             wanted: the pattern node that reads it.
             node: the node that reads it.
             beside: the other operands; those of the node when not given.
@@ -305,7 +305,7 @@ class Attempt:
         return True
 
     def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
-        """Pair a symbol that stands for several results with those that are left."""
+        """Pair a symbol that stands for several results with the remaining results."""
         known = self.attributes.get(symbol.name)
         if known is not None:
             return bool(known == names)
@@ -350,7 +350,7 @@ class Attempt:
         return all(equals_literal(a, b.item()) for a, b in zip(array.ravel(), literal.ravel(), strict=True))
 
     def _keeps_shape(self, symbol: Symbol, name: str, node: Node, beside: Sequence[str] | None) -> bool:
-        """Whether another operand alone decides the shape of the result, so that a constant may be taken for a number."""
+        """Whether the other operands determine the shape of the result, so that a constant may stand for a number."""
         if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in STRETCHING:
             return True
         shape = self.g.info(name).shape
@@ -361,6 +361,7 @@ class Attempt:
         if beside is None:
             beside = [other for other in node.input if other and other != name]
         others = [self.g.info(other).shape for other in beside]
+        # An operand whose axes all have length 1 may still raise the rank of the result.
         if all(d == 1 for d in shape):
             return any(other is not None and len(other) >= len(shape) for other in others)
         result = self.g.info(node.output[0]).shape
@@ -369,7 +370,7 @@ class Attempt:
     # ---------------------------------------------------------------- attributes
 
     def _attributes(self, wanted: PatternNode, node: Node) -> bool:
-        """Compare the attributes, those that were an attribute once included."""
+        """Compare the attributes, including those that became operands."""
         for name, expected in wanted.attributes.items():
             if expected is not ANY and not self._attribute(name, expected, wanted, node):
                 return False

@@ -1,4 +1,4 @@
-"""Attributes that became operands in later operator sets (`xoptim.facts.moved`) are read and written like attributes."""
+"""Read and write attributes that became operands in later operator sets (`xoptim.facts.moved`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
 AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
-"""Stands for a value that is there but not known before the model runs."""
+"""Stands for a value that is present but only known when the model runs."""
 
 
 def read_moved(graph: Graph, node: Node, name: str) -> Any:
-    """Value of an attribute that may be an input by now: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
+    """Value of an attribute that may have become an input: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
     operand = moved(node.op_type, name, node.opset) if not node.domain else None
     if operand is None:
         return node.get_attribute(name)
@@ -34,7 +34,7 @@ def read_moved(graph: Graph, node: Node, name: str) -> Any:
 
 
 def adapted(graph: Graph, op_type: str, inputs: list[str], attributes: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Inputs and attributes of a new node in the form of the operator set in force."""
+    """Inputs and attributes of a new node in the form that the operator set of the graph requires."""
     opset = graph.opsets.get("", 0)
     written: dict[str, Any] = {}
     inputs = list(inputs)

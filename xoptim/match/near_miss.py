@@ -1,7 +1,7 @@
-"""The nearest miss of an attempt that failed: the same steps once more, for a listener.
+"""The nearest miss of an attempt that failed: the same steps run once more, for a listener.
 
-The first condition that fails is let pass, to see how much else would fit; the way that leads furthest is reported. Each step
-and each condition of `xoptim.match.matcher` that can fail is made as there, and put into words when it does.
+The first condition that fails is skipped, to measure how much else would fit; the search path that gets furthest is reported.
+Each step and each condition of `xoptim.match.matcher` that can fail runs as there; a failure is turned into a message.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class NearMiss(Attempt):
     """An attempt that reports why it fails.
 
     Args:
-        program: what to look for.
-        g: answers questions about the graph.
+        program: the program to find.
+        g: the view of the graph.
         examine: see `Attempt`.
         pattern: name of the pattern.
         listen: receives the refusals.
@@ -42,12 +42,12 @@ class NearMiss(Attempt):
         self._listen = listen
         self._furthest: Refusal | None = None
         self._waived: Refusal | None = None
-        """The condition that was let pass on this way."""
+        """The condition that was skipped on this search path."""
         self._is_complete = False
-        """No way leads further than to an assignment in which all nodes fit one by one, and each of these is reported."""
+        """Whether all nodes fitted one by one. No search path gets further than that, and each such assignment is reported."""
 
     def report(self, anchor: Node) -> None:
-        """Search at a node, and report what came nearest to a match."""
+        """Search at a node, and report the refusal that came nearest to a match."""
         self.run(anchor)
         if self._furthest is not None and not self._is_complete:
             self._listen(self._furthest)
@@ -55,18 +55,18 @@ class NearMiss(Attempt):
     def _refuse(
         self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False, waive: bool = False
     ) -> bool:
-        """Remember the first condition that failed on this way, if no other way led further.
+        """Remember the first condition that failed on this search path, if no other path got further.
 
         Args:
             node: the node that does not fit.
-            reason: why.
+            reason: the reason.
             wanted: the pattern node.
             *values: results that the condition is about.
             near: whether only a value is wrong, which is nearer than another operator.
-            waive: whether the search may go on as if the condition held.
+            waive: whether the search may continue as if the condition held.
 
         Returns:
-            Whether the search goes on: no condition has failed before. It then leads to no match.
+            Whether the search continues, because no condition has failed before. It then returns no match.
         """
         if self._is_complete:
             return False
@@ -140,7 +140,7 @@ class NearMiss(Attempt):
             reason = f"{wanted.op_type} expected, {node.op_type} found"
             return self._refuse(node, reason, wanted, waive=node not in self.nodes) and self._results(wanted, node)
         if self._is_taken(node):
-            return self._refuse(node, "the same node cannot play two parts", wanted)
+            return self._refuse(node, "one node cannot match two nodes of the pattern", wanted)
         return super()._bind(wanted, node)
 
     def _results(self, wanted: PatternNode, node: Node) -> bool:
@@ -153,7 +153,7 @@ class NearMiss(Attempt):
             known = self.names[symbol.index]
             if known is not None and known != name:
                 return self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
-        return False  # the list of the others does not fit, which has been reported
+        return False  # the list of remaining results does not fit, which has been reported
 
     def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
         if super()._may_be_unnamed(wanted, node, attribute, name):
@@ -187,7 +187,7 @@ class NearMiss(Attempt):
         return self._refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
 
     def _unsuitable(self, symbol: Symbol, name: str) -> str:
-        """Why a result does not satisfy the literal or the annotation of a symbol."""
+        """The reason why a result does not satisfy the literal or the annotation of a symbol."""
         if symbol.literal is not None:
             return f"{name!r} is not the constant {symbol.literal!r}"
         if not name:

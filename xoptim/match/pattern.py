@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 Refused = TypeVar("Refused")
-"""The type that the refusing function returns on success."""
+"""The return type of the function that calls `PatternOptimization.none`."""
 Key = tuple[str, str]
 """Domain and operator."""
 
 
 class PatternOptimization(Rewrite):
-    """A rewrite around a node: where it applies (`match`) and what it does there (`apply`).
+    """A rewrite around a node: `match` finds where it applies, `apply` makes the replacement.
 
-    Patterns hold no state: the findings of `match` are in the `MatchResult`.
+    Patterns hold no state: everything that `match` finds is in the `MatchResult`.
 
-    Class attributes, beside those of `Rewrite`:
-        anchors: operators at which `match` is worth calling (``"domain::Op"`` outside the standard domain); every node is
-            offered when empty.
+    Class attributes, besides those of `Rewrite`:
+        anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard domain); every node
+            of the graph when empty.
         near: operators, one of which must produce an input of the anchor; any when empty.
         radius: how many nodes away from the anchor a change may make it match.
     """
@@ -37,7 +37,7 @@ class PatternOptimization(Rewrite):
     radius: ClassVar[int] = 3
 
     def anchor_keys(self) -> frozenset[tuple[str, str]]:
-        """The `anchors` as ``(domain, op_type)``; empty when every node is to be offered."""
+        """The `anchors` as ``(domain, op_type)``; empty for every node."""
         return frozenset(map(operator_key, self.anchors))
 
     def near_keys(self) -> frozenset[tuple[str, str]]:
@@ -45,7 +45,7 @@ class PatternOptimization(Rewrite):
         return frozenset(map(operator_key, self.near))
 
     def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
-        """Where it is worth trying: operators of anchors, and operators of what produces an input, an input of that, ..."""
+        """Operators of anchors, each with the operators of a chain of producers that must lead to it."""
         near = self.near_keys()
         return frozenset((anchor, (key,)) for anchor in self.anchor_keys() for key in near) or frozenset(
             (anchor, ()) for anchor in self.anchor_keys()
@@ -59,8 +59,8 @@ class PatternOptimization(Rewrite):
         """Look for the pattern around a node. The graph must not be changed.
 
         Args:
-            g: answers questions about the graph.
-            node: where to look; one of the `anchors`.
+            g: the view of the graph.
+            node: the node to match at; its operator is one of the `anchors`.
             matched: the matches of this round so far.
 
         Returns:
@@ -72,7 +72,7 @@ class PatternOptimization(Rewrite):
         """Call `match` and check the type of its result; arguments as there.
 
         Raises:
-            TypeError: when it returned something else.
+            TypeError: when it returns neither a match nor ``None``.
         """
         found = self.match(g, node, matched)
         return None if found is None else checked(found, node)
@@ -81,22 +81,22 @@ class PatternOptimization(Rewrite):
         """Make the replacement.
 
         Args:
-            g: answers questions and makes nodes and initializers.
-            *nodes: the nodes of the match. Those that are not in the result are removed.
+            g: the view of the graph, which makes nodes and initializers.
+            *nodes: the nodes of the match. Those not in the returned list are removed.
 
         Returns:
-            The nodes that take their place, in an order in which they can run.
+            The nodes that replace them, in an order in which they can run.
         """
         raise NotImplementedError(f"{type(self).__name__} has no apply")
 
     def none(
         self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
     ) -> Refused | None:
-        """Refuse a match: ``return self.none(node, msg="...")``. Costs nothing without a listener.
+        """Refuse a match: ``return self.none(node, msg="...")``. Without a listener, the reason is not computed.
 
         Args:
             node: the node that does not fit.
-            lineno: line of the condition; found when not given.
+            lineno: line of the condition; that of the caller when not given.
             msg: the reason, or a function that makes it.
         """
         listen = listener()
@@ -109,7 +109,7 @@ class PatternOptimization(Rewrite):
         return None
 
     def progress(self, line: int) -> int:
-        """How far a match had come that is refused at a line: conditions are tried from top to bottom."""
+        """Progress of a match that is refused at a line: conditions are checked from top to bottom."""
         return line
 
 

@@ -1,4 +1,4 @@
-"""A traced pattern as a flat program: the order in which its nodes are looked for, starting at the anchor."""
+"""A traced pattern as a flat program: the order in which its nodes are searched, starting at the anchor."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Kind = Literal["inputs", "terms", "up", "down"]
 class Step:
     """One instruction.
 
-    ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders when there are none).
-    ``terms``: the same for the operands of a tree of nodes with an associative operator. ``up``: the producer of ``symbol``
-    must be the pattern's ``node``. ``down``: some consumer of ``symbol`` must be.
+    ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders when it is empty).
+    ``terms``: the same with the operands of a tree of nodes with an associative operator. ``up``: the producer of ``symbol``
+    must be the pattern's ``node``. ``down``: a consumer of ``symbol`` must be ``node``.
     """
 
     kind: Kind
@@ -42,10 +42,10 @@ class Program:
         anchor: where the search starts.
         steps: the instructions.
         path: operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the
-            last one may be `CONSTANT`. Empty when nothing is known.
+            last one may be `CONSTANT`. Empty when no producer is required.
         size: number of registers.
         count: number of nodes.
-        reach: number of nodes between the anchor and the farthest other node, plus one.
+        reach: distance from the anchor to the farthest other node, plus one: a change within it may make the program match.
     """
 
     trace: Trace
@@ -80,16 +80,16 @@ class Program:
 
 
 def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
-    """Order the nodes of a pattern for matching: producers first, then consumers of what is known.
+    """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the node of the rarest operator, among equals the last one, as in the seed document.
+    The anchor is the node of the rarest operator, the last one among equals.
 
     Args:
         trace: the pattern.
-        anchors: operators among which to choose the anchor; all when empty.
+        anchors: operators from which the anchor is chosen; all when empty.
 
     Raises:
-        TypeError: when the pattern is empty, not connected, returns what it does not compute, or has no such anchor.
+        TypeError: when the pattern is empty, not connected, returns results that it does not compute, or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[Step] = []
@@ -115,12 +115,12 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
 
 
 def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
-    """The node of the rarest operator, among equals the last one."""
+    """The node of the rarest operator, the last one among equals."""
     if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
         raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
     allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
     if not allowed:
-        raise TypeError(f"match_pattern in {trace.file} has no node of the operators that are to be its anchor")
+        raise TypeError(f"match_pattern in {trace.file} has no node with an operator of its anchors")
     return min(allowed, key=lambda node: (_frequency(node), -node.index))
 
 
@@ -138,10 +138,10 @@ _LONGEST_PATH = 3
 
 
 def _path(anchor: PatternNode) -> tuple[Key, ...]:
-    """The most telling way from the anchor to what it is computed from: at each node the producer of the rarest operator."""
+    """The most selective path from the anchor to its producers: at each node, the producer of the rarest operator."""
     path: list[Key] = []
     node = anchor
-    # The operands of a tree of an associative operator may be those of nodes before it.
+    # The operands of an associative tree may belong to its inner nodes, so they do not restrict the producers of the root.
     while len(path) < _LONGEST_PATH and not (node.associative and len(node.inputs) > 2):
         producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
         if not producers:
@@ -159,7 +159,7 @@ def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
 
 
 def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
-    """A node not found yet that reads a result known by now, preferably one that a found node makes."""
+    """A node not found yet that reads a known result, preferably one that a found node produces."""
     known = {s.index for n in trace.nodes if n.index in found for s in (*n.inputs, *n.outputs) if s is not None}
     steps = [
         Step("down", node, symbol)
@@ -172,7 +172,7 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:
-    """The orders in which the operands of a node may stand; empty when that depends on how many there are."""
+    """The orders in which the operands of a node may stand; empty when they depend on the number of operands."""
     straight = tuple(range(len(node.inputs)))
     if not node.any_order and not is_commutative(node.op_type, node.domain):
         return (straight,)

@@ -1,4 +1,4 @@
-"""Why a match was refused: a value, made only for a listener."""
+"""The reasons for which matches are refused, as values made only for a listener."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Refusal:
         reason: the expectation; empty when the pattern gave none.
         file: source file of the condition.
         line: its line.
-        progress: how far the match had come; comparable between refusals of one pattern only.
-        matched: nodes that did fit.
+        progress: how much of the match fitted; comparable only between refusals of one pattern.
+        matched: nodes that fitted.
         total: number of nodes of the pattern, 0 when it is not declared.
         values: names of the results that the condition is about.
     """
@@ -50,14 +50,14 @@ class Refusal:
 
 
 class Misfit(NamedTuple):
-    """Why nodes that fit one by one are not a match.
+    """The reason why nodes that fit one by one are not a match.
 
     Attributes:
         node: the node that does not fit.
-        reason: why.
+        reason: the reason.
         values: names of the results that the condition is about.
         line: of the condition; that of the anchor in the pattern when 0.
-        is_general: whether a refusal by the code of the condition itself makes this one superfluous.
+        is_general: whether a refusal sent by the condition itself replaces this one.
     """
 
     node: Node
@@ -68,7 +68,7 @@ class Misfit(NamedTuple):
 
 
 COMPLETE = 1_000_000
-"""Progress of a match in which nothing but a condition on the whole is missing."""
+"""Progress of a match whose nodes all fit one by one."""
 
 Listener = Callable[[Refusal], None]
 _listener: ContextVar[Listener | None] = ContextVar("refusal_listener", default=None)

@@ -1,4 +1,4 @@
-"""A match: the nodes that a rewrite takes out, and how to make what replaces them."""
+"""A match: the nodes of a rewrite, and the function that makes their replacement."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class MatchResult:
 
     Attributes:
         pattern: the pattern that matched.
-        nodes: nodes involved, ``None`` where an optional one is absent. They are handed to ``apply``, which decides which of
-            them stay; no other rewrite of the same round may touch them.
+        nodes: nodes involved, ``None`` where an optional one is absent. They are passed to ``apply``, which decides which of
+            them stay; no other rewrite of the same round may match them.
         apply: makes the replacement.
-        insert_at: existing node where the new nodes go; found when not given.
+        insert_at: existing node where the new nodes go; chosen automatically when not given.
         comment: a remark for the log.
-        bindings: what a declarative pattern captured, by name.
-        edit: what was made while the match was found, ``None`` for nothing.
+        bindings: captures of a declared pattern, by name.
+        edit: the edit with everything that `match` made, ``None`` if it made nothing.
     """
 
     __slots__ = ("anchor", "apply", "bindings", "comment", "edit", "insert_at", "nodes", "pattern")
@@ -54,7 +54,7 @@ class MatchResult:
 
 
 def checked(found: Any, anchor: Node) -> MatchResult:
-    """What a pattern found at a node, which is noted in it.
+    """The match that a pattern returned, with ``anchor`` set.
 
     Raises:
         TypeError: when it is not a match.

@@ -1,4 +1,4 @@
-"""What every rewrite says about itself, and the rewrites that change a whole model at once.
+"""The metadata common to all rewrites, and the rewrites that run over a whole model.
 
 `Rewrite` has two siblings: `xoptim.match.pattern.PatternOptimization`, which matches around a node and is applied there, and
 `ModelPass`, which runs over a model.
@@ -15,21 +15,21 @@ from xoptim.graph.model import Model
 
 Phase = Literal["canonicalize", "specialize", "target", "final"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-"""In the order in which they run."""
+"""The phases in the order in which they run."""
 Status = Literal["stable", "preview", "deprecated"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A tiny model before and after a rewrite: a picture in the documentation and a test.
+    """A tiny model before and after a rewrite: a diagram in the documentation and a test.
 
     Attributes:
         before: the graph in ONNX's textual syntax, ``agraph (float[n] x) => (float[n] y) { ... }``.
-        after: the expected graph in the same syntax; names of results in between do not matter.
+        after: the expected graph in the same syntax; names of interior results are ignored.
         opset: version of the standard operator set.
         domains: versions of other operator sets.
-        ranges: lowest and highest value of the feeds of some inputs, where random numbers would not do.
+        ranges: lowest and highest value of the feeds of some inputs, where random numbers would be invalid.
     """
 
     before: str
@@ -40,25 +40,25 @@ class Example:
 
 
 class Rewrite:
-    """A change of a model that keeps what it computes: selected, listed, timed and dropped by its name and metadata.
+    """A change of a model that preserves its results: selected, listed, timed and dropped by name and metadata.
 
     Class attributes:
         phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators of one runtime) or
             ``final``. The passes of a phase run before its patterns.
-        before: names of rewrites of the same kind and phase, with or without the suffix ``Pattern``, that come after it,
-            whatever priority and name say.
-        priority: within a phase, higher numbers run once lower ones have nothing left to do.
+        before: names of rewrites of the same kind and phase, with or without the suffix ``Pattern``, that run after this one,
+            whatever their priorities and names are.
+        priority: within a phase, higher numbers run when lower ones have no match left.
         exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change its sign), ``finite``
             (assumes no NaN, infinity or -0), ``approximate``.
-        min_opset, max_opset: versions of the standard operator set it may be used with.
-        produces: domains of the operators it creates, other than the standard one.
-        unchecked: operators that it writes in the standard domain although the standard does not have them: the runtime
-            knows them, ``onnx.checker`` refuses the model.
-        providers: execution providers it was measured to pay for; all when empty.
-        tags: words to select it by. A rewrite with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
+        min_opset, max_opset: lowest and highest version of the standard operator set.
+        produces: domains, other than the standard one, of the operators that it creates.
+        unchecked: operators that it writes in the standard domain although the standard does not define them: the runtime
+            runs them, ``onnx.checker`` refuses the model.
+        providers: execution providers on which it was measured to be faster; all when empty.
+        tags: words that select it. A rewrite with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
             no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
-        former_names: earlier names; it is still found by them, with a warning.
+        former_names: earlier names, which still select it, with a warning.
     """
 
     phase: ClassVar[Phase] = "canonicalize"
@@ -76,12 +76,12 @@ class Rewrite:
 
     @classmethod
     def name(cls) -> str:
-        """The word by which it is selected: the class name without ``Pattern``."""
+        """The name that selects it: the class name without ``Pattern``."""
         return cls.__name__.removesuffix("Pattern")
 
     @classmethod
     def family(cls) -> str:
-        """The package that holds its module, by which rewrites are grouped; outside of packages, the module itself."""
+        """The package that holds its module, which groups rewrites in listings; the module itself outside of packages."""
         return cls.__module__.rpartition(".")[0].rpartition(".")[2] or cls.__module__
 
     @classmethod
@@ -95,7 +95,7 @@ class Rewrite:
         return ()
 
     def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
-        """Why it may not be used, and the class attribute that says so; ``None`` when it may.
+        """The reason why it cannot be used, and the class attribute that excludes it; ``None`` when it can be used.
 
         Args:
             opset: version of the standard operator set, ``None`` for any.
@@ -116,16 +116,16 @@ class Rewrite:
 class ModelPass(Rewrite):
     """A rewrite that runs over a model: folding, merging, cleaning, navigators, global rewriters.
 
-    One that is selected keeps nothing of a run: one instance serves every model.
+    A selected pass keeps no state of a run: one instance runs on every model.
     """
 
     def run(self, model: Model) -> int:
         """Change a model in place.
 
         Args:
-            model: the model; every change of it leaves it valid.
+            model: the model; it must be valid after every change.
 
         Returns:
-            Number of changes, 0 when the model is as it was.
+            Number of changes, 0 when the model is unchanged.
         """
         raise NotImplementedError(f"{type(self).__name__} has no run")

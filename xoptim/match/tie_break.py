@@ -1,4 +1,4 @@
-"""Tie-breaks: a strategy decides which of several matches that overlap are applied."""
+"""Tie-breaks: a strategy decides which of several overlapping matches are applied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xoptim.graph.node import Node
 from xoptim.match.result import MatchResult
 
 Strategy: TypeAlias = Callable[[Sequence[MatchResult]], list[MatchResult]]
-"""Puts matches into the order in which they claim their nodes; those that come too late are not applied."""
+"""Sorts matches into the order in which they claim their nodes; a match with a claimed node is not applied."""
 
 
 def size(match: MatchResult) -> int:
@@ -18,12 +18,12 @@ def size(match: MatchResult) -> int:
 
 
 def first_found(matches: Sequence[MatchResult]) -> list[MatchResult]:
-    """As they were found: in the order of the patterns (position, priority, name), then in that of their anchors."""
+    """In the order in which they were found."""
     return list(matches)
 
 
 def largest_first(matches: Sequence[MatchResult]) -> list[MatchResult]:
-    """Those of more nodes first; equally large ones as they were found."""
+    """Larger matches first; equally large ones in the order in which they were found."""
     return sorted(matches, key=size, reverse=True)  # sorting is stable, in reverse too
 
 
@@ -32,10 +32,10 @@ STRATEGIES: dict[str, Strategy] = {"priority": first_found, "largest": largest_f
 
 
 def strategy_named(name: str) -> Strategy:
-    """A strategy.
+    """The strategy of this name.
 
     Raises:
-        ValueError: when there is none of that name.
+        ValueError: when there is none of this name.
     """
     found = STRATEGIES.get(name)
     if found is None:
@@ -44,10 +44,10 @@ def strategy_named(name: str) -> Strategy:
 
 
 class Claims:
-    """Makes sure that each node belongs to one match at most.
+    """Records which nodes are matched, so that each belongs to at most one match.
 
     Attributes:
-        nodes: those that belong to a match already.
+        nodes: nodes that already belong to a match.
     """
 
     def __init__(self) -> None:
@@ -63,14 +63,14 @@ class Claims:
 
 
 def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[MatchResult]:
-    """The matches that are left when each node belongs to at most one of them.
+    """A subset of the matches in which each node belongs to at most one match.
 
     Args:
-        matches: all of them, in the order in which they were found.
-        strategy: which of those that overlap wins.
+        matches: all matches, in the order in which they were found.
+        strategy: name of the strategy that chooses between overlapping matches.
 
     Returns:
-        Those that win, in the order of the strategy.
+        The chosen matches, in the order of the strategy.
 
     Raises:
         ValueError: when there is no such strategy.

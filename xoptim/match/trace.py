@@ -1,4 +1,4 @@
-"""Run `match_pattern` once, with symbols instead of results, to learn the subgraph that it describes."""
+"""Trace `match_pattern`: run it once, with symbols instead of results, to record the subgraph that it describes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xoptim.facts.schema import is_associative
 Answer = TypeVar("Answer")
 _VARIANTS = 512
 _TERMS = 6
-"""Most operands of an associative operator: they are tried in all orders."""
+"""Maximal number of operands of an associative operator: they are tried in all orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Anything:
 
 
 ANY = _Anything()
-"""Stands for an attribute, or with ``attributes=ANY`` for all that are not mentioned, of whatever value."""
+"""Stands for an attribute, or with ``attributes=ANY`` for all that are not mentioned, with any value."""
 
 
 class Constant:
@@ -52,11 +52,11 @@ class Scalar(Constant):
 
 
 class Optional:
-    """Annotation of a parameter of `match_pattern`: the input may be left out; it is then captured as ``""``."""
+    """Annotation of a parameter of `match_pattern`: the input may be absent; it is then captured as ``""``."""
 
 
 class Variadic:
-    """Annotation of a parameter of `match_pattern`: all operands that are left, captured as a tuple of names."""
+    """Annotation of a parameter of `match_pattern`: all remaining operands, captured as a tuple of names."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,14 +65,14 @@ class Symbol:
 
     Attributes:
         index: register that holds the name of the matching result.
-        name: parameter of `match_pattern` it stands for, empty for results in between.
-        producer: pattern node that makes it.
+        name: parameter of `match_pattern` it stands for, empty for interior results.
+        producer: pattern node that produces it.
         literal: value that it must have.
         kind: annotation of the parameter.
         predicate: condition on the value of a constant, as an array, or as a number for a `Scalar`.
         elements: for a `Variadic`: annotation of each of its results.
-        least: for a `Variadic`: fewest results.
-        interior: whether something outside the pattern may read it; decided by the pattern when empty.
+        least: for a `Variadic`: minimal number of results.
+        interior: whether it may be read outside the pattern (``keep``) or not (``refuse``); decided by the pattern when empty.
     """
 
     index: int
@@ -104,9 +104,9 @@ class PatternNode:
         attributes: condition on each attribute.
         others: condition on the attributes that are not mentioned.
         line: of the call in the pattern.
-        associative: whether a tree of such nodes may stand in its place.
+        associative: whether a tree of such nodes may match it.
         any_order: whether the operands may stand in any order although the operator is not commutative.
-        variadic: place of the operand that takes all that are left, -1 without such an operand.
+        variadic: place of the operand that takes all remaining ones, -1 when there is none.
     """
 
     index: int
@@ -127,7 +127,7 @@ class PatternNode:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that must hold of a match: ``check(g, m)``."""
+    """A condition on a match: ``check(g, m)`` must be true."""
 
     check: Callable[[Any, Any], bool | None]
     reason: str
@@ -136,16 +136,16 @@ class Condition:
 
 @dataclass(slots=True)
 class Trace:
-    """One variant of a pattern: its nodes in the order of the calls, and what it returns.
+    """One variant of a pattern: its nodes in the order of the calls, and its results.
 
     Attributes:
         nodes: in the order of the calls.
         symbols: all results.
-        outputs: results that the replacement must give.
+        outputs: results that the replacement must produce.
         output_names: their names, when the pattern names them.
         options: answers to the choices of the pattern.
         conditions: further conditions.
-        file: where the pattern is written.
+        file: source file of the pattern.
     """
 
     nodes: list[PatternNode] = field(default_factory=list)
@@ -162,14 +162,14 @@ class PatternBuilder:
 
     Operands are results, numbers or arrays (a constant of that value, in any form in which a model can store it), or
     ``None`` for an input that must be absent. Attributes are values, `any_of`, `ANY`, predicates, or ``g.capture("name")``;
-    one that is not mentioned must have its schema's default. What became an input in later operator sets (``axes`` of
-    ReduceMean, ``min`` of Clip, ...) is written as an attribute. Keywords of all operators besides: ``domain``, ``outputs``
-    (a number, or ``g.variadic("name")`` for all there are), ``attributes`` (`ANY` or a capture for all attributes that are
+    one that is not mentioned must have its schema's default. An attribute that became an input later (``axes`` of ReduceMean,
+    ``min`` of Clip, ...) is written as an attribute. Further keywords of all operators: ``domain``, ``outputs``
+    (a number, or ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a capture for all attributes that are
     not mentioned), ``associative=True`` (a sum of sums, in any order: ``g.op.Add(x, y, z, associative=True)``) and
     ``any_order=True``.
 
     Attributes:
-        place: file and line that refusals name in place of the caller's, for patterns that are not written in Python.
+        place: file and line that refusals report instead of the caller's, for patterns that are not written in Python.
     """
 
     ANY = ANY
@@ -180,14 +180,14 @@ class PatternBuilder:
         self._choices = list(choices)
         self._answers: dict[str, int] = {}
         self.counts: list[int] = []
-        """How many answers each question has."""
+        """Number of answers of each choice."""
         self.op = _Ops(self)
 
     # ---------------------------------------------------------------- variants
 
     @property
     def taken(self) -> list[int]:
-        """Number of the answer to each question so far."""
+        """Index of the answer to each choice so far."""
         return self._choices[: len(self.counts)]
 
     def option(self, name: str) -> bool:
@@ -207,11 +207,11 @@ class PatternBuilder:
         return answer
 
     def either(self, *alternatives: Callable[[], Answer], name: str = "") -> Answer:
-        """One of several sub-patterns: ``g.either(lambda: g.op.Relu(x), lambda: g.op.Clip(x, min=0.0))``.
+        """One of several alternatives: ``g.either(lambda: g.op.Relu(x), lambda: g.op.Clip(x, min=0.0))``.
 
         Args:
             *alternatives: functions that describe them.
-            name: captures the number of the one that was found.
+            name: captures the index of the alternative that matched.
         """
         number: int = self.choice(name or f"either {len(self.counts)}", *range(len(alternatives)))
         return alternatives[number]()
@@ -243,7 +243,7 @@ class PatternBuilder:
 
         Args:
             name: to capture them under.
-            least: fewest.
+            least: minimal number.
             constant: whether each must be constant.
         """
         found = self._named(name, Variadic)
@@ -251,21 +251,21 @@ class PatternBuilder:
         return found
 
     def keep(self, value: Symbol) -> Symbol:
-        """Let others read this result of the pattern: its producer stays then."""
+        """Allow other readers of this result of the pattern; if there are any, its producer stays."""
         value.interior = "keep"
         return value
 
     def exclusive(self, value: Symbol) -> Symbol:
-        """Refuse when anything outside the pattern reads this result."""
+        """Refuse a match when this result is read outside the pattern."""
         value.interior = "refuse"
         return value
 
     def require(self, check: Callable[[Any, Any], bool | None], reason: str = "") -> None:
-        """State a condition where it belongs, in an alternative for instance.
+        """State a condition beside the calls that it belongs to, for instance in an alternative.
 
         Args:
             check: called with the view of the graph and the match, before `validate_attribute_mapping`.
-            reason: given when it does not hold.
+            reason: reported when the condition does not hold.
         """
         self.trace.conditions.append(Condition(check, reason, sys._getframe(1).f_lineno))
 
@@ -312,7 +312,7 @@ class PatternBuilder:
 
 def _check_operands(node: PatternNode) -> None:
     if sum(s is not None and s.kind is Variadic for s in node.inputs) > 1:
-        raise TypeError(f"{node.op_type}: one operand of a pattern can take all that are left, not two")
+        raise TypeError(f"{node.op_type}: only one operand of a pattern can take all remaining ones")
     if node.associative and (not is_associative(node.op_type, node.domain) or node.variadic >= 0 or None in node.inputs):
         raise TypeError(f"{node.op_type} cannot be matched as an associative operator with these operands")
     if node.associative and not 2 <= len(node.inputs) <= _TERMS:
@@ -344,7 +344,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         names: of the parameters; read from the signature when not given.
 
     Raises:
-        TypeError: the pattern is not one that can be matched; the message names the mistake.
+        TypeError: when the pattern cannot be matched; the message names the mistake.
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
     formal = [(p.name, _kind(p.annotation)) for p in parameters] if names is None else [(name, None) for name in names]
@@ -364,7 +364,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         if len(variants) > _VARIANTS:
             raise TypeError(f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns")
         taken = builder.taken
-        # The other answers to each question that came up in this run first.
+        # Queue the other answers of the choices that this run met first.
         for position in reversed(range(len(choices), len(taken))):
             pending += [[*taken[:position], answer] for answer in range(builder.counts[position] - 1, 0, -1)]
     return variants

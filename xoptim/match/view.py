@@ -1,4 +1,4 @@
-"""The graph as patterns see it: questions in `match`, and a way to make nodes in `apply`."""
+"""The interface of patterns to a graph: queries in `match`, and the means to make nodes in `apply`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from xoptim.match.moved import read_moved
 
 
 class GraphBuilderPatternOptimization(GraphQueries):
-    """Answers the questions of a pattern about one graph. Nothing here changes it.
+    """The queries of patterns about one graph. No method changes the graph.
 
     Args:
         graph: the main graph, a subgraph, or the body of a function.
@@ -43,7 +43,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         self._leading: frozenset[str] = frozenset()
 
     def _draft(self) -> Edit:
-        """The edit to which new nodes belong; one that is made in `match` is never committed."""
+        """The edit to which new nodes belong; one made in `match` is never committed."""
         if self._edit is None:
             self._edit = Edit(self.graph)
         return self._edit
@@ -51,7 +51,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
     # ---------------------------------------------------------------- shapes and types
 
     def info(self, name: str) -> Info:
-        """Everything that is known about a result."""
+        """All facts about a result."""
         return self.scope.info_of(name)
 
     def try_infer_type(self, name: str) -> int:
@@ -72,22 +72,22 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return x is not None and x == y
 
     def infer(self, node: Node) -> list[Info]:
-        """Facts about each result of a node that follow from its operands, whatever the model declares of the results."""
+        """Facts about each result of a node inferred from its operands alone; declarations of the model are ignored."""
         return infer_node(self.scope, node)
 
     def given_tensors(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
-        """Inputs of the graph, and of those around it, that are tensors with one of these axes; with their shapes, in order."""
+        """Tensor inputs of this and the enclosing graphs that have one of these axes, with their shapes, in order."""
         index = self._given_index()
         found = {place: tensor for axis in axes for place, tensor in index.get(axis, {}).items()}
         return [found[place] for place in sorted(found)]
 
     def leading_symbols(self) -> frozenset[str]:
-        """Symbols in the first two axes of inputs: sizes that the caller decides, such as the batch and a length."""
+        """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch size and sequence length."""
         self._given_index()
         return self._leading
 
     def _given_index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
-        """The inputs by axis and position, made once: a graph may have as many inputs as nodes at which they are looked up."""
+        """The inputs by axis and position, computed once: there may be as many inputs as nodes that look them up."""
         if self._given is None:
             self._given = {}
             scope: Graph | None = self.graph
@@ -106,11 +106,11 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return self._given
 
     def has_device(self, name: str) -> bool:
-        """Whether the device of a result is known: ONNX records none, so never."""
+        """False: ONNX does not record devices."""
         return False
 
     def get_device(self, name: str) -> int:
-        """Device of a result; fails, because ONNX records none."""
+        """Raises ``LookupError``: ONNX does not record devices."""
         raise LookupError(f"the device of {name!r} is unknown")
 
     # ---------------------------------------------------------------- constants
@@ -126,7 +126,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return array is not None and array.size == 1 and equals_literal(array, value)
 
     def get_constant_scalar(self, name: str) -> float | int | bool | None:
-        """The number in a constant with one element, ``None`` when it is not that."""
+        """The number in a constant with one element, ``None`` when it is not such a constant."""
         if not name:
             return None
         tensor = self.scope.tensor(name)
@@ -139,14 +139,14 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return item if isinstance(item, (bool, int, float)) else None
 
     def get_computed_constant(self, name: str) -> np.ndarray | None:
-        """The value of a constant, computed when it is built from others; ``None`` when it is not constant.
+        """The value of a constant, computed when it depends on others; ``None`` when it is not constant.
 
         Do not modify it.
         """
         return constant_array(self.scope, name) if name else None
 
     def get_ints(self, name: str) -> list[int] | None:
-        """Elements of a constant integer tensor, flattened, else ``None``."""
+        """Elements of a constant integer tensor, flattened, ``None`` when it is not such a constant."""
         array = self.get_computed_constant(name)
         return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
 
@@ -155,16 +155,16 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return node.get_attribute(name, default)
 
     def get_argument(self, node: Node, name: str) -> Any:
-        """An attribute that may be an operand by now: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
+        """An attribute that may have become an operand: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
         return read_moved(self.scope, node, name)
 
     def is_stored(self, name: str) -> bool:
-        """Whether a result is a constant that the file of the model itself holds: neither computed nor external data."""
+        """Whether a result is a constant stored in the model file itself: neither computed nor in an external file."""
         tensor = self.scope.tensor(name)
         return tensor is not None and not tensor.is_external
 
     def evaluate(self, node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndarray] | None:
-        """The results that a node gives for these operands, ``None`` when it cannot be run."""
+        """The results of a node for these operands, ``None`` when it cannot be run."""
         return evaluate(node, list(operands))
 
     def known_value(self, name: str) -> np.ndarray | None:
@@ -209,7 +209,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return graph.use_count(name) <= 1 and not graph.is_output(name) and not graph.is_captured(name)
 
     def is_used_only_by(self, name: str, *nodes: Node) -> bool:
-        """Whether nothing but these nodes reads a result (neither an output nor a subgraph either)."""
+        """Whether only these nodes read a result: it is not an output, and no subgraph reads it."""
         graph = self.graph
         if graph.is_output(name) or graph.is_captured(name):
             return False
@@ -220,7 +220,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return can_splice(body)
 
     def is_before(self, first: Node, second: Node) -> bool:
-        """Whether a node comes before another one in the order of the graph."""
+        """Whether a node stands before another one in the order of the graph."""
         return owner_in(self.graph, first).label < owner_in(self.graph, second).label
 
     # ---------------------------------------------------------------- nodes
@@ -239,12 +239,12 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
         Args:
             op_type: operator.
-            inputs: names of what it reads.
+            inputs: names of its operands.
             outputs: names of its results, or how many new names to make.
             domain: of the operator.
-            name: of the node; made when empty.
+            name: of the node; generated when empty.
             doc_string: remark on the node.
-            **attributes: attributes; those that are ``None`` are left out.
+            **attributes: attributes; ``None`` values are omitted.
         """
         node = make_node(self._draft(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
         node.doc_string = doc_string
@@ -259,18 +259,18 @@ class GraphBuilderPatternOptimization(GraphQueries):
         name: str = "",
         **attributes: Any,
     ) -> Node:
-        """Like `make_node`; what is an input by now (``axes`` of Squeeze, ...) may be given as an attribute."""
+        """Like `make_node`; attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes."""
         return make_node(
             self._draft(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
         )
 
     def unique_name(self, prefix: str) -> str:
-        """A result name that nothing in the model has."""
+        """A result name that is not used in the model."""
         return self._draft().names.fresh(prefix)
 
 
 class PatternRewriter(GraphBuilderPatternOptimization):
-    """The view in `apply`: all the questions, and a way to make nodes, initializers and functions besides.
+    """The view in `apply`: all queries, and methods that make nodes, initializers and functions.
 
     Attributes:
         op: makes nodes as ``g.op.Add(x, y)`` and returns result names; they are collected in `created`.
@@ -282,7 +282,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         super().__init__(graph, provider)
         own = Edit(graph) if edit is None else edit
         self.scope = self._edit = own
-        # No method of this view: thousands of views that refer to themselves would be left to the garbage collector.
+        # Not a bound method: views that refer to themselves, of which there are thousands, wait for the garbage collector.
         self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property
@@ -296,7 +296,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return self.edit.created
 
     def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
-        """Define a local function, and return what calls it: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
+        """Define a local function and return its caller: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
 
         Args:
             definition: see `xoptim.match.functions.define_function`.
@@ -309,18 +309,18 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
         Args:
             body: the subgraph, of a node of this graph.
-            inputs: the result that stands for each input of the subgraph.
+            inputs: the result that replaces each input of the subgraph.
             outputs: a name for each output of the subgraph.
         """
         return splice(body, self.edit, inputs, outputs)
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
-        """Store a constant and return its name, which differs from ``name`` when that is taken.
+        """Store a constant and return its name, which differs from ``name`` if that is taken.
 
         Args:
-            name: wish for a name.
+            name: the preferred name.
             value: array, number or list.
-            source: who made it, for the log.
+            source: used as the name when ``name`` is empty.
         """
         return store(self.edit, name or source or "constant", np.asarray(value))
 
@@ -328,9 +328,9 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     """Whether a one-element array holds ``value`` as its element type rounds it.
 
-    A number that 16 bits hold (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store it, and no computation of
-    a constant misses it. Others (√2, 1/6, 0.044715) may be off by two units in the last place of the element type, which
-    covers literals that were computed in another precision and then rounded, and nothing else.
+    A number that 16 bits hold (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store it, and a constant that
+    is computed equals it exactly. Others (√2, 1/6, 0.044715) may be off by two units in the last place of the element type,
+    which covers literals that were computed in another precision and then rounded, and nothing else.
     """
     item = array.reshape(())
     kind, size = item.dtype.kind, item.dtype.itemsize
@@ -355,6 +355,6 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
 
 @cache
 def _is_short(value: float) -> bool:
-    """Whether a number has so few digits that 16 bits hold it exactly."""
+    """Whether float16 holds a number exactly."""
     with np.errstate(over="ignore"):
         return float(np.float16(value)) == value
