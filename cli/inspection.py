@@ -39,7 +39,7 @@ def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
 
 
 def _words(patterns: list[Rewrite]) -> dict[str, int]:
-    """How many of some patterns each word stands for."""
+    """The number of the given patterns that each word selects."""
     names = {pattern.name() for pattern in patterns}
     return {word: sum(entry.item.name() in names for entry in database().find(word)) for word in database().words()}
 

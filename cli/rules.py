@@ -1,4 +1,4 @@
-"""The option ``--rewrite``: rules in text form, run beside the chosen patterns."""
+"""The option ``--rewrite``: rules in text form, run with the chosen patterns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xoptim import Rewrite, database, read_rules
 
 
 def with_rules(chosen: Sequence[Rewrite], files: Sequence[str]) -> list[Rewrite | type[Rewrite]]:
-    """The patterns that are chosen, and the rules of some files.
+    """The chosen patterns, and the rules of some files.
 
     Raises:
         TextRuleError: when a file contains a mistake.

@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
     "a truth value as dimension": ("not True", lambda gr: gr.make_tensor_input("n", FLOAT, [True])),
     "no name of a dimension": ("not ''", lambda gr: gr.make_tensor_input("n", FLOAT, [""])),
     "an unknown type": ("no element type 999", lambda gr: gr.make_tensor_input("n", 999)),
-    "an output of another type": ("declared as what it is not", lambda gr: gr.make_tensor_output("k", 7)),
+    "an output of another type": ("declaration of output 'k' contradicts", lambda gr: gr.make_tensor_output("k", 7)),
     "a negative dimension of an output": ("not -2", lambda gr: gr.make_tensor_output("k", FLOAT, [-2])),
     "a result twice": ("two results of the same name", lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2)),
     "no result": ("at least one result not empty", lambda gr: gr.make_node("Neg", "x", [""])),

@@ -118,7 +118,7 @@ class GraphBuilder(GraphQueries):
         """Add an input.
 
         Args:
-            name: its name.
+            name: name of the input.
             dtype: element type, a value of ``TensorProto.DataType``.
             shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
 
@@ -142,7 +142,7 @@ class GraphBuilder(GraphQueries):
             try:
                 check_results(self.graph, [each], [declared])
             except RewriteError as error:
-                raise ModelError(f"output {each!r} is declared as what it is not: {error}") from error
+                raise ModelError(f"the declaration of output {each!r} contradicts the model: {error}") from error
             self.graph.learn(each, refine(self.graph.info_of(each), declared))
             self.graph.declare_output(each)
 
@@ -170,7 +170,7 @@ class GraphBuilder(GraphQueries):
 
         Raises:
             ModelError: when the operator, an attribute, its type or the number of operands is invalid, when an operand is
-                not defined, or a result is defined already.
+                not defined, or a result is already defined.
         """
         edit = Edit(self.graph)
         node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
@@ -185,18 +185,18 @@ class GraphBuilder(GraphQueries):
 
     def _check_new(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise ModelError(f"a name is a text that is not empty, not {name!r}")
+            raise ModelError(f"a name must be a non-empty string, not {name!r}")
         if self.graph.defines(name):
             raise ModelError(f"{name!r} is already defined")
 
     def replace(self, old: str, new: str) -> None:
         """Redirect every reader of a result of the main graph to another one of the same value.
 
-        An output of the graph keeps its name. Nodes that are not read any more are removed when the model is optimized.
+        An output of the graph keeps its name. Nodes that are no longer read are removed when the model is optimized.
 
         Args:
             old: the result to replace.
-            new: an older result, or one that `op` has made since.
+            new: an existing result, or one that `op` has made.
 
         Raises:
             RewriteError: when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
@@ -210,11 +210,11 @@ class GraphBuilder(GraphQueries):
         """Optimize in place.
 
         Args:
-            max_iter: most rounds; -1 for the number in the options.
+            max_iter: maximal number of rounds; -1 for the number in the options.
             remove_identity: remove Identity nodes.
 
         Returns:
-            Statistics, one dictionary a row, for ``pandas.DataFrame``.
+            Statistics, one dictionary per row, for ``pandas.DataFrame``.
         """
         options = self.optimization_options
         options = replace(
@@ -225,7 +225,7 @@ class GraphBuilder(GraphQueries):
         return self._new_optimizer(options).run()
 
     def _new_optimizer(self, options: OptimizationOptions) -> Optimizer:
-        """An optimizer of the model, on which `report` reports from now on."""
+        """An optimizer of the model; `report` refers to it from now on."""
         self._optimizer = Optimizer(self.model, options)
         if options.debug.dump is not None:
             self._optimizer.state.events.subscribe(dump_to(options.debug.dump), ("applied",))
@@ -249,7 +249,7 @@ class GraphBuilder(GraphQueries):
         """The model as a protobuf that shares no data with the given one.
 
         Args:
-            optimize: optimize first.
+            optimize: whether to optimize the model first.
         """
         if optimize:
             self.optimize()
@@ -299,7 +299,7 @@ def _dim(value: int | str | None) -> Dim:
         return named(value)
     number = -1 if isinstance(value, (str, bool, float)) else operator.index(value)
     if number < 0:
-        raise ModelError(f"a dimension is a size of at least 0, a name or None, not {value!r}")
+        raise ModelError(f"a dimension must be a size of at least 0, a name or None, not {value!r}")
     return number
 
 
@@ -317,7 +317,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _as_model(model: Any) -> Any:
-    """A model around a single graph or function."""
+    """A model made of a single graph or function; other arguments are returned unchanged."""
     if isinstance(model, onnx.GraphProto):
         imports = [onnx.helper.make_opsetid("", _DEFAULT_OPSET)]
         return onnx.helper.make_model(model, opset_imports=imports, ir_version=_DEFAULT_IR_VERSION)

@@ -1,4 +1,4 @@
-"""The public door to diagnosis: why a pattern does not apply, where it would, and which rewrite changes a result."""
+"""The public functions for diagnosis: why a pattern does not apply, where it applies, and which rewrite changes a result."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def explain(
     provider: str = "cpu",
     limit: int | None = None,
 ) -> list[Explanation]:
-    """Why a pattern does not apply: each node where it could begin, and the first condition that failed there.
+    """Explain why a pattern does not apply: each node that can be its anchor, and the first condition that failed there.
 
     Args:
         model: as for `xoptim.optimize`, or a `GraphBuilder`; it is not changed.
         pattern: name, class or instance.
-        at: look at one node: its name, the name of one of its results, or ``#17`` for its position.
-        after: selection of patterns to run first, for what a fusion sees within an optimization (``"default"``; ``""`` only
-            cleans, folds constants and merges equal nodes); by default the model is taken as it is.
+        at: only this node: its name, the name of one of its results, or ``#17`` for its position.
+        after: selection of patterns to run first, to explain a fusion at the point where it runs within an optimization
+            (``"default"``; ``""`` only cleans, folds constants and merges equal nodes); by default the model is not optimized.
         provider: execution provider that the model would be optimized for.
         limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
 
@@ -42,27 +42,27 @@ def explain(
         Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
 
     Raises:
-        ModelError: the model cannot be read, or no node is called ``at``; the message gives the nearest names.
-        UnknownPatternError: the pattern is not known, or the word stands for several.
+        ModelError: the model cannot be read, or no node has the name ``at``; the message gives the nearest names.
+        UnknownPatternError: the pattern is not known, or the word selects several.
     """
     return explain_model(_prepared(model, after, provider).model, pattern, at, provider=provider, limit=limit)
 
 
 def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu") -> list[Explanation]:
-    """Where a pattern would apply, with the nodes matched and what was captured. The matches may overlap.
+    """The matches of a pattern, with the matched nodes and the captures. They may overlap.
 
-    Arguments and errors are those of `explain`; an error of the pattern is an `XoptimError`.
+    Arguments and errors are those of `explain`; an error of the pattern raises an `XoptimError`.
     """
     return find_in_model(_prepared(model, after, provider).model, pattern, provider=provider)
 
 
 def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") -> AnyModel:
-    """Apply a pattern once, at one node; nothing else is done to the model.
+    """Apply a pattern once, at one node; the rest of the model is left unchanged.
 
     Args:
-        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` lists what was done.
+        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` lists the rewrite.
         pattern: name, class or instance.
-        at: name of a node or of a result, or ``#17`` for its position. Any node of the match will do.
+        at: name of a node or of a result, or ``#17`` for its position. Any node of the match is accepted.
         provider: execution provider to optimize for.
 
     Returns:
@@ -70,7 +70,7 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
 
     Raises:
         NoMatchError: the pattern does not match there; ``explanations`` has the reasons.
-        ModelError: the model cannot be read, or no node is called ``at``.
+        ModelError: the model cannot be read, or no node has the name ``at``.
         XoptimError: the pattern failed.
     """
     options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
@@ -93,16 +93,16 @@ def _prepared(model: Any, after: Selection, provider: str) -> GraphBuilder:
 
 
 class Suspect(Bisection):
-    """A model whose optimization gives other results.
+    """A model whose optimization changes results.
 
     Args:
         model: the original, a file or a protobuf.
-        options: of the optimization.
-        checks: of the validation.
+        options: options of the optimization.
+        checks: options of the validation.
         inline: whether local functions are replaced by their bodies first.
 
     Attributes:
-        report: how the whole compared in the last search, ``None`` when a rewrite was found wrong before that was asked.
+        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
     """
 
     def __init__(

@@ -23,10 +23,10 @@ class GlobalRewriter(ModelPass):
         """Change a model.
 
         Args:
-            builder: holds the model that is optimized; its options are the default ones.
+            builder: a builder of the model that is optimized, with default options.
 
         Returns:
-            Number of rewrites made.
+            Number of rewrites.
         """
         raise NotImplementedError(f"{type(self).__name__} has no rewrite")
 
@@ -37,7 +37,7 @@ class FunctionRewriter(GlobalRewriter):
     function: ClassVar[Callable[[GraphBuilder], int | None]]
 
     def rewrite(self, builder: GraphBuilder) -> int:
-        """Call the function; when it does not count, one rewrite stands for all that it changed."""
+        """Call the function; when it does not return a count, all its changes are one rewrite."""
         with watching(builder.model) as changes:
             found = type(self).function(builder)
         if found is not None and not isinstance(found, int):
@@ -48,16 +48,16 @@ class FunctionRewriter(GlobalRewriter):
 def global_rewriter(*, name: str = "", **metadata: Any) -> Callable[[Callable[..., int | None]], type[GlobalRewriter]]:
     """Turn a function that changes an `xoptim.GraphBuilder` into a pass over the model.
 
-    The function is called with the builder and returns how many rewrites it made. ``None``, ``True`` and ``False`` leave it
-    to the optimizer to see whether anything changed.
+    The function is called with the builder and returns how many rewrites it made. For ``None``, ``True`` and
+    ``False``, the optimizer checks whether the model changed.
 
     Args:
-        name: of the class; made of that of the function when empty.
+        name: name of the class; made of that of the function when empty.
         **metadata: class attributes of `xoptim.Rewrite`, such as ``phase``, and ``examples``. The exactness is ``rounding``
             unless given.
 
     Raises:
-        TypeError: when a class attribute is unknown, or has a value that it cannot have.
+        TypeError: when a class attribute is unknown, or has an invalid value.
     """
 
     def decorate(function: Callable[..., int | None]) -> type[GlobalRewriter]:

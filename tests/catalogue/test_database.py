@@ -290,7 +290,7 @@ def test_the_door(principal: PatternSequence) -> None:
     assert names(select("default", drop=["MinePattern"]))[-2:] == ["Alpha", "Gamma"]
     with pytest.raises(ValueError, match="the name 'Mine' is taken"):
         register(MinePattern)
-    with pytest.raises(TypeError, match="a pattern or the class of one is expected"):
+    with pytest.raises(TypeError, match="a pattern or its class is expected"):
         register(int)  # type: ignore[type-var]
     database().unregister("MinePattern")
     register(MinePattern)

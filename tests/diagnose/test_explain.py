@@ -162,7 +162,7 @@ def test_at_a_node() -> None:
     (found,) = explain(model, NegNegPattern, "second")  # no anchor, but the node on which the search failed
     assert (found.anchor.name, found.culprit and found.culprit.name) == ("third", "second")
     (found,) = explain(parse(chain("Neg", "Relu")), NegNegPattern, "#1")
-    assert found.reason == "the search begins with Neg, and none came to this node"
+    assert found.reason == "the search begins at Neg, and no search reached this node"
     with pytest.raises(ModelError, match="no node or result is called 'secnd'; did you mean 'second'"):
         explain(model, NegNegPattern, "secnd")
     with pytest.raises(ModelError, match="positions are #0 to #2"):

@@ -101,8 +101,8 @@ def test_damaged_dumps(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     found = replay(tmp_path)
     assert [each.status for each in found] == ["damaged", "damaged", "damaged", "different"]
-    assert found[0].reason == "00000_WrongRelu.txt is missing; the dump was not written to its end"
-    assert found[1].reason == "00001_WrongRelu.after.onnx is missing; the dump was not written to its end"
+    assert found[0].reason == "00000_WrongRelu.txt is missing; the dump is incomplete"
+    assert found[1].reason == "00001_WrongRelu.after.onnx is missing; the dump is incomplete"
     assert "00002_WrongRelu.before.onnx' is not an ONNX model, or it is truncated" in found[2].reason
     assert found[2].to_json()["report"] is None
     model = onnx.load(tmp_path / "00003_WrongRelu.before.onnx")

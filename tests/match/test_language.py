@@ -191,7 +191,7 @@ def test_two_lists_in_one_node_are_an_error() -> None:
     def describe(g: PatternBuilder) -> Symbol:
         return g.op.Concat(g.variadic("a"), g.variadic("b"), axis=0)
 
-    with pytest.raises(TypeError, match="one operand of a pattern can take all that are left"):
+    with pytest.raises(TypeError, match="only one operand of a pattern can take all remaining"):
         find(pattern(describe), "{ y = Concat<axis = 0>(x, z) }")
 
 

@@ -1,4 +1,4 @@
-"""All rewrites with their names, tags and positions: phases are a sequence, each of them a group that runs to a fixed point."""
+"""All rewrites with their names, tags and positions: a sequence of phases, each a group that runs to a fixed point."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AnyRewrite = TypeVar("AnyRewrite", bound="Rewrite | type[Rewrite]")
 
 @dataclass(frozen=True)
 class _Place:
-    """A group in a sequence; its tags count for all patterns in it."""
+    """A group in a sequence; its tags apply to all patterns in it."""
 
     name: str
     group: PatternGroup
@@ -30,7 +30,7 @@ class _Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its name, and those of the patterns in its group."""
+        """The name of the place, and those of the patterns in its group."""
         return (self.name, *self.group._names)
 
     @property
@@ -40,12 +40,12 @@ class _Place:
 
 
 def _own_names(member: Entry | _Place) -> tuple[str, ...]:
-    """The names of a member itself, without those of the group that it places."""
+    """The names of a member itself, without those in its group."""
     return (member.name,) if isinstance(member, _Place) else member.names
 
 
 class Database:
-    """The base of groups and sequences: holds patterns under names, and evaluates queries."""
+    """The base of groups and sequences: stores patterns by name, and evaluates queries."""
 
     def __init__(self) -> None:
         self._members: dict[str, Entry | _Place] = {}
@@ -64,7 +64,7 @@ class Database:
         return tuple(self.index().entries)
 
     def find(self, word: str) -> list[Entry]:
-        """The patterns that a word stands for: a preset or profile, a name, any other word, a former name, in this order.
+        """The patterns that a word selects: a preset or profile, a name, any other word, a former name, in this order.
 
         Raises:
             UnknownPatternError: when it is none of these; the message suggests the nearest one.
@@ -83,7 +83,7 @@ class Database:
         return set(self.index().names)
 
     def words(self) -> dict[str, int]:
-        """All words other than names, in alphabetical order, with the number of patterns that have them."""
+        """All words other than names, in alphabetical order, with the number of patterns that they select."""
         return {word: len(entries) for word, entries in sorted(self.index().words.items())}
 
     def group(self, name: str) -> PatternGroup:
@@ -98,7 +98,7 @@ class Database:
         return groups[name]
 
     def query(self, query: Query) -> list[Rewrite]:
-        """The patterns that match a query, in the order in which they run: position, priority, name.
+        """The patterns that match a query, in the order in which they run (`xoptim.catalogue.entries.in_order`).
 
         Raises:
             UnknownPatternError: when a word of it, or a group that has a subquery, is unknown.
@@ -106,10 +106,10 @@ class Database:
         return [entry.pattern for entry in in_order(self._answer(query).values())]
 
     def unregister(self, name: str) -> None:
-        """Take out a group, a pass, or a pattern, of a group too.
+        """Remove a group, a pass, or a pattern, which may be in a group.
 
         Raises:
-            UnknownPatternError: when no entry is registered under that name.
+            UnknownPatternError: when no entry is registered under this name.
         """
         holder: Database = self
         names = self.index().names
@@ -138,7 +138,7 @@ class Database:
         return member.pattern if isinstance(member, Entry) else member.group
 
     def _add(self, member: Entry | _Place) -> None:
-        """Add a member under its name, unless one of its names is taken where it would be found."""
+        """Add a member under its name; raises if one of its names is taken in this database or in a sequence that holds it."""
         # Names are unique in a sequence with all its groups, and a group may be in several sequences.
         held_by: Sequence[Database] = self._sequences or [self]
         for name in member.names:
@@ -186,7 +186,7 @@ class Database:
         return chosen
 
     def _stand_for(self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The patterns, by name, that a part of a query stands for; a pattern removed by name may be one that was added."""
+        """The patterns, by name, that a part of a query selects; a name to remove may be that of an instance added before."""
         if isinstance(atom, Query):
             return self._answer(atom)
         if not isinstance(atom, (str, Name)):
@@ -198,7 +198,7 @@ class Database:
         return {entry.item.name(): entry for entry in found}
 
     def _entry_of(self, pattern: Rewrite) -> Entry:
-        """Where a pattern is registered, or else what it says about itself."""
+        """The entry of a registered pattern, else an entry made from its metadata."""
         found = self.index().names.get(pattern.name(), ())
         return next(
             (e for e in found if e.pattern is pattern), Entry(pattern.name(), pattern, position=POSITIONS[pattern.phase])
@@ -206,7 +206,7 @@ class Database:
 
 
 class PatternGroup(Database):
-    """Patterns that are applied together until none of them changes the graph any more.
+    """Patterns that are applied together until none of them changes the graph.
 
     A pattern in a group must terminate, and must not undo the rewrites of another one.
 
@@ -222,9 +222,9 @@ class PatternGroup(Database):
         """Add a pattern.
 
         Args:
-            name: a word that selects it, beside its own name.
+            name: a word that selects it, besides its own name.
             entry: the pattern, or its class.
-            *tags: words that select it, beside its own tags.
+            *tags: words that select it, besides its own tags.
 
         Raises:
             ValueError: when the name is taken, or the pattern belongs to another phase.
@@ -240,21 +240,21 @@ class PatternGroup(Database):
 
 
 class PatternSequence(Database):
-    """Groups and passes, one after the other by position."""
+    """Groups and passes in the order of their positions."""
 
     def register(self, name: str, entry: PatternGroup | ModelPass | type[ModelPass], position: float, *tags: str) -> None:
         """Add a group, or a pass.
 
         Args:
-            name: a word to ask for it by.
-            entry: the group or the pass. A pass that is to run in another phase than it says is copied.
-            position: a pass runs in the first phase whose number in `POSITIONS` is not smaller; those of one phase run in the
+            name: a word that selects it.
+            entry: the group or the pass. A pass is copied if its position is in another phase than its own.
+            position: a pass runs in the first phase whose number in `POSITIONS` is not smaller; passes of one phase run in the
                 order of their positions.
-            *tags: words to ask for it by; those of a group count for all that is in it.
+            *tags: words that select it; those of a group select everything in it.
 
         Raises:
             ValueError: when the name is taken.
-            TypeError: when it is a plain pattern, or not a pattern.
+            TypeError: when it is a pattern that matches at a node, or not a rewrite.
         """
         if isinstance(position, str):
             raise TypeError(f"the position of {name!r} is a number, not {position!r}; tags come after it")
@@ -263,7 +263,7 @@ class PatternSequence(Database):
             entry._sequences.append(self)
             return
         if not is_pass(entry):
-            raise TypeError(f"{entry!r} looks around a node: put it in a group, or wrap it in a navigator")
+            raise TypeError(f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator")
         self._add(make_entry(name, placed(entry, position), tags, position))
 
     def add(self, rewrite: Rewrite | type[Rewrite], *tags: str) -> None:
@@ -273,16 +273,16 @@ class PatternSequence(Database):
         elif issubclass(class_of(rewrite), PatternOptimization):
             self.group(rewrite.phase).register(rewrite.name(), rewrite, *tags)  # type: ignore[arg-type]
         else:
-            raise TypeError(f"a pattern or the class of one is expected, not {rewrite!r}")
+            raise TypeError(f"a pattern or its class is expected, not {rewrite!r}")
 
 
 _PRINCIPAL: list[tuple[Mapping[str, Any], PatternSequence]] = []
 
 
 def database() -> PatternSequence:
-    """The principal database: a group for each phase, and the passes, with all that is installed.
+    """The principal database: a group for each phase, and the passes, with all installed rewrites.
 
-    It is made on first use, and again after ``installed_patterns.cache_clear()``.
+    It is built on first use, and again after ``installed_patterns.cache_clear()``.
     """
     installed = installed_patterns()
     # Compared by identity: `installed_patterns` is cached and returns a new dictionary after its cache is cleared.
@@ -304,21 +304,21 @@ def _principal(patterns: Mapping[str, type[Rewrite]]) -> PatternSequence:
 
 
 def register(rewrite: AnyRewrite, *tags: str) -> AnyRewrite:
-    """Add a pattern or a pass to the principal database; selections that ask for one of its words find it from now on.
+    """Add a pattern or a pass to the principal database; selections with one of its words contain it from now on.
 
     Without further tags its name and its metadata select it: an exact pattern is in the preset
     ``default``, for example, unless it has the tag ``extra``. May decorate a class.
 
     Args:
-        rewrite: the pattern or the pass, or its class. A pattern goes into the group of its phase, a pass in front of it.
-        *tags: further words to ask for it by. That of a preset or profile makes it a member.
+        rewrite: the pattern or the pass, or its class. A pattern goes into the group of its phase, a pass before it.
+        *tags: further words that select it. The name of a preset or profile makes it a member.
 
     Returns:
         The argument.
 
     Raises:
         ValueError: when the name is taken.
-        TypeError: when it is neither a pattern nor a pass, or has an attribute that it cannot have.
+        TypeError: when it is neither a pattern nor a pass, or has an invalid attribute.
     """
     database().add(rewrite, *tags)
     return rewrite

@@ -1,4 +1,4 @@
-"""Find the patterns that are installed: the built-in catalogue and the packs of third parties, all by entry point."""
+"""Find the installed patterns: the built-in catalogue and the packs of third parties, all by entry point."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from xoptim.match.rewrite import PHASES, STATUSES, ModelPass, Phase, Rewrite
 
 Order: TypeAlias = tuple[float, bool, int, str]
 GLOBAL = "global"
-"""The word for passes, in place of that of their phase."""
+"""The word for passes, which have it instead of their phase."""
 POSITIONS: Final[Mapping[Phase, float]] = {"canonicalize": 1.0, "specialize": 2.0, "target": 50.0, "final": 100.0}
-"""Where the phases stand in a sequence, in the numbers of Theano's ``optdb``. Nothing but the database counts with them."""
+"""The positions of the phases in a sequence, numbers as in Theano's ``optdb``. Only the database uses them."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Entry:
         name: the name under which it is registered.
         item: the pattern, or its class.
         words: words that select it, other than names.
-        group: the group it is in, if any.
-        position: place of that group, or of the rewriter, in the sequence.
+        group: its group, if any.
+        position: place of the group, or of the pass, in the sequence.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def pattern(self) -> Rewrite:
-        """The pattern, made when it is asked for first."""
+        """The pattern, made at the first access."""
         return shared(self.item)
 
     @property
@@ -58,24 +58,24 @@ class Entry:
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """The name under which it is registered, and its own; no other entry has one of them."""
+        """The name under which it is registered, and its own name; both are unique in the database."""
         return short(self.name), self.item.name()
 
     def is_called(self, word: str) -> bool:
-        """Whether a word is, or was, its name."""
+        """Whether a word is its name, or a former one."""
         return short(word) in (*self.names, short(self.cls.__name__), *map(short, self.item.former_names))
 
 
 def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPass]]:
-    """Whether a rewrite, or those of a class, run over a whole model."""
+    """Whether a rewrite or a class of rewrites runs over a whole model."""
     return issubclass(class_of(item), ModelPass)
 
 
 def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | type[ModelPass]:
-    """A pass for a position of a sequence: it belongs to the first phase whose number is not smaller.
+    """A pass for a position of a sequence; its phase is the first one whose number is not smaller.
 
     Returns:
-        The pass itself, or a copy when it says that it runs in another phase.
+        The pass itself, or a copy when its own phase is another one.
     """
     phase = next((phase for phase in PHASES if position <= POSITIONS[phase]), PHASES[-1])
     if item.phase == phase:
@@ -88,8 +88,8 @@ def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | ty
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Entries in the order in which they run: by position, passes before patterns, by priority, by name.
 
-    Within a position, a rewrite stands in front of those that it says it is `before`; where two of them say so of each other,
-    in front of one.
+    Within a position, a rewrite precedes those that its `before` names; where two rewrites name each other, one of them has to
+    follow the other.
     """
     ranked = sorted(entries, key=lambda entry: entry.order)
     forward = [entry for entry in ranked if entry.item.before]
@@ -123,7 +123,7 @@ PRESETS: Final[dict[str, Query]] = {
     "all": Query(STATUSES),
 }
 """Named selections by the metadata of a pattern. ``default`` makes standard operators only; ``onnxruntime`` adds operators
-that only that runtime has. All but ``all`` leave out patterns that are deprecated or tagged ``extra``."""
+that only that runtime has. All but ``all`` exclude patterns that are deprecated or tagged ``extra``."""
 PROFILES: Final[dict[str, Query]] = {
     "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
     "fast_run": _SAFE,
@@ -132,13 +132,13 @@ PROFILES: Final[dict[str, Query]] = {
 patterns, the presets ``default`` and ``onnxruntime``."""
 NAMED: Final = {**PRESETS, **PROFILES}
 VOCABULARY: Final = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
-"""Words that are known even when no pattern has them."""
+"""Words that are valid even when no pattern has them."""
 
 _INSTANCES: dict[type[Rewrite], Rewrite] = {}
 
 
 def shared(item: Rewrite | type[Rewrite]) -> Rewrite:
-    """A pattern, or the one instance of its class: it has no state, and what is worked out about it serves every model."""
+    """A pattern, or the one instance of its class: it has no state, so data compiled from it is valid for every model."""
     if not isinstance(item, type):
         return item
     found = _INSTANCES.get(item)
@@ -192,17 +192,17 @@ class Index:
                     table.setdefault(word, []).append(entry)
 
     def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
-        """The patterns that a word stands for: a preset or profile, a name, that of a class, any other word, a former name.
+        """The patterns that a word selects: a preset or profile, a name, that of a class, any other word, a former name.
 
         Args:
-            asked: the word. A `Name` is one of the names.
-            own: patterns by name, which come before those of the database.
+            asked: the word. A `Name` matches names only.
+            own: patterns by name, which precede those of the database.
 
         Returns:
             The patterns of the first meaning that the word has, in this order.
 
         Raises:
-            UnknownPatternError: when it has none; the message suggests the nearest known word.
+            UnknownPatternError: when it has no meaning; the message suggests the nearest known word.
         """
         name = asked if isinstance(asked, Name) else Name(asked.strip())
         words = {} if asked is name else self.words

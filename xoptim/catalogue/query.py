@@ -21,11 +21,11 @@ Step: TypeAlias = "tuple[Sign, Item | Name]"
 
 @dataclass(frozen=True)
 class Name:
-    """A word that stands for a pattern of that name only: never for a preset, a tag, or any other word.
+    """A word that selects only patterns of this name: never a preset, a tag, or any other word.
 
     Attributes:
         word: the name, with or without the suffix ``Pattern``, or a former name.
-        where: its source, for the message when no pattern has that name.
+        where: its source, for the message when no pattern has this name.
     """
 
     word: str
@@ -92,14 +92,14 @@ class Query:
         return (*self.steps, *((sign, word) for sign, words in parts for word in sorted(words, key=str)))
 
     def holds(self, words: Container[Any]) -> bool:
-        """Whether the query finds an entry that has exactly these words."""
+        """Whether the query selects an entry that has exactly these words."""
         found = False
         for sign, word in self.all_steps:
             found = found or word in words if sign == "+" else found and (word in words) is (sign == "&")
         return found
 
     def including(self, *words: Word) -> Query:
-        """The same query with more words to include, none of which is excluded any more."""
+        """The same query with more words to include, which are no longer excluded."""
         return Query(self.include.union(words), self.require, self.exclude.difference(words), self.subquery, self.steps)
 
     def requiring(self, *words: Word) -> Query:
@@ -107,7 +107,7 @@ class Query:
         return Query(self.include, self.require.union(words), self.exclude, self.subquery, self.steps)
 
     def excluding(self, *words: Word) -> Query:
-        """The same query with more words to exclude, none of which is included any more."""
+        """The same query with more words to exclude, which are no longer included."""
         return Query(self.include.difference(words), self.require, self.exclude.union(words), self.subquery, self.steps)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -12,13 +12,13 @@ __all__ = ["Item", "Selection", "resolve", "select"]
 
 
 def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Rewrite]:
-    """The patterns of a selection, in the order in which they are tried: position of the phase, priority, name.
+    """The patterns of a selection, in the order in which they run (`xoptim.catalogue.entries.in_order`).
 
     Args:
         selection: ``None`` for none; a text of presets, profiles, tags and names, with or without the suffix ``Pattern``,
             joined by ``+`` or ``,`` (add) and ``-`` (remove), from left to right; a `Query`; a class or an instance; or a
             sequence of all these.
-        drop: names to leave out in any case.
+        drop: names to exclude in any case.
 
     Raises:
         UnknownPatternError: when a word is none of these; the message suggests the nearest one.
@@ -29,7 +29,7 @@ def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Rewrite]:
 
 
 def resolve(word: str) -> list[type[Rewrite]]:
-    """The patterns that a preset, a profile, a tag or a name stands for.
+    """The patterns that a preset, a profile, a tag or a name selects.
 
     Raises:
         UnknownPatternError: when it is none of these.

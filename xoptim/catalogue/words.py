@@ -8,11 +8,11 @@ from functools import cache
 
 logger = logging.getLogger("xoptim")
 _LONGEST = 100
-"""Most letters of a word that is compared with all others: the time grows with the length."""
+"""Maximal number of letters of a word that is compared with all others: the time grows with the length."""
 
 
 def short(word: str) -> str:
-    """A name as `PatternOptimization.name` gives it: without the suffix ``Pattern``."""
+    """A name without the suffix ``Pattern``, as `Rewrite.name` returns it."""
     return word.strip().removesuffix("Pattern")
 
 
@@ -23,7 +23,7 @@ def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -
         word: the word.
         known: the known words.
         otherwise: the text to return when no word is similar.
-        most: the largest number of words in the suggestion.
+        most: the maximal number of words in the suggestion.
     """
     wanted = word.lower() if len(word) <= _LONGEST else ""
     names = {name.lower(): name for name in sorted(known, reverse=True)}
@@ -52,7 +52,7 @@ def warn_once(message: str) -> None:
 
 
 def _distance(a: str, b: str) -> int:
-    """Fewest letters to add, drop or change to get from one word to the other (Levenshtein)."""
+    """Minimal number of letters to add, drop or change between two words (Levenshtein)."""
     row = list(range(len(b) + 1))
     for x in a:
         corner, row[0] = row[0], row[0] + 1

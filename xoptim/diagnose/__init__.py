@@ -1,1 +1,1 @@
-"""Seventh floor: why a pattern does not apply, which rewrite changes a result, and the small models that show it."""
+"""Diagnosis: why a pattern does not apply, which rewrite changes a result, and small models that reproduce it."""

@@ -1,4 +1,4 @@
-"""When an optimized model computes something else: which rewrite changes it, and a small model that shows it."""
+"""Find the rewrite with which an optimized model computes different results, and a small model that reproduces it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from xoptim.validate.validation import validate
 
 
 class Optimized(NamedTuple):
-    """An optimized model, as far as it is compared.
+    """An optimized model, with the data that its comparison needs.
 
     Attributes:
         proto: the model.
-        exactness: the weakest guarantee of the rewrites made.
+        exactness: the weakest guarantee of the rewrites applied.
         base_dir: folder of its external data.
     """
 
@@ -42,16 +42,16 @@ Optimize: TypeAlias = Callable[[Source, OptimizationOptions], Optimized]
 
 
 class Bisection:
-    """Searches for what makes the optimization of a model compute something else.
+    """Searches for the rewrite with which the optimized model computes different results.
 
     Args:
         model: the original, a file or a protobuf.
         optimize: optimizes a model; makes the same rewrites for the same model and options.
-        options: of the optimization.
-        checks: of the validation.
+        options: options of the optimization.
+        checks: options of the validation.
 
     Attributes:
-        report: how the whole compared in the last search, ``None`` when a rewrite was found wrong before that was asked.
+        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Bisection:
         self._source: Source | None = None
 
     def find_culprit(self) -> Culprit | None:
-        """What changes a result, ``None`` when the optimized model computes the same (or cannot be judged).
+        """The rewrite or step that changes a result; ``None`` when the models are equal or cannot be compared.
 
-        Every rewrite is checked by itself first; when each of them is right alone, the sequence of rewrites is bisected, which
-        takes a number of runs that grows with the logarithm of their number.
+        Every rewrite is checked by itself first; when each of them is right by itself, the sequence of rewrites is bisected,
+        which takes a number of runs that is logarithmic in their number.
         """
         self._runs, self.report = 0, None
         check = EachCheck(self.model, self.checks)
@@ -92,9 +92,9 @@ class Bisection:
         return self._bisect(applications, check)
 
     def minimal_model(self, culprit: Culprit) -> onnx.ModelProto | None:
-        """A model of few nodes that shows the fault, ``None`` when none was found that does by itself.
+        """A model of few nodes that reproduces the fault, ``None`` when none was found.
 
-        It is made of the nodes as they are just before the rewrite, so that the pattern alone spoils it.
+        It consists of nodes as they are just before the rewrite, so that the pattern alone changes the result.
         """
         changes: dict[str, Any] = {} if culprit.step == "pattern" else {"constant_folding": False, "merge": False}
         before = self._optimized(max_rewrites=max(culprit.number - 1, 0), **changes)
@@ -117,7 +117,7 @@ class Bisection:
     # ---------------------------------------------------------------- ways to find it
 
     def _step(self) -> Culprit:
-        """The step that changes a result when even without a rewrite the results differ."""
+        """The step that changes a result, called when the results differ even without a rewrite."""
         evidence = ""
         suspects = [Culprit(step, step) for step in STEPS]
         suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, ModelPass)]

@@ -1,4 +1,4 @@
-"""What makes an optimized model compute something else."""
+"""The rewrite or step with which an optimized model computes different results."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from xoptim.validate.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]
 STEPS: Final[tuple[Step, ...]] = ("constant_folding", "merge")
-"""What else changes a model, and can be switched off."""
+"""Steps other than patterns that change a model and can be switched off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """What makes a model compute something else.
+    """The rewrite or step with which an optimized model computes different results.
 
     Attributes:
-        step: a pattern, or a step of the optimizer.
-        name: of the pattern; the step otherwise.
-        number: which rewrite of the run, counted from 1; 0 for a step that is not a rewrite.
-        node: where.
+        step: ``pattern``, or a step of the optimizer.
+        name: name of the pattern; the step otherwise.
+        number: number of the rewrite in the run, counted from 1; 0 for a step that is not a rewrite.
+        node: name of the node at which the pattern matched.
         evidence: how the results differ, in one line.
-        around: results that the rewrite made.
-        feeds: values of the results near it in the original.
-        runs: validations that it took to find it.
+        around: results of the nodes of the rewrite.
+        feeds: values of the results near it in the original model.
+        runs: number of validations in the search.
     """
 
     step: Step
@@ -46,17 +46,17 @@ class Culprit:
 
     @classmethod
     def of(cls, found: Disagreement) -> Culprit:
-        """What was found by checking rewrites by themselves."""
+        """The culprit of a disagreement that the check of each rewrite found."""
         around = tuple(name for node in found.before.graph.node for name in node.output if name)
         return cls("pattern", found.pattern, found.number, found.node, found.report.reason, around, found.feeds)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but values, for machines."""
+        """All fields but ``around`` and ``feeds``, as JSON values."""
         fields = ("step", "name", "number", "node", "evidence", "runs")
         return {name: getattr(self, name) for name in fields}
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The same options without it."""
+        """The options that switch it off."""
         if self.step == "constant_folding":
             return replace(options, constant_folding=False)
         if self.step == "merge":

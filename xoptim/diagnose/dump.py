@@ -1,4 +1,4 @@
-"""Write what a pattern matched and what it put in its place, as two small models that run."""
+"""Write the matched nodes of a rewrite and their replacement as two small models that can run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def dump_to(folder: Path) -> Callable[[Event], None]:
 
 
 def dump_application(folder: Path, application: Application) -> None:
-    """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is made when missing.
+    """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is created when missing.
 
     The models are those of `xoptim.graph.side_by_side`. Their metadata names the pattern and its exactness.
 
     Args:
-        folder: where.
+        folder: the folder.
         application: the rewrite.
 
     Raises:
@@ -41,7 +41,7 @@ def dump_application(folder: Path, application: Application) -> None:
     models = side_by_side(application.graph, matched, given)
     exactness = pattern.exactness
     if exactness == "exact" and any(map(_has_halves, models)):
-        exactness = "rounding"  # runtimes cast where they like when they have no kernel for 16 bits
+        exactness = "rounding"  # runtimes without kernels for 16 bits insert casts at any place
     for model in models:
         onnx.helper.set_model_props(model, {"xoptim.pattern": name, "xoptim.exactness": exactness})
     try:
@@ -57,7 +57,7 @@ def dump_application(folder: Path, application: Application) -> None:
 
 
 _last: dict[Path, str] = {}
-"""What was written last into each folder, so that its files need not be counted again and again."""
+"""The stem written last into each folder, so that its files are counted only once."""
 
 
 def _next_number(folder: Path) -> int:
@@ -68,7 +68,7 @@ def _next_number(folder: Path) -> int:
 
 
 def _has_halves(model: onnx.ModelProto) -> bool:
-    """Whether anything in a model is known to be computed in 16 bits."""
+    """Whether a value of a model is known to have 16 bits."""
     graph = model.graph
     return any(
         value.type.tensor_type.elem_type in _HALVES for value in (*graph.input, *graph.output, *graph.value_info)

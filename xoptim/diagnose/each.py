@@ -1,4 +1,4 @@
-"""Check every rewrite by itself: what it took out and what it put in are run on values of a recorded run."""
+"""Check every rewrite by itself: run the matched nodes and their replacement on values of a recorded run."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from xoptim.validate.session import Session, Value
 from xoptim.validate.validation import validate
 
 _MOST_RECORDED: Final = 1 << 30
-"""Bytes of results that are kept; what lies beyond is computed again when it is asked for."""
+"""Bytes of recorded results; results beyond this limit are computed again when needed."""
 _LONGEST_WAY: Final = 10_000
-"""Most nodes that are run to know one result that was not recorded."""
+"""Maximal number of nodes that are run to compute one result that was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A rewrite that computes something else.
+    """A rewrite whose replacement computes different results.
 
     Attributes:
-        number: which rewrite of the run, counted from 1.
+        number: number of the rewrite in the run, counted from 1.
         pattern: name of the pattern.
         node: name of the node at which it matched, or of its first result.
         report: how the results differ.
-        before: what was matched, as a model.
-        after: what took its place.
-        feeds: values on which they differ.
+        before: the matched nodes, as a model.
+        after: their replacement.
+        feeds: inputs on which they differ.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Disagreement:
         return f"rewrite {self.number}, pattern {self.pattern} at {self.node!r}, is {self.report.summary()}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the models, for machines."""
+        """All fields but models and feeds, as JSON values."""
         report = self.report.to_json()
         return {"number": self.number, "pattern": self.pattern, "node": self.node, "validation": report}
 
@@ -65,17 +65,17 @@ class Disagreement:
 class EachCheck:
     """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and runs each of them.
 
-    The values that matched nodes read come from a run of the original model on the feeds of a validation. A value that is
-    not known (within a subgraph, or when the original does not run) is drawn at random; a difference is then no proof.
+    The values that matched nodes read are recorded in a run of the original model on the feeds of a validation. An unknown
+    value (within a subgraph, or when the original does not run) is drawn at random; a difference then proves nothing.
 
     Args:
-        original: the model before anything was done to it.
-        options: of the validation.
+        original: the original model.
+        options: options of the validation.
 
     Attributes:
-        checked: rewrites found equal.
+        checked: number of rewrites found equal.
         unchecked: rewrites that could not be judged, with the reason.
-        disagreements: rewrites that compute something else.
+        disagreements: rewrites that compute different results.
     """
 
     original: ModelLike
@@ -96,7 +96,7 @@ class EachCheck:
         return ", ".join(counts)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but models and values, for machines."""
+        """The counts, reasons and disagreements as JSON values."""
         return {
             "checked": self.checked,
             "unchecked": [{"pattern": pattern, "reason": reason} for pattern, reason in self.unchecked],
@@ -113,7 +113,7 @@ class EachCheck:
         if report.status == "equal":
             self.checked += 1
         elif report.status == "different" and any(value.name not in feeds for value in before.graph.input):
-            # Numbers drawn at random need not fit together, as those of a sequence and of its items do.
+            # Random values may be inconsistent with each other, such as those of a sequence and of its items.
             self.unchecked.append((application.pattern.name(), f"on random values {report.summary()}"))
         elif report.status == "different":
             anchor = application.anchor
@@ -131,13 +131,13 @@ class EachCheck:
 
     @property
     def values(self) -> dict[str, Value]:
-        """All results that are known, by name."""
+        """All known results, by name."""
         if self._values is None:
             self._values = record(self.original, self.options)
         return self._values
 
     def value(self, graph: Graph, name: str) -> Value:
-        """A result, recorded or computed from what is recorded; ``None`` when neither can be had."""
+        """A result, recorded or computed from recorded ones; ``None`` when neither is possible."""
         values = self.values
         if name not in values:
             tensor = graph.tensor(name)
@@ -147,7 +147,7 @@ class EachCheck:
         return values.get(name)
 
     def _compute(self, graph: Graph, name: str, values: dict[str, Value]) -> None:
-        """Run what leads from known values to a result that rewrites have made."""
+        """Compute a result that rewrites have made by running the nodes between known values and it."""
         needed: dict[Node, None] = {}
         pending = deque([name])
         while pending:
@@ -170,7 +170,7 @@ class EachCheck:
 
 
 def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
-    """All results of the main graph in one run on the feeds of a validation; nothing when the model does not run."""
+    """All results of the main graph in one run on the feeds of a validation; empty when the model does not run."""
     try:
         reference = run_reference(original, replace(options, assignments=1))
         run = reference.runs[0]

@@ -1,4 +1,4 @@
-"""Why a pattern does not match: every place where it could begin, and the first condition that failed there."""
+"""Why a pattern does not match: every anchor candidate, and the first condition that failed there."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from xoptim.optimize.run import Optimizer
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
 _BEST = 20
-"""Refusals that are returned of a pattern that is offered every node."""
+"""Number of refusals that are returned for a pattern without anchors, which is offered every node."""
 
 
 def explain_model(
     model: Model, pattern: Item, at: str | None = None, *, provider: str = "cpu", limit: int | None = None
 ) -> list[Explanation]:
-    """What becomes of a pattern at each node where it could begin, in all graphs of a model.
+    """The result of matching a pattern at each node that can be its anchor, in all graphs of a model.
 
     Args:
         model: the model, which is not changed.
         pattern: name, class or instance.
-        at: look at one node only: its name, the name of one of its results, or ``#17`` for its position. For a node with
-            which the search does not begin, the searches that reached it are returned.
+        at: only this node: its name, the name of one of its results, or ``#17`` for its position. For a node that cannot be an
+            anchor, the searches that reached it are returned.
         provider: execution provider that the model would be optimized for.
         limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
 
@@ -34,8 +34,8 @@ def explain_model(
         Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
 
     Raises:
-        ModelError: no node is called ``at``; the message gives the nearest names.
-        UnknownPatternError: the pattern is not known, or the word stands for several.
+        ModelError: no node has the name ``at``; the message gives the nearest names.
+        UnknownPatternError: the pattern is not known, or the word selects several.
     """
     explainer = Explainer(model, one_pattern(pattern), provider)
     wanted = None if at is None else locate(model, at)
@@ -53,7 +53,7 @@ def explain_model(
 
 
 def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:
-    """Where a pattern would apply, in the order of the graphs. The matches may overlap. Arguments as for `explain_model`."""
+    """The matches of a pattern, in the order of the graphs. They may overlap. Arguments as for `explain_model`."""
     explainer = Explainer(model, one_pattern(pattern), provider)
     graphs = {graph: explainer.exclusion(graph) for graph in model.graphs()}
     nodes = (node for node in explainer.candidates() if node.graph is not None and not graphs[node.graph][0])
@@ -64,13 +64,13 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
     """Apply a pattern once, at one node.
 
     Args:
-        optimizer: holds the model, which is changed, and counts; its options say for which execution provider.
+        optimizer: optimizer of the model, which is changed; it counts the rewrite, and its options give the execution provider.
         pattern: name, class or instance.
-        at: as for `explain_model`; without a match that begins there, the first one that the node is part of.
+        at: as for `explain_model`; when no match is anchored there, the first match that contains the node.
 
     Raises:
         NoMatchError: the pattern does not match there.
-        ModelError: no node is called ``at``.
+        ModelError: no node has the name ``at``.
         XoptimError: the pattern failed, and the options are strict.
     """
     model, chosen = optimizer.model, one_pattern(pattern)
@@ -90,14 +90,14 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
 
 
 def one_pattern(pattern: Item) -> PatternOptimization:
-    """The pattern that a name, a class or an instance stands for.
+    """The pattern that a name, a class or an instance selects.
 
     Raises:
-        UnknownPatternError: it stands for none or several, or for a rewriter that matches nothing.
+        UnknownPatternError: it selects none or several, or a pass over the model.
     """
     found = select(pattern)
     if len(found) != 1:
         raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
     if not isinstance(found[0], PatternOptimization):
-        raise UnknownPatternError(f"{found[0].name()} rewrites a whole model; there is no node where it begins")
+        raise UnknownPatternError(f"{found[0].name()} rewrites a whole model; it has no anchor")
     return found[0]

@@ -1,4 +1,4 @@
-"""Try one pattern at the nodes of one model, and put into words how far it comes."""
+"""Try one pattern at the nodes of one model, and describe how much of it matches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Explainer:
 
     Attributes:
         pattern: the pattern.
-        keys: domain and type of the operators with which its search begins; empty when that may be any of them.
+        keys: domain and type of the operators of its anchors; empty for every operator.
     """
 
     def __init__(self, model: Model, pattern: PatternOptimization, provider: str) -> None:
@@ -44,15 +44,15 @@ class Explainer:
         self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._labels}
 
     def is_anchor(self, node: Node) -> bool:
-        """Whether the search can begin with a node."""
+        """Whether a node can be the anchor."""
         return not self.keys or (node.domain, node.op_type) in self.keys
 
     def candidates(self) -> list[Node]:
-        """All nodes where the search can begin, in order."""
+        """All nodes that can be the anchor, in order."""
         return [node for node in self._positions if self.is_anchor(node)]
 
     def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
-        """Those of these nodes with which the search can begin, then the anchors of matches that take in one of the nodes."""
+        """Those of these nodes that can be the anchor, then the anchors of matches that contain one of the nodes."""
         yield from filter(self.is_anchor, wanted)
         places = {self.place(node) for node in wanted}
         for node in self.candidates():
@@ -61,12 +61,12 @@ class Explainer:
                 yield node
 
     def try_at(self, node: Node) -> MatchResult | None:
-        """The match at a node, if there is one."""
+        """The match at a node, ``None`` when there is none."""
         assert node.graph is not None
         return self.pattern.match_at(self._views[node.graph], node, [])
 
     def match(self, node: Node) -> Explanation | None:
-        """The match at a node in words; an error of the pattern counts as none."""
+        """The match at a node as an explanation, ``None`` when there is none; raises `XoptimError` when the pattern raises."""
         try:
             found = self.try_at(node)
         except Exception as error:
@@ -74,7 +74,7 @@ class Explainer:
         return None if found is None else self._found(node, found)
 
     def explain(self, node: Node) -> Explanation:
-        """What becomes of the pattern at a node."""
+        """The result of matching the pattern at a node."""
         assert node.graph is not None
         refusals: list[Refusal] = []
         try:
@@ -94,19 +94,19 @@ class Explainer:
         return replace(tried[0], others=tuple(tried[1:]))
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
-        """Why the pattern is not used in a graph at all, and the attribute that says so; empty when it is."""
+        """The reason why the pattern is not used in a graph, and the attribute that excludes it; empty when it is used."""
         return self.pattern.unfit_for(graph.opsets.get("", 0), self._provider) or ("", "")
 
     def out_of_reach(self, place: Place) -> Explanation:
-        """The answer for a node that no search came to."""
+        """The explanation for a node that no search reached."""
         anchors = " or ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in self.keys))
-        reason = f"the search begins with {anchors}, and none came to this node"
+        reason = f"the search begins at {anchors}, and no search reached this node"
         return Explanation(self.pattern.name(), "refused", place, reason, place, *_class_line(type(self.pattern)))
 
     # ---------------------------------------------------------------- words
 
     def place(self, node: Node) -> Place:
-        """A node in words; one that is in no graph of the model has position -1."""
+        """The place of a node; the position is -1 when it is not in a graph of the model."""
         kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         label = self._labels.get(node.graph, "") if node.graph is not None else ""
         return Place(self._positions.get(node, -1), kind, node.name, node.output, label)
@@ -137,7 +137,7 @@ class Explainer:
         )
 
     def _silent(self, anchor: Node) -> Explanation:
-        """The pattern returned ``None`` without a reason."""
+        """The explanation for a pattern that returned ``None`` without a reason."""
         where = _class_line(
             type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
         )
@@ -160,7 +160,7 @@ class Explainer:
 
 
 def _class_line(cls: type[PatternOptimization], method: str = "") -> tuple[str, int]:
-    """File and line of a class or of a method of it; empty when there is no source."""
+    """File and line of a class or of its method; empty when there is no source."""
     try:
         found = getattr(cls, method) if method else cls
         return inspect.getsourcefile(found) or "", inspect.getsourcelines(found)[1]

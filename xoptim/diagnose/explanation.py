@@ -1,4 +1,4 @@
-"""The answer to the question why a pattern does not match."""
+"""Explanations why a pattern does not match."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Status = Literal["failed", "refused", "matches"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became of a pattern at one node.
+    """The result of matching a pattern at one node.
 
     Attributes:
-        pattern: its name.
+        pattern: name of the pattern.
         status: ``refused``, ``matches``, or ``failed`` when the pattern raised an error.
-        anchor: where the search began.
+        anchor: node at which the search began.
         reason: the first condition that failed; empty when the pattern gave none, or for a match.
-        culprit: the node that does not fit, if it is one; the reader of a result that no fitting node computes.
+        culprit: the node that does not fit, if it is a single one; the reader of a result that no fitting node computes.
         file: source file of the condition.
-        line: its line.
+        line: line of the condition.
         values: results that the condition is about; inputs and outputs of the culprit when it names none.
-        matched: nodes that did fit.
-        total: number of nodes of the pattern, 0 when that is not known.
-        progress: how far the search had come; comparable between explanations of one pattern.
-        bindings: what a match captured, by name.
-        others: what else was tried at this node, such as other variants, best first.
+        matched: nodes that fitted.
+        total: number of nodes of the pattern, 0 when it is not known.
+        progress: how much of the match fitted; comparable only between explanations of one pattern.
+        bindings: captures of a match, by name.
+        others: further results at this node, such as those of other variants, best first.
     """
 
     pattern: str
@@ -58,14 +58,14 @@ class Explanation:
 
     @property
     def reached(self) -> str:
-        """How far the search came, in words."""
+        """The number of nodes that fitted, as text."""
         if self.matches:
             return f"all {len(self.matched)} nodes"
         return f"{len(self.matched)} of {self.total} nodes" if self.total else ""
 
     @property
     def headline(self) -> str:
-        """Everything but the values, in one line."""
+        """All but the values, in one line."""
         if self.matches:
             return f"{self.pattern} matches at {self.anchor}: {', '.join(map(str, self.matched))}"
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
@@ -77,17 +77,17 @@ class Explanation:
         return "\n".join((self.headline, *(f"    {value}" for value in self.values)))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, with nothing in it that JSON cannot hold."""
+        """All fields, as JSON values."""
         found: dict[str, Any] = plain(asdict(self))
         found["others"] = [other.to_json() for other in self.others]
         return found
 
 
 class NoMatchError(XoptimError):
-    """The pattern does not match where it was to be applied.
+    """The pattern does not match at the node at which it was to be applied.
 
     Attributes:
-        explanations: why.
+        explanations: the reasons.
     """
 
     def __init__(self, explanations: Sequence[Explanation]) -> None:

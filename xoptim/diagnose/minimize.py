@@ -1,4 +1,4 @@
-"""Cut a model down to the few nodes that show a fault (delta debugging, Zeller and Hildebrandt 2002)."""
+"""Reduce a model to a few nodes that reproduce a fault (delta debugging, Zeller and Hildebrandt 2002)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MOST_TRIALS: Final = 400
 
 
 def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()) -> onnx.ModelProto | None:
-    """The smallest model found that shows a fault.
+    """The smallest model found that reproduces a fault.
 
-    What the nodes that stay read from the others becomes an input. Nodes of subgraphs are kept or dropped with their node.
+    Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node that owns the subgraph.
 
     Args:
         model: a model.
-        shows: whether a model shows the fault.
-        around: results near which the fault is thought to be: growing neighbourhoods of them are tried first.
+        shows: returns whether a model reproduces the fault.
+        around: results near which the fault is expected: growing neighbourhoods of them are tried first.
 
     Returns:
-        A model that shows it, ``None`` when neither the model nor any part of it does.
+        A model that reproduces it, ``None`` when neither the model nor any part that was tried does.
     """
     graph = load_model(model).graph
     trials = 0
@@ -47,14 +47,14 @@ def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ())
 
 
 def part(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto:
-    """Some nodes as a model; its outputs are the results that none of them reads, and outputs of the whole."""
+    """Some nodes as a model; its outputs are the results that none of them reads, and outputs of the graph."""
     read = {name for node in nodes for name in reads(node)}
     results = [n for node in nodes for n in node.output if n and (n not in read or graph.is_output(n))]
     return fragment(graph, nodes, results)
 
 
 def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
-    """The nodes that make some results, and then those up to 1, 2, 4, ... steps away, the whole graph last."""
+    """The producers of some results, then the nodes up to 1, 2, 4, ... steps away, all connected nodes last."""
     found = {node: None for name in around if (node := graph.producer(name)) is not None}
     if not found:
         return []
@@ -78,7 +78,7 @@ def _neighbours(graph: Graph, node: Node) -> list[Node]:
 
 
 def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -> list[Node]:
-    """A subset of nodes that fails and of which no smaller one that was tried does."""
+    """A subset of nodes that fails, and of which no smaller subset that was tried fails."""
     left = list(nodes)
     pieces = 2
     while len(left) >= 2:

@@ -1,4 +1,4 @@
-"""Check again what ``DUMPPATTERNS`` has written: whether each replacement computes what the matched nodes compute."""
+"""Check the models that ``DUMPPATTERNS`` has written: compare each replacement with the matched nodes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SUFFIXES = (".before.onnx", ".after.onnx", ".txt")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one application of a pattern.
+    """The check of one application of a pattern.
 
     Attributes:
-        name: number and pattern, as the files are called.
+        name: number and pattern, as in the names of the files.
         pattern: name of the pattern.
         report: how the two models compare, ``None`` when they cannot be read.
-        damage: why they cannot be read.
+        damage: the reason why they cannot be read.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Replayed:
 
     @property
     def reason(self) -> str:
-        """Why the models are not known to be equal, in one line."""
+        """The reason why the models are not known to be equal, in one line."""
         return self.damage if self.report is None else self.report.reason
 
     @property
@@ -52,25 +52,25 @@ class Replayed:
         return None if worst is None else worst.max_abs
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for machines."""
+        """All fields, as JSON values."""
         report = None if self.report is None else self.report.to_json()
         return {"name": self.name, "pattern": self.pattern, "status": self.status, "reason": self.reason, "report": report}
 
 
 def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",)) -> list[Replayed]:
-    """Run the models that were dumped before and after each application of a pattern, and compare.
+    """Run the models that were dumped before and after each application of a pattern, and compare the results.
 
-    How much the numbers may differ follows from the exactness of the pattern, which the dump states.
+    The tolerance follows from the exactness of the pattern, which is written in the dump.
 
     Args:
-        folder: what the environment variable ``DUMPPATTERNS`` named.
+        folder: the folder that the environment variable ``DUMPPATTERNS`` named.
         providers: execution providers of onnxruntime to run them on.
 
     Returns:
         One entry for each application, in order.
 
     Raises:
-        XoptimError: the folder cannot be read, or there is no dump in it.
+        XoptimError: the folder cannot be read, or contains no dump.
     """
     folder = Path(folder)
     try:
@@ -88,7 +88,7 @@ def _replay(folder: Path, stem: str, files: set[str], providers: tuple[str, ...]
     name = stem.partition("_")[2]
     missing = [stem + suffix for suffix in _SUFFIXES if stem + suffix not in files]
     if missing:
-        return Replayed(stem, name, None, f"{missing[0]} is missing; the dump was not written to its end")
+        return Replayed(stem, name, None, f"{missing[0]} is missing; the dump is incomplete")
     try:
         before, after = (read_proto(folder / f"{stem}.{kind}.onnx") for kind in ("before", "after"))
     except ModelError as error:
@@ -104,9 +104,9 @@ def _replay(folder: Path, stem: str, files: set[str], providers: tuple[str, ...]
 
 
 def _unfit(model: onnx.ModelProto) -> str:
-    """Why a fragment cannot be run at all, empty when it can."""
+    """The reason why a fragment cannot be run, empty when it can."""
     if not model.graph.output:
-        return "nothing reads what the matched nodes compute"
+        return "no result of the matched nodes is read"
     unknown = [v.name for v in model.graph.input if not _is_typed(v.type)]
     return f"the type of input {unknown[0]!r} is not known, as always within local functions" if unknown else ""
 

@@ -1,4 +1,4 @@
-"""What an optimization did, and how its result was proved."""
+"""The report of an optimization and of the validation of its result."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from xoptim.validate.report import ValidationReport
 
 @dataclass(frozen=True, slots=True)
 class OptimizationReport:
-    """What an optimization did.
+    """The report of an optimization.
 
     Attributes:
-        rows: statistics, one dictionary a row, for ``pandas.DataFrame``.
-        applied: how often each pattern was applied, by name.
+        rows: statistics, one dictionary per row, for ``pandas.DataFrame``.
+        applied: number of applications of each pattern, by name.
         nodes_before: number of nodes, subgraphs included.
-        nodes_after: the same afterwards.
-        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices);
-            ``rounding`` at best when a product has an operand stored that was computed, or the other way round, because
-            runtimes have other kernels for it then, and for a model that computes in 16 bits, where the runtime decides
-            what is rounded.
-        validation: how the result compares with the original, one report for each provider; empty when it was not compared.
-        left_out: what made the model compute something else, and was left out.
+        nodes_after: number of nodes of the optimized model.
+        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices). It is
+            ``rounding`` at best when an operand of a product was computed and is stored now, or the other way round, because
+            runtimes then choose other kernels, and for a model that computes in 16 bits, where the runtime decides what is
+            rounded.
+        validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
+        left_out: rewrites and steps that changed results and were left out.
     """
 
     rows: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Nodes and results of a model in words."""
+"""Descriptions of nodes and results of a model."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 
 _SHOWN = 8
-"""Elements up to which the value of a constant is shown."""
+"""Maximal number of elements of a constant whose value is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node, in words.
+    """The description of a node.
 
     Attributes:
-        position: its number: those of the main graph first, then those of its subgraphs, then those of local functions.
+        position: its number: nodes of the main graph first, then those of its subgraphs, then those of local functions.
         op_type: operator, with its domain outside the standard one.
-        name: of the node, may be empty.
+        name: name of the node, may be empty.
         outputs: names of its results.
-        graph: where it is: empty for the main graph, else the path to the subgraph, or the function.
+        graph: its graph: empty for the main graph, else the path to the subgraph, or the function.
     """
 
     position: int
@@ -48,10 +48,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """What is known about a result that a condition is about.
+    """The facts about a result that a condition is about.
 
     Attributes:
-        name: of the result.
+        name: name of the result.
         dtype: element type as in ONNX text, ``undefined`` when unknown.
         shape: number or text for each axis, ``None`` when the rank is unknown.
         is_constant: whether it is the same at every run.
@@ -71,10 +71,10 @@ class ValueFacts:
 
 
 def locate(model: Model, at: str) -> list[Node]:
-    """The nodes with a name, or the one that makes a result of that name, or the one at a position (``#17``).
+    """The nodes with a name, or the producer of a result of that name, or the node at a position (``#17``).
 
     Raises:
-        ModelError: there is none; the message gives the nearest names.
+        ModelError: when there is none; the message gives the nearest names.
     """
     nodes = list(all_nodes(model))
     if re.fullmatch(r"#\d+", at) and int(at[1:]) < len(nodes):
@@ -88,7 +88,7 @@ def locate(model: Model, at: str) -> list[Node]:
 
 
 def labels(model: Model) -> dict[Graph, str]:
-    """Where each graph is, in words: the main graph and its subgraphs first."""
+    """A label of each graph, the main graph and its subgraphs first."""
     roots = [("", model.graph), *((f"{f.proto.domain}::{f.proto.name}", f.body) for f in model.functions)]
     return {graph: label for name, root in roots for label, graph in _within(name, root)}
 
@@ -102,7 +102,7 @@ def _within(label: str, graph: Graph) -> Iterator[tuple[str, Graph]]:
 
 
 def all_nodes(model: Model) -> Iterator[Node]:
-    """The nodes of all graphs, in the order in which positions count them."""
+    """The nodes of all graphs, in the order of their positions."""
     for graph in labels(model):
         yield from graph.nodes
 
@@ -131,13 +131,13 @@ def _small(graph: Graph, name: str, info: Info) -> Any:
         return None
     try:
         array = constant_array(graph, name)
-    except ModelError:  # damaged or missing data is a reason of its own
+    except ModelError:  # damaged or missing data is reported elsewhere
         return None
     return None if array is None else plain(array)
 
 
 def plain(value: Any) -> Any:
-    """The same as a value that JSON has. Floats get the fewest digits that tell them apart in their own type."""
+    """Convert to a JSON value. Floats get the fewest digits that identify them in their own type."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):

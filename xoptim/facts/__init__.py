@@ -1,1 +1,1 @@
-"""Ground floor: facts about ONNX itself, for all models."""
+"""Facts about ONNX itself, for all models."""

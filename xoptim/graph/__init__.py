@@ -1,1 +1,1 @@
-"""Second floor: the model in memory, its nodes, names and tensors, and the verbs that change it."""
+"""The model in memory, its nodes, names and tensors, and the verbs that change it."""

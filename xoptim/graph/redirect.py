@@ -83,7 +83,7 @@ def _check_values(graph: Graph, old: str, new: str) -> None:
         raise RewriteError(f"{new if scope is None else old!r} is not defined here")
     check_results(graph, [old], [graph.info_of(new)])
     if not graph.can_rename(old, new):
-        raise RewriteError(f"{old!r} cannot be replaced by {new!r}: it is referred to outside nodes, or {new!r} is hidden")
+        raise RewriteError(f"{old!r} cannot be replaced by {new!r}: something besides nodes refers to it, or hides {new!r}")
     if graph.is_output(old) and graph.producer(old) is None:
         raise RewriteError(f"{old!r} is an output of the graph that no node computes")
     if _is_computed_ahead(graph, old) and not _is_computed_ahead(graph, new):

@@ -1,4 +1,4 @@
-"""First floor: inference of shapes, types and values from the operators."""
+"""Inference of shapes, types and values from the operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Third floor: patterns, and how they are matched. A pattern file needs no other import than this one and facts."""
+"""Patterns, and how they are matched. A pattern file imports only this package and `xoptim.facts`."""
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

@@ -1,1 +1,1 @@
-"""Fifth floor: the loop, and the steps around it."""
+"""The loop that applies rewrites, and the passes around it."""

@@ -1,4 +1,4 @@
-"""One rewrite that was made, for those who check or record each of them."""
+"""A rewrite that was applied, for listeners that check or record each of them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from xoptim.match.rewrite import Rewrite
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A match that was applied. The graph is as it is right after, before anything is cleaned.
+    """A match that was applied. The graph is in the state right after it, before cleaning.
 
     Attributes:
-        number: which rewrite of the run it is, counted from 1.
+        number: number of the rewrite in the run, counted from 1.
         pattern: the pattern or the pass.
-        anchor: node at which it matched; it may be out of the graph by now.
+        anchor: node at which it matched; it may have been removed from the graph.
         graph: the graph that was rewritten.
         matched: all nodes of the match, those that stay included, in order; empty for a pass.
-        given: what the pattern gave for them, those that stay included.
+        given: the nodes that the pattern returned for them, those that stay included.
     """
 
     number: int

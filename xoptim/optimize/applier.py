@@ -1,4 +1,4 @@
-"""Match and apply one pattern at one node, whatever its code does."""
+"""Match and apply one pattern at one node, and handle any error that its code raises."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from xoptim.optimize.state import State
 
 logger = logging.getLogger("xoptim")
 PASSED_ON = (BudgetError, BrokenPipeError, MemoryError)
-"""Errors that a pattern did not cause, so that going on without it would not help."""
+"""Errors that a pattern did not cause: dropping it would not prevent them."""
 
 
 class Applier:
-    """Matches and applies patterns in one graph. A pattern that raises something is left out of the rest of the run.
+    """Matches and applies patterns in one graph. A pattern that raises an exception is skipped for the rest of the run.
 
     Args:
         graph: the graph.
-        state: what steers the optimization.
+        state: the state of the optimization.
     """
 
     def __init__(self, graph: Graph, state: State) -> None:
@@ -45,21 +45,21 @@ class Applier:
             return None if found is None else checked(found, node)
         except PASSED_ON:
             raise
-        except Exception as error:  # whatever the code of a pattern may raise
+        except Exception as error:  # the code of a pattern may raise anything
             self.state.fail(pattern, node, error)
             return None
 
     def explained_match(self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The same; a refusal is sent as an event."""
+        """Like `match`; refusals are sent as events."""
         with self.state.refusals(pattern):
             return self.match(pattern, node, matched)
 
     def apply(self, match: MatchResult, is_fresh: bool) -> list[Node] | None:
-        """Apply a match if it still holds; returns the nodes that took its place, ``None`` when it was not applied.
+        """Apply a match if it still holds; returns its replacement, ``None`` when it was not applied.
 
         Args:
             match: the match.
-            is_fresh: whether the graph is as it was when the match was found. If not, it is matched again.
+            is_fresh: whether the graph is unchanged since the match was found. If not, the pattern is matched again.
         """
         pattern, anchor = match.pattern, match.anchor
         assert anchor is not None
@@ -78,7 +78,7 @@ class Applier:
         return self._rewrite(found, anchor)
 
     def offer_again(self, match: MatchResult) -> None:
-        """A match that is not applied leaves nodes that other patterns, or the same one later, may match."""
+        """Put the nodes of a match that is not applied back into the worklist: patterns may match them later."""
         nodes = [node for node in (match.anchor, *match.nodes) if node is not None and node.graph is self.graph]
         self.state.worklist.add(nodes)
 
@@ -97,7 +97,7 @@ class Applier:
         return given
 
     def _replace(self, match: MatchResult, anchor: Node, matched: list[Node]) -> list[Node] | None:
-        """Make the replacement and put it in; ``None`` when that fails. Whatever is raised, everything is as it was."""
+        """Make the replacement and commit it; ``None``, with the graph unchanged, when that fails."""
         pattern = match.pattern
         try:
             with match.edit or Edit(self.graph) as edit:
@@ -111,7 +111,7 @@ class Applier:
         except RewriteError as error:
             self._drop(pattern, anchor, error)
             return None
-        except Exception as error:  # whatever the code of a pattern may raise
+        except Exception as error:  # the code of a pattern may raise anything
             self.state.fail(pattern, anchor, error)
             return None
         return given

@@ -1,4 +1,4 @@
-"""Errors for optimizations that would not end: patterns that undo each other, graphs that grow, rounds without number."""
+"""Errors for optimizations that would not end: patterns that undo each other, growing graphs, too many rounds."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from xoptim.graph.graph import Graph
 from xoptim.optimize.events import Event, EventKind
 
 REWRITES_PER_RESULT = 40
-"""Patterns undo each other when the producer of a result is replaced more often than this, by no fewer nodes."""
+"""Number of times that the producer of a result may be replaced by no fewer nodes; beyond it, patterns undo each other."""
 GROWTH = 10
-"""A graph that has become so many times as large as it was (and a thousand nodes) will grow without end."""
+"""A graph with this many times its first number of nodes plus a thousand is taken to grow without end."""
 ROUNDS_PER_NODE = 40
-"""Rounds that a graph may take, for each node that it has and a hundred more: a bound for whatever the others do not see."""
+"""Rounds that a graph may take for each of its nodes and a hundred more: a bound for all other endless loops."""
 
 
 class Budgets:
     """Listens to the events of an optimization.
 
     Raises:
-        BudgetError: when it would not end; the message names patterns.
+        BudgetError: when the optimization would not end; the message names patterns.
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("applied", "round")
@@ -34,7 +34,7 @@ class Budgets:
         self._counts: Counter[str] = Counter()
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event."""
+        """Count an event."""
         if event.kind == "applied":
             self._count_results(event)
         elif event.kind == "round" and event.source is not None:

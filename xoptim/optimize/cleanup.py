@@ -1,4 +1,4 @@
-"""Remove what computes nothing: Identity nodes, unused nodes, unused initializers."""
+"""Remove Identity nodes, unused nodes and unused initializers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xoptim.graph.redirect import redirect
 
 
 def remove_identities(graph: Graph, nodes: Iterable[Node]) -> int:
-    """Remove those of the nodes that are Identity and whose input can take the place of their output."""
+    """Remove the Identity nodes among ``nodes`` whose input can replace their output; returns how many."""
     count = 0
     for node in nodes:
         if node.graph is graph and node.op_type == "Identity" and not node.domain and _bypass(graph, node):
@@ -32,7 +32,7 @@ def _bypass(graph: Graph, node: Node) -> bool:
 
 
 def remove_unused(graph: Graph) -> int:
-    """Remove all nodes and initializers that nothing reads; returns how many nodes went."""
+    """Remove all unused nodes and initializers; returns the number of nodes removed."""
     count = 0
     for node in reversed(graph.nodes):
         if node.output and not graph.is_node_needed(node):
@@ -43,7 +43,7 @@ def remove_unused(graph: Graph) -> int:
 
 
 def remove_unused_initializers(graph: Graph) -> int:
-    """Remove initializers that nothing reads, except those that are inputs too; returns how many went."""
+    """Remove unused initializers, except those that a caller may override; returns how many were removed."""
     unused = [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]
     for name in unused:
         graph.remove_initializer(name)

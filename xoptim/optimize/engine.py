@@ -22,7 +22,7 @@ class Engine:
 
     Args:
         graph: the graph.
-        state: what steers the optimization.
+        state: the state of the optimization.
     """
 
     def __init__(self, graph: Graph, state: State) -> None:
@@ -36,15 +36,15 @@ class Engine:
         self._rounds_left = state.options.max_iter
 
     def run(self, patterns: list[PatternOptimization]) -> int:
-        """Run patterns until nothing changes: lower phases and priorities first, and again when a later one helps them.
+        """Run patterns until nothing changes: lower phases and priorities first, and again after later changes.
 
-        The first call offers every node to every pattern; later calls offer what changed since. `confirm` makes sure.
+        The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all again.
 
         Returns:
             Number of rewrites.
 
         Raises:
-            BudgetError: when patterns undo each other, or would go on for ever.
+            BudgetError: when patterns undo each other, or the loop would not end.
         """
         fresh = [p for p in patterns if p not in self._active and self.is_usable(p)]
         if not self._active:
@@ -59,23 +59,23 @@ class Engine:
         return total
 
     def confirm(self) -> int:
-        """Offer every node to every pattern once more if anything was rewritten since the last time; returns the rewrites."""
+        """Offer every node to every pattern once more if anything was rewritten since the last call; returns the rewrites."""
         if self._unconfirmed:
             self._unconfirmed = self._loop(self._index)
         return self._unconfirmed
 
     def is_usable(self, pattern: PatternOptimization) -> bool:
-        """Whether a pattern can be tried in the graph."""
+        """Whether a pattern can be used in the graph."""
         return self.state.is_usable(pattern, self.applier.view.main_opset)
 
     def find(self, pattern: PatternOptimization) -> list[MatchResult]:
-        """All matches of a pattern as the graph is now, in order; they may overlap."""
+        """All matches of a pattern in the present graph, in order; they may overlap."""
         index = index_of((pattern,), ())
         nodes = index.candidates(self.graph, index.anchors_in(self.graph)).get(0, [])
         return [match for match in (self.applier.match(pattern, node, []) for node in nodes) if match is not None]
 
     def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
-        """Match a pattern at one node and rewrite there at once; returns whether it did."""
+        """Match a pattern at one node and rewrite there at once; returns whether it was applied."""
         match = self.applier.match(pattern, node, [])
         if match is None or self.applier.apply(match, is_fresh=True) is None:
             return False
@@ -101,7 +101,7 @@ class Engine:
                 matched = perf_counter()
                 given = self.applier.apply(match, is_fresh)
                 found, applied = found + 1, applied + (given is not None)
-                claims.nodes.update(given or ())  # new nodes are left to the next round
+                claims.nodes.update(given or ())  # new nodes are matched in the next round
                 rewriting += perf_counter() - matched
                 if state.options.debug.step:
                     state.worklist.add(node for node in nodes if node.graph is graph)
@@ -113,9 +113,9 @@ class Engine:
         return total
 
     def _chosen(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[tuple[MatchResult, bool]]:
-        """Matches that do not overlap, and whether the graph is as it was when each was found.
+        """Matches that do not overlap, each with whether the graph is unchanged since it was found.
 
-        When those that are found first win, each is given at once, to be applied before the next one is looked for. Other
+        Under the strategy ``priority``, each match is yielded when it is found, and applied before the search continues. Other
         strategies compare all matches of the round.
         """
         if self._strategy is first_found:
@@ -128,7 +128,7 @@ class Engine:
                     yield match, False
 
     def _matches(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[MatchResult]:
-        """All matches of a round at nodes that no other match has claimed, in the order of the patterns."""
+        """All matches of a round at unclaimed nodes, in the order of the patterns."""
         graph, state, taken = self.graph, self.state, claims.nodes
         matches: list[MatchResult] = []
         for number, anchors in index.candidates(graph, nodes).items():

@@ -1,4 +1,4 @@
-"""The environment variables for debugging, read here and nowhere else, once, when options are made."""
+"""The environment variables for debugging. They are read only here, once, when options are made."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from xoptim.facts.errors import XoptimError
 
 @dataclass(frozen=True, slots=True)
 class DebugSettings:
-    """What the environment asks for.
+    """The settings from the environment.
 
     Attributes:
-        verbose: ``LOG_PATTERN_OPTIMIZE``: least verbosity of all patterns.
-        patterns: ``PATTERN``: patterns of which everything is logged (verbosity 10).
+        verbose: ``LOG_PATTERN_OPTIMIZE``: minimal verbosity of all patterns.
+        patterns: ``PATTERN``: patterns that are logged in full (verbosity 10).
         levels: variables named after the class of a pattern, installed or not: verbosity by name.
-        drop: ``DROPPATTERN``: patterns to leave out.
+        drop: ``DROPPATTERN``: patterns to drop.
         dump: ``DUMPPATTERNS``: folder for the matched nodes and their replacements.
-        keep: ``PATTERNNOREMOVE``: a result whose disappearance is an error.
-        step: ``PATTERNSTEP``: one rewrite a round.
+        keep: ``PATTERNNOREMOVE``: a result that must not be removed.
+        step: ``PATTERNSTEP``: one rewrite per round.
     """
 
     verbose: int = 0
@@ -39,10 +39,10 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     """Read the variables.
 
     Args:
-        variables: in place of the environment of the process.
+        variables: used instead of the environment of the process.
 
     Raises:
-        XoptimError: when a number is expected and something else is found.
+        XoptimError: when the value of a variable must be a number and is not.
     """
     env = os.environ if variables is None else variables
     classes = {cls.__name__ for cls in installed_patterns().values()}
@@ -52,7 +52,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         levels={
             short(variable): _number(variable, text)
             for variable, text in env.items()
-            # One that is called like a pattern and holds no number has nothing to do with us.
+            # A variable named like an unknown pattern may belong to another program unless its value is a number.
             if text and (variable in classes or (variable.endswith("Pattern") and text.isdecimal()))
         },
         drop=_names(env.get("DROPPATTERN", "")),

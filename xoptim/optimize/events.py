@@ -1,4 +1,4 @@
-"""What happens while a model is optimized, as one stream that the log, the statistics, dumps and progress bars read."""
+"""The events of an optimization, as one stream for the log, statistics, dumps and progress bars."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from xoptim.optimize.application import Application
 logger = logging.getLogger("xoptim")
 EventKind = Literal["round", "tried", "matched", "refused", "applied", "dropped", "cleaned", "folded", "timed", "failed"]
 _MEASUREMENTS = ("tried", "timed")
-"""Kinds that are not logged, and sent only to listeners that name them: how long something took."""
+"""Measurements of time: these kinds are not logged, and sent only to listeners that name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened.
+    """One event.
 
     Attributes:
-        kind: what.
+        kind: the kind of event.
         pattern: name of the pattern, or of the step.
         graph: name of the graph.
-        iteration: round of the phase.
-        node: node that it is about.
-        added: nodes that came.
-        removed: nodes that went.
+        iteration: number of the round.
+        node: the node concerned.
+        added: nodes that were added.
+        removed: nodes that were removed.
         text: reason or remark.
-        nodes: size of the graph then.
-        seconds: how long it took.
-        count: how many matches or rewrites it stands for, or how many nodes a step removed.
+        nodes: number of nodes of the graph at that time.
+        seconds: duration.
+        count: number of matches or rewrites, or number of nodes that a step removed.
         tried: number of nodes at which a pattern was tried.
         source: the graph itself.
-        application: the rewrite that was made.
+        application: the rewrite that was applied.
         refusal: the condition that failed.
     """
 
@@ -68,10 +68,10 @@ class Event:
 
 
 class EventStream:
-    """Sends events to whoever subscribed, and to the log as far as the verbosity goes.
+    """Sends events to subscribers, and to the log if the verbosity is high enough.
 
     Attributes:
-        iteration: number of the round, which every event carries.
+        iteration: number of the round, which is stored in every event.
     """
 
     def __init__(self, verbose: int = 0, on_event: Callable[[Event], None] | None = None) -> None:
@@ -84,12 +84,12 @@ class EventStream:
             show_log()
 
     def subscribe(self, subscriber: Callable[[Event], None], kinds: Sequence[EventKind] = ()) -> None:
-        """Send events to one more listener: those of some kinds, or all but measurements when none are named."""
+        """Add a subscriber to events of some kinds, or to all but measurements when ``kinds`` is empty."""
         for kind in kinds or (kind for kind in self._subscribers if kind not in _MEASUREMENTS):
             self._subscribers[kind].append(subscriber)
 
     def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
-        """Send an event; it is logged when the verbosity is at least ``level``, but for measurements."""
+        """Send an event; it is logged when the verbosity is at least ``level``, unless it is a measurement."""
         is_logged = self.verbose >= level and kind not in _MEASUREMENTS
         subscribers = self._subscribers[kind]
         if not is_logged and not subscribers:
@@ -102,7 +102,7 @@ class EventStream:
 
 
 def for_applications(listener: Callable[[Application], None]) -> Callable[[Event], None]:
-    """A listener to events that passes each rewrite on to a listener to rewrites."""
+    """A listener to events that passes the rewrite of each event to a listener to rewrites."""
 
     def listen(event: Event) -> None:
         if event.application is not None:
@@ -112,7 +112,7 @@ def for_applications(listener: Callable[[Application], None]) -> Callable[[Event
 
 
 class _StandardOutput(logging.StreamHandler[Any]):
-    """Writes to whatever ``sys.stdout`` is at the time (it may be captured or redirected)."""
+    """Writes to the current ``sys.stdout`` (it may be captured or redirected)."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
@@ -122,17 +122,17 @@ class _StandardOutput(logging.StreamHandler[Any]):
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """Whoever reads the output has gone: end, as any program does then."""
+        """End the program when the reader of its output has closed the pipe."""
         if isinstance(sys.exc_info()[1], BrokenPipeError):
             raise
         super().handleError(record)
 
 
 def show_log() -> None:
-    """Let what is logged as information appear on standard output."""
+    """Write log records of level INFO to standard output."""
     if not any(isinstance(h, _StandardOutput) for h in logger.handlers):
         handler = _StandardOutput()
-        # Warnings have no other way to be seen unless the program has set up its own.
+        # Warnings are written too, unless the program has handlers of its own.
         handler.addFilter(lambda record: record.levelno == logging.INFO or not logging.root.handlers)
         logger.addHandler(handler)
     if logger.getEffectiveLevel() > logging.INFO:

@@ -1,4 +1,4 @@
-"""Look for patterns without applying any: the matches that a round would choose."""
+"""Find matches without applying any: the matches that a round would choose."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from xoptim.optimize.index import index_of
 def match_patterns(
     model: onnx.ModelProto | Model | Graph, patterns: Selection = "default", strategy: str = "largest", provider: str = ""
 ) -> tuple[list[MatchResult], dict[Node, MatchResult]]:
-    """The matches of all patterns as the model is, each node in one of them at most. Nothing is rewritten.
+    """The matches of all patterns in a model, each node in at most one of them. The model is left unchanged.
 
     Args:
         model: the model, subgraphs and local functions included, or one graph.
-        patterns: what to look for, all of it at once whatever the phases are.
-        strategy: which of the matches that overlap wins, by its name in `xoptim.match.tie_break.STRATEGIES`. Among equals the
-            one of the earlier pattern (position, priority, name), then the one with the earlier anchor does.
-        provider: execution provider to look for, empty for any.
+        patterns: the patterns to find, all at once; phases are ignored.
+        strategy: which of several overlapping matches is kept, a name in `xoptim.match.tie_break.STRATEGIES`. Among equals it
+            is the one of the earlier pattern (phase, priority, ``before``, name), then the one with the earlier anchor.
+        provider: execution provider of the patterns, empty for any.
 
     Returns:
-        The matches, graph by graph in the order of the strategy, and each of them by its root, the last of its nodes.
+        The matches, graph by graph in the order of the strategy, and each match by its root, the last of its nodes.
 
     Raises:
         ValueError: when there is no such strategy.
@@ -46,7 +46,7 @@ def match_patterns(
 
 
 def _all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
-    """All matches in a graph, which may overlap, in the order of the patterns and then of the nodes."""
+    """All matches in a graph, in the order of patterns, then of nodes; they may overlap."""
     view = GraphBuilderPatternOptimization(graph, provider)
     index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())
     found: list[MatchResult] = []

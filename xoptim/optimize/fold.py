@@ -1,4 +1,4 @@
-"""Compute what depends on constants only, each maximal region once."""
+"""Compute results that depend on constants only, each maximal region once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from xoptim.optimize.events import EventStream
 _KEPT = frozenset((("", "DequantizeLinear"), ("com.microsoft", "DequantizeLinear")))
 """Folding these would replace narrow weights by wide ones, and hide quantization from the runtime."""
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
-"""Operators whose kernels end the process on some invalid operands, instead of saying so."""
+"""Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 EXTERNAL_LIMIT = 1 << 26
-"""External tensors of more bytes are not read for the sake of folding."""
+"""External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
-"""Bytes of external data that folding reads at most."""
+"""Maximal number of bytes of external data that folding reads."""
 
 
 class Folder:
@@ -35,8 +35,8 @@ class Folder:
 
     Args:
         graph: the graph.
-        limit: bytes above which a result must not be larger than what it makes superfluous.
-        events: told of what is folded, and of what is refused and why.
+        limit: bytes above which a result may be at most twice as large as the constants that it replaces.
+        events: receives an event for each folded node, and for each refusal with its reason.
     """
 
     def __init__(self, graph: Graph, limit: int, events: EventStream) -> None:
@@ -45,15 +45,15 @@ class Folder:
         self.events = events
         self.count = 0
         self.rounds = False
-        """Whether floating-point results were computed ahead of time: runtimes add up products of stored matrices in another
-        order than those of computed ones."""
+        """Whether floating-point results were computed ahead of time: runtimes sum products of stored matrices in another order
+        than those of computed ones."""
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         self._pending: set[str] = set()
         self._external = 0
 
     def run(self) -> int:
-        """Fold everything that can be; returns how many nodes went."""
+        """Fold all constant nodes; returns the number of nodes folded."""
         self._fold()
         while self._learn():
             self._fold()
@@ -73,7 +73,7 @@ class Folder:
         self._flush()
 
     def _may_be_constant(self, node: Node) -> bool:
-        """Whether the elements of the result are known from shapes, or the first operand is constant: a quick look."""
+        """A fast test: whether the elements of the result are known from shapes, or the first operand is constant."""
         graph = self.graph
         info = graph.known(node.output[0]) if node.output else None
         if info is not None and info.data is not None:
@@ -82,14 +82,14 @@ class Folder:
         return bool(first) and (first in self._pending or graph.tensor(first) is not None)
 
     def _flush(self) -> None:
-        """Compute what has been collected."""
+        """Compute the nodes collected so far."""
         region, self._region = list(self._region), {}
         self._pending.clear()
         if region:
             self._run_region(region)
 
     def _learn(self) -> bool:
-        """Look again at what reads the new constants: a shape may follow from a value that is known by now."""
+        """Infer the readers of the new constants again: a shape may follow from their values. Returns whether facts changed."""
         graph, readers, self._readers = self.graph, self._readers, {}
         self._spread(readers)
         unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
@@ -100,7 +100,7 @@ class Folder:
         )
 
     def _spread(self, readers: Iterable[Node]) -> None:
-        """Note what is constant now although it stays, such as an output, and what is computed from that."""
+        """Record nodes that depend on constants only now but are not folded, such as outputs, and the nodes after them."""
         graph, pending = self.graph, deque(readers)
         while pending:
             node = pending.popleft()
@@ -110,7 +110,7 @@ class Folder:
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
         tensor = self.graph.tensor(name)
-        # Runtimes are not all at ease with an initializer that is an output; such a constant stays a node.
+        # Not all runtimes support an initializer that is an output, so such a constant stays a node.
         if tensor is not None and not self.graph.is_output(name):
             self.graph.remove(node)
             self.graph.add_initializer(name, tensor)
@@ -128,7 +128,7 @@ class Folder:
         return True
 
     def _settle(self, node: Node) -> None:
-        """Compute what a node waits for when the size of its result may follow from that: it must be known before."""
+        """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
         if any(name in self._pending for name in node.input) and self._is_unsized(node):
             self._flush()
             refresh(self.graph, [node])
@@ -165,13 +165,13 @@ class Folder:
         return None
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
-        """The results of a node by numpy, ``None`` when it has no kernel for it, or fails."""
+        """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel raises."""
         kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
         try:
             return None if kernel is None else kernel(EvaluationView(node), inputs)
         except MemoryError:
             raise
-        except Exception as error:  # whatever numpy may raise about operands that make no sense
+        except Exception as error:  # numpy may raise anything for invalid operands
             self._refuse(node, f"{type(error).__name__}: {error}")
             return None
 
@@ -184,7 +184,7 @@ class Folder:
         return True
 
     def _allowance(self, node: Node) -> int:
-        """Bytes that the results of a node may take."""
+        """Maximal number of bytes of the results of a node."""
         freed = 0
         for name in dict.fromkeys(node.input):
             tensor = self.graph.initializers.get(name) if name else None
@@ -224,7 +224,7 @@ class Folder:
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: list[Node]) -> None:
-        """Evaluate nodes in one session; when that fails, the halves separately, so that one bad node spoils only itself."""
+        """Evaluate nodes in one session; if that fails, each half by itself, so that an invalid node affects only itself."""
         graph = self.graph
         inside = {name for node in nodes for name in node.output if name}
         feeds: dict[str, np.ndarray] = {}
@@ -267,7 +267,7 @@ class Folder:
 
 
 def _is_unsure(info: Info | None) -> bool:
-    """Whether a constant operand may say more about a result than is known."""
+    """Whether the value of a constant operand may determine more facts about a result."""
     if info is None or info.shape is None:
         return info is None or info.is_tensor
     if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in info.shape):

@@ -1,4 +1,4 @@
-"""``PATTERNNOREMOVE``: an error when a result disappears, which tells who removed it."""
+"""``PATTERNNOREMOVE``: raise an error that names the pattern or step that removed a result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xoptim.graph.model import Model
 from xoptim.optimize.events import Event, EventKind
 
 _ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
-"""Who has worked before an event, by its kind."""
+"""The actor that changed the model before an event, by kind of event."""
 
 
 class Guard:
@@ -17,10 +17,10 @@ class Guard:
 
     Args:
         model: the model.
-        name: of the result.
+        name: name of the result.
 
     Raises:
-        BudgetError: when no graph defines the result any more.
+        BudgetError: when no graph defines the result any longer.
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
@@ -31,7 +31,7 @@ class Guard:
         self._was_there = self._is_there()
 
     def __call__(self, event: Event) -> None:
-        """Look for the result after whatever may have removed it."""
+        """Check that the result still exists, after an event that may have removed it."""
         is_there = self._is_there()
         if self._was_there and not is_there:
             raise BudgetError(f"PATTERNNOREMOVE: {_ACTORS[event.kind].format(event.pattern)} removes result {self._name!r}")

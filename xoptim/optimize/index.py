@@ -1,4 +1,4 @@
-"""Which patterns to try at a node: by its operator, then by the operators that lead to it."""
+"""Select the patterns to try at a node: by its operator, then by the operators that lead to it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from xoptim.match.program import CONSTANT
 
 
 class _Paths:
-    """Patterns by what must produce an input of a node, and an input of that, ...: a tree in which a node is looked up.
+    """Patterns by the operators of a chain of producers, as a tree: a producer of the node, a producer of that one, and so on.
 
     Attributes:
-        here: patterns that ask for no more than what has led here, by number.
-        beyond: patterns that ask for more, by the operator of a producer.
+        here: numbers of the patterns whose path ends here.
+        beyond: patterns with a longer path, by the operator of the next producer.
     """
 
     __slots__ = ("beyond", "here")
@@ -54,11 +54,11 @@ class _Paths:
 
 
 class PatternIndex:
-    """The patterns of a phase by anchor and path; a pattern that cannot match at a node costs nothing there.
+    """The patterns of a phase by anchor and path; a pattern whose path does not fit at a node is not tried there.
 
     Args:
         patterns: the patterns, in the order in which they are tried.
-        explained: those that are tried at all their anchors, because somebody wants to know why they do not match.
+        explained: patterns that are tried at all their anchors, to report why they do not match.
     """
 
     def __init__(self, patterns: Sequence[PatternOptimization], explained: Collection[PatternOptimization] = ()) -> None:
@@ -81,7 +81,7 @@ class PatternIndex:
         return max(self.reach, default=0)
 
     def anchors_in(self, graph: Graph) -> dict[Node, int]:
-        """All nodes of a graph at which some pattern may match, in order, as `candidates` wants them."""
+        """All nodes of a graph at which a pattern may match, in order; an argument for `candidates`."""
         if self._everywhere:
             return dict.fromkeys(graph.nodes, 0)
         types = graph.types
@@ -90,11 +90,11 @@ class PatternIndex:
         return dict.fromkeys(nodes, 0)
 
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
-        """The nodes at which each pattern is worth trying, by number of the pattern, both in order.
+        """The nodes at which each pattern is to be tried, by number of the pattern, both in order.
 
         Args:
             graph: the graph.
-            nodes: nodes to look at, with their distance from the nearest change.
+            nodes: the nodes, with their distances from the nearest change.
         """
         found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
@@ -113,19 +113,19 @@ class PatternIndex:
 
 @lru_cache(maxsize=64)
 def index_of(patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]) -> PatternIndex:
-    """An index that is shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs."""
+    """An index, shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs."""
     return PatternIndex(patterns, explained)
 
 
 @lru_cache(maxsize=4096)
 def defect_of(pattern: PatternOptimization) -> Exception | None:
-    """What is raised when a pattern is asked where it is worth trying: its description is wrong; ``None`` when it is right."""
+    """The error that a pattern raises when its anchors, paths or reach are computed; ``None`` when it raises none."""
     try:
         pattern.paths()
         pattern.anchor_keys()
         pattern.reach()
     except MemoryError:
         raise
-    except Exception as error:  # whatever the code of a pattern may raise
+    except Exception as error:  # the code of a pattern may raise anything
         return error
     return None

@@ -1,4 +1,4 @@
-"""Merge what is computed or stored twice: equal nodes, equal constants, and integers proved equal through shapes."""
+"""Merge equal nodes, equal constants, and integer results that are proved equal through shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAMPLE = 64
 
 
 def merge_initializers(graph: Graph) -> int:
-    """Keep one of several initializers with the same type, shape and bits; external ones are told apart by their place."""
+    """Keep one of several initializers with the same type, shape and bits; external ones are compared by their place."""
     count = 0
     groups: dict[object, list[str]] = {}
     for name, tensor in graph.initializers.items():
@@ -32,7 +32,7 @@ def merge_initializers(graph: Graph) -> int:
 
 
 def _sample(tensor: Tensor) -> object:
-    """Some of the bytes: a digest of the whole is made only where these are equal."""
+    """Some of the bytes: the digest of all bytes is computed only for tensors with equal samples."""
     if tensor.is_external or tensor.dtype == TensorProto.STRING or tensor.nbytes <= 2 * _SAMPLE:
         return None
     raw = tensor.to_raw()
@@ -53,16 +53,16 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
 
 
 def merge_nodes(graph: Graph) -> int:
-    """Keep the first of several nodes that compute the same (common subexpressions), in one sweep.
+    """Eliminate common subexpressions in one sweep: keep the first of several equal nodes.
 
-    Operands of commutative operators may stand in either order. Integer results whose elements are known to be the same
-    expressions of the model's dimensions count as the same however they were computed.
+    Operands of commutative operators may stand in either order. Integer results whose elements are known to be equal
+    expressions of the model's dimensions are equal, whichever operators compute them.
     """
     seen: dict[object, list[Node]] = {}
     values: dict[object, str] = {}
     functions = {f.key[:2] for f in graph.model.functions}
     former: dict[str, str] = {}
-    """Outputs of the graph that an earlier node has taken over, by the name that stands for them in ``seen``."""
+    """For outputs of the graph that an earlier node produces now: the name of the same result in ``seen``."""
     count = 0
     for node in graph.nodes:
         if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
@@ -95,7 +95,7 @@ def merge_nodes(graph: Graph) -> int:
 
 
 def _merge_value(graph: Graph, node: Node, info: Info, values: dict[object, str], former: dict[str, str]) -> bool:
-    """Let an earlier result with the same elements take the place of a node's, of which they are known."""
+    """Replace the result of a node, whose elements are known, by an earlier result with the same elements."""
     if info.shape is None:
         return False
     key: Any = (info.dtype, len(info.shape), info.data)
@@ -119,7 +119,7 @@ def _absorb(graph: Graph, node: Node, twin: Node) -> bool:
 
 
 def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
-    """Let the readers of all results of a node read others, and remove it."""
+    """Redirect the readers of all results of a node, and remove the node."""
     if not all(can_redirect(graph, old, new) for old, new in pairs):
         return False
     for old, new in pairs:

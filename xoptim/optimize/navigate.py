@@ -1,4 +1,4 @@
-"""Navigators: passes that walk once through the nodes of a model and apply patterns on the way."""
+"""Navigators: passes that visit the nodes of a model once and apply patterns there."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from xoptim.optimize.state import State
 
 
 class Navigator(ModelPass):
-    """Visits each node once and applies there, at once, the first of some patterns that matches.
+    """Visits each node once, and immediately applies the first pattern that matches there.
 
-    It walks through the subgraphs too, inner ones first. A node that appears meanwhile is visited if it lies beyond the node
-    that would have been next, and what is made there is not, so that every walk ends. What is made in the place of a node is
-    left to the next walk: the optimizer repeats a navigator as long as anything changes.
+    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it stands after the next node
+    to be visited, and nodes that are made there are not, so that every walk ends. Nodes that replace the visited one are left
+    to the next walk: the optimizer repeats a navigator as long as anything changes.
 
     Args:
         *patterns: names, classes or instances of patterns.
-        name: what it is called; made of its kind and the names of the patterns when empty.
+        name: its name; made of its kind and the names of the patterns when empty.
         **metadata: class attributes of `Rewrite`, such as ``phase``. The exactness is the weakest of the patterns unless given.
 
     Raises:
-        TypeError: when there is no pattern, or one of them is itself a pass.
+        TypeError: when there is no pattern, or one of them is a pass.
         UnknownPatternError: when a name is not known.
     """
 
@@ -53,11 +53,11 @@ class Navigator(ModelPass):
         title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
         weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
         given = {"exactness": weakest, **checked(type(self), metadata)}
-        # Each is called and placed as it was told, unlike other patterns, of which the class says everything.
+        # Name and metadata belong to the instance: unlike other rewrites, instances of this class differ.
         vars(self).update(given, name=partial(str, title))
 
     def run(self, model: Model) -> int:
-        """Walk through a model once, on its own, with default options: nothing else is done to it.
+        """Visit the nodes of a model once, with default options and without other passes.
 
         Returns:
             Number of rewrites.
@@ -70,11 +70,11 @@ class Navigator(ModelPass):
             model.listeners.remove(state.worklist)
 
     def walk(self, model: Model, state: State) -> int:
-        """Walk through all graphs of a model once, as a part of an optimization.
+        """Visit the nodes of all graphs of a model once, as a part of an optimization.
 
         Args:
             model: the model.
-            state: what steers the optimization.
+            state: the state of the optimization.
 
         Returns:
             Number of rewrites.
@@ -87,7 +87,7 @@ class Navigator(ModelPass):
         if not index.anchors_in(graph):
             return 0
         queue = list(graph.nodes if self.backwards else reversed(graph.nodes))
-        """What is to be visited, the next one last."""
+        """The nodes to be visited, the next one last."""
         new: list[Node] = []
         count = 0
         with watching(graph.model) as changes:
@@ -105,7 +105,7 @@ class Navigator(ModelPass):
         return count
 
     def _next(self, graph: Graph, queue: list[Node], new: list[Node]) -> tuple[Node | None, bool]:
-        """The next node, and whether it was not there when the walk began."""
+        """The next node, and whether it was added during the walk."""
         new[:] = [node for node in new if node.graph is graph]
         following = _last_left(graph, queue)
         if new:
@@ -120,17 +120,17 @@ class Navigator(ModelPass):
 
 
 class TopologicalNavigator(Navigator):
-    """A `Navigator` that visits what computes a result before what reads it."""
+    """A `Navigator` that visits the producer of a result before its consumers."""
 
 
 class ReverseNavigator(Navigator):
-    """A `Navigator` that visits what reads a result before what computes it."""
+    """A `Navigator` that visits the consumers of a result before its producer."""
 
     backwards = True
 
 
 def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
-    """Exactness of those rewrites, and of those in navigators, that were applied."""
+    """Exactness of the rewrites that were applied, those of navigators included."""
     found = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
     for navigator in rewrites:
         if isinstance(navigator, Navigator):
@@ -139,7 +139,7 @@ def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exact
 
 
 def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
-    """The last node of a queue, without those at its end that have left the graph."""
+    """The last node of a queue that is still in the graph; removed nodes at its end are dropped."""
     while queue and queue[-1].graph is not graph:
         queue.pop()
     return queue[-1] if queue else None

@@ -1,4 +1,4 @@
-"""What the optimizer is asked to do."""
+"""The options of the optimizer."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class OptimizationOptions:
 
     Attributes:
         patterns: selection string, query, list of names, queries, classes or instances, or ``None`` for no pattern.
-        verbose: 1 logs a line a round, 10 and more why each candidate was refused.
-        max_iter: most rounds of a phase; -1 for as many as the graph has nodes.
-        remove_unused: remove nodes and initializers that nothing reads.
+        verbose: 1 logs one line per round, 10 and more the reason for which each candidate was refused.
+        max_iter: maximal number of rounds of a graph; -1 for no limit.
+        remove_unused: remove unused nodes and initializers.
         remove_identity: remove Identity nodes.
-        constant_folding: compute what depends on constants only.
+        constant_folding: compute results that depend on constants only.
         merge: merge equal nodes and equal initializers.
-        strategy: which of two overlapping matches wins: the one of the earlier pattern, or the one of more nodes.
+        strategy: which of two overlapping matches is applied: that of the earlier pattern, or the one with more nodes.
         provider: execution provider to optimize for.
         strict: errors in patterns are fatal instead of skipped with a warning.
-        drop: patterns to leave out.
-        fold_limit: bytes above which a folded result must not be larger than what it makes superfluous.
-        max_rewrites: most rewrites; -1 for as many as there are. The same first ones are made whatever the number is.
+        drop: patterns to drop.
+        fold_limit: bytes above which a folded result may be at most twice as large as the constants that it replaces.
+        max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
         on_event: called with each event.
         on_application: called after each rewrite.
@@ -59,24 +59,24 @@ class OptimizationOptions:
     debug: DebugSettings = field(default_factory=read_environment)
 
     def selected(self) -> list[Rewrite]:
-        """The patterns and passes, in the order in which they are tried.
+        """The patterns and passes, in the order in which they run.
 
         Raises:
             UnknownPatternError: when a name is not known.
         """
         debug = self.debug
         chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
-        select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))  # an error where there is none of that name
+        select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))  # raises for unknown names
         return [p for p in chosen if not p.unfit_for(None, self.provider)]
 
     def verbosity(self, rewrite: Rewrite) -> int:
-        """How much to log about a rewrite."""
+        """Verbosity of the log of a rewrite."""
         name, debug = rewrite.name(), self.debug
         return max(self.verbose, debug.verbose, debug.levels.get(name, 0), 10 if name in self._explained else 0)
 
     @cached_property
     def _explained(self) -> frozenset[str]:
-        """Present names of the patterns of which everything is logged."""
+        """Present names of the patterns that are logged in full."""
         names = self.debug.patterns
         return frozenset(names).union(entry.item.name() for name in names for entry in database().named(name))
 

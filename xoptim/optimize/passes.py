@@ -1,4 +1,4 @@
-"""What the optimizer does beside applying patterns, as passes: cleaning, folding, merging."""
+"""The passes that the optimizer runs besides patterns: cleaning, folding, merging."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from xoptim.optimize.merge import merge_initializers, merge_nodes
 
 
 def roots(model: Model) -> tuple[Graph, ...]:
-    """The graphs of a model that stand in no other: the main graph, and the bodies of functions."""
+    """The graphs of a model that are not subgraphs: the main graph, and the bodies of functions."""
     return (model.graph, *(function.body for function in model.functions))
 
 
 def inner_first(model: Model) -> list[Graph]:
-    """All graphs of a model, subgraphs before the graph that they stand in."""
+    """All graphs of a model, subgraphs before the graph that contains them."""
     return [graph for root in roots(model) for graph in reversed(list(root.all_graphs()))]
 
 
 class GraphPass(ModelPass):
     """A pass that works on one graph at a time.
 
-    `run` is `run_on` for every graph of the model, inner ones first. The optimizer calls `run_on`: it brings one graph to its
-    fixed point before it begins with the one around it, and passes take turns with patterns there.
+    `run` calls `run_on` for every graph of the model, inner ones first. The optimizer calls `run_on` itself: it rewrites one
+    graph to its fixed point, alternating passes and patterns, before it begins with the enclosing one.
 
-    Class attributes, beside those of `ModelPass`:
-        title: what it is called in statistics and events.
+    Class attributes, besides those of `ModelPass`:
+        title: its name in statistics and events.
     """
 
     title: ClassVar[str]
 
     @classmethod
     def name(cls) -> str:
-        """Its title."""
+        """The title."""
         return cls.title
 
     def run(self, model: Model) -> int:
@@ -50,12 +50,12 @@ class GraphPass(ModelPass):
 
 
 class RemoveUnused(GraphPass):
-    """Removes nodes and initializers that nothing reads."""
+    """Removes unused nodes and initializers."""
 
     title = "remove_unused"
 
     def run_on(self, graph: Graph) -> int:
-        """Clean a graph; returns how many nodes went."""
+        """Clean a graph; returns the number of nodes removed."""
         return remove_unused(graph)
 
 
@@ -65,30 +65,30 @@ class RemoveIdentities(GraphPass):
     title = "remove_identity"
 
     def run_on(self, graph: Graph) -> int:
-        """Remove those of a graph whose input can take the place of their output; returns how many went."""
+        """Remove the Identity nodes of a graph whose input can replace their output; returns how many."""
         return remove_identities(graph, graph.of_type("Identity"))
 
 
 class RemoveInitializers(GraphPass):
-    """Removes initializers that nothing reads."""
+    """Removes unused initializers."""
 
     title = "remove_initializers"
 
     def run_on(self, graph: Graph) -> int:
-        """Clean a graph; returns how many initializers went."""
+        """Clean a graph; returns the number of initializers removed."""
         return remove_unused_initializers(graph)
 
 
 class FoldConstants(GraphPass):
-    """Computes what depends on constants only.
+    """Computes results that depend on constants only.
 
     Args:
-        limit: bytes above which a result must not be larger than what it makes superfluous.
-        events: receives what is folded, and what is refused and why.
+        limit: bytes above which a result may be at most twice as large as the constants that it replaces.
+        events: receives an event for each folded node, and for each refusal with its reason.
 
     Attributes:
-        rounds: whether a run has stored floating-point results: runtimes add up products of stored matrices in another order
-            than those of computed ones.
+        rounds: whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
+            those of computed ones.
     """
 
     title = "constant_folding"
@@ -100,7 +100,7 @@ class FoldConstants(GraphPass):
         self.rounds = False
 
     def run_on(self, graph: Graph) -> int:
-        """Fold the constants of a graph; returns how many nodes went."""
+        """Fold the constants of a graph; returns the number of nodes folded."""
         folder = Folder(graph, self.limit, self.events)
         count = folder.run()
         self.rounds |= folder.rounds
@@ -113,15 +113,15 @@ class MergeInitializers(GraphPass):
     title = "merge_initializers"
 
     def run_on(self, graph: Graph) -> int:
-        """Merge the initializers of a graph; returns how many went."""
+        """Merge the initializers of a graph; returns the number of initializers removed."""
         return merge_initializers(graph)
 
 
 class MergeNodes(GraphPass):
-    """Keeps one of several nodes that compute the same."""
+    """Keeps one of several equal nodes."""
 
     title = "merge_nodes"
 
     def run_on(self, graph: Graph) -> int:
-        """Merge the nodes of a graph, and sweep what nothing reads any more; returns how many went."""
+        """Merge the nodes of a graph, and remove unused ones; returns the number of nodes merged and removed."""
         return merge_nodes(graph) + graph.sweep()

@@ -1,4 +1,4 @@
-"""Products of floating-point numbers: whether the runtime adds them up in the same order before and after."""
+"""Products of floating-point numbers: decide whether the runtime sums them in the same order before and after."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 
 Operands: TypeAlias = tuple[bool, ...]
-"""For each operand of a product, whether the runtime finds it stored when it loads the model."""
+"""For each operand of a product, whether it is stored when the runtime loads the model."""
 
 PRODUCTS: Final = frozenset({
     "Attention", "Conv", "ConvTranspose", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention", "DeformConv",
@@ -21,15 +21,15 @@ PRODUCTS: Final = frozenset({
     "MatMul", "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "MultiHeadAttention", "NhwcFusedConv", "PackedAttention",
     "PackedMultiHeadAttention", "QAttention", "QMoE", "RNN", "SparseAttention", "SparseToDenseMatMul", "TransposeMatMul",
 })  # fmt: skip
-"""Operators that add up products of floating-point numbers, whatever their domain.
+"""Operators, of any domain, that sum products of floating-point numbers.
 
-Runtimes pack stored operands when they load a model, and have other kernels for packed operands than for computed ones; the
-kernels add up in another order. So Identity in front of a weight is not the same, to the bit, as the weight.
+Runtimes pack stored operands when they load a model, and have different kernels for packed and for computed operands, which sum
+in different orders. So a product with a weight behind an Identity is not equal, bit by bit, to one with the weight itself.
 """
 
 
 def stored_operands(model: Model) -> dict[Node, Operands]:
-    """The products of a model, and calls of local functions (which may hold some), with what is stored among their operands."""
+    """The products of a model, and calls of local functions (which may hold some), with which of their operands are stored."""
     calls = {function.key for function in model.functions}
     return {
         node: tuple(bool(name) and graph.tensor(name) is not None for name in node.input)
@@ -51,11 +51,11 @@ def _is_of_floats(graph: Graph, node: Node) -> bool:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether a product has operands stored that were computed, or the other way round.
+    """Whether an operand of a product was computed and is stored now, or the other way round.
 
     Args:
-        before: of the model as it was, by `stored_operands`.
-        after: of the same model after it was rewritten. A new product is compared with those that are gone.
+        before: `stored_operands` of the original model.
+        after: `stored_operands` of the same model after rewriting. New products are compared with removed ones.
     """
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True

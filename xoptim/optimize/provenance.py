@@ -1,4 +1,4 @@
-"""What new nodes take over from those whose place they take: name hints, metadata, remarks."""
+"""Copy names, metadata and remarks of removed nodes to the new nodes that replace them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from xoptim.graph.node import Node
 
 TAG = "xoptim.pattern"
-"""Metadata of a node that names the pattern that made it."""
+"""Key of the metadata of a node that names the pattern that made it."""
 
 
 def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
-    """Let new nodes remember where they come from.
+    """Record the origin of new nodes.
 
-    A new node follows the removed one that made the same result, else the last one removed: it gets its metadata and its
-    remark; its name when it has the same operator; else the scope of its name (``/encoder/layer.0/`` of
-    ``/encoder/layer.0/Add``), as far as the pattern gave none itself.
+    The origin of a new node is the removed node that produced the same result, else the last one removed. The new node gets its
+    metadata and its remark; its name when both have the same operator; else the scope of its name (``/encoder/layer.0/`` of
+    ``/encoder/layer.0/Add``). Values that the pattern gave itself are kept.
 
     Args:
         added: new nodes, already in the graph.
         removed: nodes that they replace, in order.
-        tag: name of the pattern, which is written into the metadata unless empty.
+        tag: name of the pattern, written into the metadata unless empty.
     """
     makers = {name: node for node in removed for name in node.output}
     named: set[Node] = set()
@@ -40,7 +40,7 @@ def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> No
 
 
 def _is_made_up(node: Node) -> bool:
-    """Whether the name is the operator's with a number."""
+    """Whether the name is generated: the operator, or the operator with a number."""
     prefix, _, number = node.name.rpartition("_")
     return node.name == node.op_type or (prefix == node.op_type and number.isdecimal())
 

@@ -1,4 +1,4 @@
-"""Optimize a model: phases over all its graphs."""
+"""Optimize a model: run the phases on all its graphs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from xoptim.optimize.state import State
 from xoptim.optimize.statistics import Statistics
 
 ALTERNATIONS = 8
-"""Most alternations of rewriting with folding and merging; a handful is enough for anything seen."""
+"""Maximal number of alternations of rewriting with folding and merging; no known model needs more than a few."""
 _TOGETHER = ("canonicalize", "specialize")
-"""Phases of which the patterns come to one fixed point, unless a pass stands between them."""
+"""Phases whose patterns reach a common fixed point, unless a pass runs between them."""
 
 
 class Stage(NamedTuple):
-    """Passes, and the patterns that are active after them: those of their phase and of all before it."""
+    """Passes, and the patterns that are active after them: those of their phase and of all earlier ones."""
 
     passes: list[SelectedPass]
     patterns: list[PatternOptimization]
@@ -49,7 +49,7 @@ class Optimizer:
 
     Args:
         model: the model.
-        options: what to do.
+        options: the options.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
@@ -80,10 +80,10 @@ class Optimizer:
         return [each for each, is_wanted in passes if is_wanted]
 
     def run(self) -> list[dict[str, Any]]:
-        """Optimize; returns the statistics rows.
+        """Optimize the model; returns the rows of statistics.
 
         Raises:
-            BudgetError: when patterns undo each other, or a result that must stay would disappear.
+            BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
         """
         self.model.listeners.append(self.state.worklist)
         try:
@@ -95,14 +95,14 @@ class Optimizer:
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
-        """Exactness of each rewrite that was applied; ``rounding`` too when the runtime adds up in another order now."""
+        """Exactness of each rewrite that was applied; and ``rounding`` when the runtime sums products in another order now."""
         found = grades_of(self.rewrites, self.state.counts)
         if self._folding.rounds or rounds_elsewhere(self._products, stored_operands(self.model)):
             found.append("rounding")
         return found
 
     def _optimize_tree(self, root: Graph) -> None:
-        """Optimize a graph and its subgraphs, inner ones first, until what changes in one of them helps no other any more."""
+        """Optimize a graph and its subgraphs, inner ones first, until none of them changes."""
         for again in range(ALTERNATIONS):
             bodies = list(root.all_graphs())[:0:-1]
             changed = sum(map(self._optimize, bodies))
@@ -112,7 +112,7 @@ class Optimizer:
                 break
 
     def _optimize(self, graph: Graph) -> int:
-        """Optimize one graph: clean, then stage after stage, again as long as selected passes and patterns help each other."""
+        """Optimize one graph: clean it, then run the stages, again as long as selected passes and patterns change it."""
         total = self._apply(self._cleaning, graph) + self._apply(self._settling, graph)
         engine = Engine(graph, self.state)
         # Passes of the selection work on the whole model, so they run with the main graph.
@@ -128,7 +128,7 @@ class Optimizer:
         return total
 
     def _staged(self, with_passes: bool) -> list[Stage]:
-        """The rewrites of the selection in stages, in the order in which these run."""
+        """The rewrites of the selection as stages, in the order in which they run."""
         stages: list[Stage] = []
         active: list[PatternOptimization] = []
         for phase in PHASES:
@@ -158,7 +158,7 @@ class Optimizer:
         return total
 
     def _apply(self, passes: Iterable[GraphPass], graph: Graph) -> int:
-        """Run passes on a graph, one after the other; returns the changes, each of which is counted, timed and reported."""
+        """Run passes on a graph in order, with timing and events for each; returns the number of changes."""
         return sum(self._timed(each, graph) for each in passes)
 
     def _timed(self, each: GraphPass, graph: Graph) -> int:

@@ -1,4 +1,4 @@
-"""Run the passes of a selection within an optimization, each as long as it may run and does not fail."""
+"""Run the passes of a selection within an optimization, each until it fails or the budget of rewrites is used up."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from xoptim.optimize.state import State
 
 
 class SelectedPass:
-    """A pass of the selection: cleaned up after, counted and reported as one rewrite, skipped once it has failed.
+    """A pass of the selection, counted and reported as one rewrite. The model is cleaned after it; a failed pass is skipped.
 
     Args:
         chosen: the pass.
-        state: what steers the optimization.
+        state: the state of the optimization.
     """
 
     def __init__(self, chosen: ModelPass, state: State) -> None:
@@ -28,10 +28,10 @@ class SelectedPass:
         self.state = state
 
     def run(self, model: Model) -> int:
-        """Run the pass on a model, if it is usable there and there are rewrites left to make.
+        """Run the pass on a model, if it is usable there and the budget of rewrites is not used up.
 
         Returns:
-            Number of changes to nodes; 0 when the model is as it was.
+            Number of changes to nodes; 0 when the model is unchanged.
         """
         if not self.state.is_usable(self.chosen, model.opsets.get("", 0)) or self.state.is_exhausted:
             return 0
@@ -42,7 +42,7 @@ class SelectedPass:
                 count = self._change(model)
             except PASSED_ON:
                 raise
-            except Exception as error:  # whatever the code of a pass may raise
+            except Exception as error:  # the code of a pass may raise anything
                 self.state.fail(self.chosen, None, error)
             if changes.count:
                 self._clean(model)
@@ -53,7 +53,7 @@ class SelectedPass:
         return self.chosen.run(model)
 
     def _clean(self, model: Model) -> None:
-        """Remove what has become superfluous, in all graphs."""
+        """Remove Identity nodes and unused nodes in all graphs."""
         options, worklist = self.state.options, self.state.worklist
         identities, worklist.identities = worklist.identities, []
         for graph in list(model.graphs()):
@@ -70,13 +70,13 @@ class SelectedPass:
         if self.state.options.tag_nodes:
             for node in added:
                 node.metadata = {TAG: name, **(node.metadata or {})}
-        # All is one rewrite, of no region that could be run by itself.
+        # All changes count as one rewrite. No region is recorded, since none could be run by itself.
         application = Application(self.state.rewrites + 1, self.chosen, changes.first, model.graph, (), ())
         self.state.applied(application, added, changes.removed_nodes, seconds, count)
 
 
 class SelectedWalk(SelectedPass):
-    """A navigator of the selection: its patterns are steered, counted and reported as in the rounds of the optimizer."""
+    """A navigator of the selection: its patterns are counted and reported as in the rounds of the optimizer."""
 
     def __init__(self, chosen: Navigator, state: State) -> None:
         super().__init__(chosen, state)
@@ -90,5 +90,5 @@ class SelectedWalk(SelectedPass):
 
 
 def selected_pass(chosen: ModelPass, state: State) -> SelectedPass:
-    """A pass of the selection as it runs within an optimization."""
+    """Wrap a pass of the selection for an optimization."""
     return SelectedWalk(chosen, state) if isinstance(chosen, Navigator) else SelectedPass(chosen, state)

@@ -1,4 +1,4 @@
-"""What steers an optimization of a model: shared by the loops over its graphs, its passes, and those who listen."""
+"""The state of the optimization of a model, shared by the loops over its graphs, by passes and by listeners."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from xoptim.optimize.worklist import Worklist
 
 logger = logging.getLogger("xoptim")
 EXPLAINED = 10
-"""Verbosity from which on everything about a pattern is logged."""
+"""Verbosity from which a pattern is logged in full."""
 
 
 class State:
-    """Options, what has happened so far as far as it decides what happens next, and the stream of events.
+    """Options, the state that decides what happens next, and the stream of events.
 
     Args:
         model: the model.
-        options: what to do.
+        options: the options.
 
     Attributes:
         worklist: the nodes near a change.
-        failed: names of the patterns that raised something; they are not tried again.
+        failed: names of the rewrites that raised an exception; they are not tried again.
         rewrites: number of rewrites so far.
-        counts: rewrites by pattern.
+        counts: number of rewrites by pattern.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
@@ -55,11 +55,11 @@ class State:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether as many rewrites were made as may be."""
+        """Whether the maximal number of rewrites is reached."""
         return 0 <= self.options.max_rewrites <= self.rewrites
 
     def is_usable(self, rewrite: Rewrite, opset: int) -> bool:
-        """Whether a rewrite can be tried: operator set and provider fit, it did not fail, and its description makes sense."""
+        """Whether a rewrite can be used: operator set and provider fit, it has not failed, and its description is valid."""
         if rewrite.name() in self.failed or rewrite.unfit_for(opset, self.options.provider):
             return False
         error = defect_of(rewrite) if isinstance(rewrite, PatternOptimization) else None
@@ -68,11 +68,11 @@ class State:
         return error is None
 
     def level(self, rewrite: Rewrite) -> int:
-        """Verbosity of the stream from which on events about a rewrite are logged."""
+        """Verbosity of the stream from which events about a rewrite are logged."""
         return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
 
     def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:
-        """Send the refusals of a pattern as events while the block runs, if everything about it is to be logged."""
+        """Send the refusals of a pattern as events while the block runs, if it is logged in full."""
         return listening(self._refused if self.options.verbosity(pattern) >= EXPLAINED else None)
 
     def _refused(self, refusal: Refusal) -> None:
@@ -85,10 +85,10 @@ class State:
 
         Args:
             application: the rewrite; its number is the next one.
-            added: nodes that came.
-            removed: nodes that went.
-            seconds: how long it took.
-            count: how many rewrites it stands for.
+            added: nodes that were added.
+            removed: nodes that were removed.
+            seconds: duration.
+            count: number of rewrites that it stands for.
         """
         pattern = application.pattern
         self.rewrites += 1
@@ -108,7 +108,7 @@ class State:
         )
 
     def fail(self, rewrite: Rewrite, node: Node | None, error: Exception) -> None:
-        """Leave a rewrite out from now on, with one warning.
+        """Skip a rewrite from now on, with one warning.
 
         Raises:
             XoptimError: when the options are strict.

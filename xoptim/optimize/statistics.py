@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 from xoptim.optimize.events import Event, EventKind
 
 _NOTHING = {"instances": 0, "match_index": 0, "tried": 0, "added": 0, "removed": 0, "exit_point": ""}
-"""All rows have the same columns, so that sums and maxima can be asked for whatever happened."""
+"""All rows have the same columns, so that sums and maxima can always be computed."""
 
 
 class Statistics:
-    """Listens to the events of an optimization and writes the rows that the seed document describes.
+    """Listens to the events of an optimization and records rows of statistics.
 
     Each row is a dictionary with ``pattern`` (``match_NAME``, ``apply_NAME``, or a step such as ``constant_folding``),
     ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index``, ``tried`` (nodes), ``added``, ``removed`` (0 where
-    they make no sense), and ``exit_point`` (where most matches were refused; empty unless refusals are listened to).
+    they do not apply), and ``exit_point`` (the condition that refused most matches; empty unless refusals are events).
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied")
@@ -26,7 +26,7 @@ class Statistics:
         self._exits: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event."""
+        """Record an event."""
         name = event.pattern
         if event.kind == "timed":
             self._row(name, event, removed=event.count)

@@ -1,4 +1,4 @@
-"""Which nodes to look at again: what changed, and what is near it."""
+"""The nodes to match again: those that changed, and those near a change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
 _CROWD = 32
-"""A result with more readers than this does not wake them all: the last sweep looks at them."""
+"""The readers of a result with more readers than this are not near its producer: only the last sweep offers them."""
 
 
 class Worklist:
-    """Listens to the changes of a model and remembers the nodes concerned."""
+    """Listens to the changes of a model and records the nodes concerned."""
 
     def __init__(self) -> None:
         self._changed: dict[Node, None] = {}
@@ -29,19 +29,19 @@ class Worklist:
         self._changed.pop(node, None)
 
     def touched(self, node: Node) -> None:
-        """What a node reads, or who reads its results, changed."""
+        """The inputs of a node, or the readers of its results, changed."""
         self._changed[node] = None
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """Look at these nodes again."""
+        """Add nodes to match again."""
         self._changed.update(dict.fromkeys(nodes))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all nodes."""
         self._changed.clear()
 
     def take(self, graph: Graph, reach: int) -> dict[Node, int]:
-        """The nodes of a graph that changed, and those up to ``reach`` steps away, with how far they are; then forget them."""
+        """Remove and return the changed nodes of a graph, with those up to ``reach`` steps away, and their distances."""
         mine = [node for node in self._changed if node.graph is graph]
         for node in mine:
             del self._changed[node]

@@ -15,15 +15,15 @@ from xoptim.testing.models import INFERENCE_ERRORS, Optimized, all_nodes, optimi
 from xoptim.testing.numbers import same_numbers
 
 _HIDDEN = ("SimplifiedLayerNormalization",)
-"""Operators that onnxruntime has in the standard domain, although the standard does not define them."""
+"""Operators that onnxruntime defines in the standard domain, although the standard does not define them."""
 
 
 def check_example(pattern_class: type[Rewrite], example: Example) -> None:
-    """Make sure that a pattern does to an example what the example says.
+    """Check that a pattern rewrites an example as expected.
 
-    Only this pattern and the cleaning that is always on are used. Checked: both models of the example are valid; the pattern
-    applies; the result is the expected one but for names; the numbers are the same; a second run changes nothing; inputs and
-    outputs stay; new nodes are tagged; the model given is not modified.
+    Only this pattern and the default cleaning run. The checks: both models of the example are valid; the pattern applies; the
+    result equals the expected one up to names; the numbers are equal; a second run changes nothing; inputs and outputs stay;
+    new nodes are tagged; the given model is not modified.
 
     Raises:
         AssertionError: a check fails; the message shows the models as text.
@@ -51,7 +51,7 @@ def check_example(pattern_class: type[Rewrite], example: Example) -> None:
 
 
 def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto) -> str:
-    """A message with models as text."""
+    """A message with the models as text."""
     parts = [f"{pattern_class.__name__}: {failure}"]
     parts += [f"--- {name}\n{pretty_onnx(model)}" for name, model in models.items()]
     return "\n".join(parts)
@@ -87,7 +87,7 @@ def invalid(model: onnx.ModelProto) -> str:
 
 
 def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with onnxruntime's operators of the standard domain moved to its own one, where onnx does not check them."""
+    """The model with onnxruntime's operators moved from the standard domain to its own, where onnx does not check them."""
     if not any(node.op_type in _HIDDEN and not node.domain for node in all_nodes(model)):
         return model
     copy = onnx.ModelProto()
@@ -120,7 +120,7 @@ def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
 def _numbers_differ(pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99)
-    if provider_of(pattern_class) != "cpu":  # its operators need not have a kernel here
+    if provider_of(pattern_class) != "cpu":  # its operators may have no kernel here
         return "" if "refuses the result" in numbers.difference else numbers.difference
     return numbers.difference or numbers.skipped
 

@@ -23,7 +23,7 @@ def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -
     """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``.
 
     Args:
-        text: graph, and local functions behind it, in ONNX's textual syntax without the header.
+        text: graph, and local functions after it, in ONNX's textual syntax without the header.
         opset: version of the standard operator set.
         domains: versions of other operator sets.
 
@@ -81,7 +81,7 @@ class Optimized(NamedTuple):
     Attributes:
         model: the result.
         applied: how often the pattern was applied.
-        created: operators of the nodes that it made, in order.
+        created: operators of the new nodes, in order.
     """
 
     model: ModelProto
@@ -90,7 +90,7 @@ class Optimized(NamedTuple):
 
 
 def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimized:
-    """Optimize with one pattern (or none) and the cleaning that is always on; errors in the pattern are fatal."""
+    """Optimize with one pattern (or none) and the default cleaning; errors in the pattern are fatal."""
     created: list[str] = []
     reports: list[OptimizationReport] = []
 
@@ -110,5 +110,5 @@ def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimize
 
 
 def provider_of(pattern: type[Rewrite]) -> str:
-    """The execution provider for which to optimize, so that the pattern is used: the CPU's if the pattern supports it."""
+    """The execution provider with which the pattern is used: that of the CPU if the pattern supports it."""
     return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]

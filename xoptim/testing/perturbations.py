@@ -1,4 +1,4 @@
-"""Models that almost match: each example changed in one respect at a time. The optimized numbers must stay the same."""
+"""Models that almost match: each example, changed in one respect at a time. Optimization must not change their numbers."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ _OUT_OF_RANGE = ("end", "product", "sum", "values")
 """Families in which the original itself may overflow in between."""
 PRESET = "default"
 SHARE = 23
-"""One variant in so many is optimized with the preset too: a prime number, to select other kinds in each example."""
+"""One variant in this many is optimized with the preset too: a prime number, to select other kinds in each example."""
 _SHOWN = 3
-"""Failures that are shown in full."""
+"""Number of failures that are shown in full."""
 _EACH = 3
-"""Number of feeds that come first, both of the example's and of those made for a variant with other inputs."""
+"""Number of feeds that run first, of the example's and of those made for a variant with other inputs."""
 
 
 def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
@@ -109,9 +109,9 @@ def _variants(case: Case) -> Iterator[Variant]:
 
 
 def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
-    """Make sure that a pattern does no harm to models that are almost like an example.
+    """Check that a pattern does not change the results of models that are similar to an example.
 
-    Each variant is optimized with this pattern and the cleaning that is always on, and one in `SHARE` with the default
+    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with the default
     preset too. The optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless
     onnxruntime cannot run the variant, and a second run must change nothing.
 
@@ -222,7 +222,7 @@ def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactn
 
 
 def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example adapted to the variant, then feeds of its own; with other values, if it has some."""
+    """Feeds of the example adapted to the variant, then feeds of its own; with the values of the variant, if it has any."""
     for feeds in islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant):
         for values in variant.values or (PLAIN,):
             yield _valued(feeds, values, {name for name, _, _ in case.example.ranges})
@@ -261,7 +261,7 @@ def _adapted_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
         adapted = adapt(feeds, variant.model, variant.given)
         if adapted is None:
             break
-        # Without elements a size that is overridden agrees with any other; that the first axes are not empty is documented.
+        # A size that is overridden agrees with any other in an empty tensor; the first axes are documented not to be empty.
         filled = all(value.size for value in adapted.values() if isinstance(value, np.ndarray))
         if not never_ends(variant.model, adapted):
             yield {**adapted, **(variant.overrides if position % 2 == 0 and filled else {})}

@@ -1,4 +1,4 @@
-"""Sixth floor: runs models in onnxruntime, makes values for their inputs, compares their outputs, measures."""
+"""Validation: make feeds, run models in onnxruntime, compare their outputs, measure times."""
 
 from xoptim.validate.benchmark import Latency, benchmark
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
