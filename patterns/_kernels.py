@@ -23,6 +23,6 @@ def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
     dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
     if has_kernel(g.provider, domain, op_type, dtype, opset):
         return True
-    # `is True`, because has_kernel returns None where nothing is known.
+    # `is True`, because has_kernel returns None for unknown providers, operators and types.
     on_cpu = g.provider.lower().removesuffix("executionprovider") == "cpu"
     return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True

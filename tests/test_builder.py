@@ -152,8 +152,8 @@ def test_mistakes_while_building() -> None:
 
 
 MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
-    "an empty name": ("not empty, not ''", lambda gr: gr.make_tensor_input("", FLOAT)),
-    "no name": ("not empty, not None", lambda gr: gr.make_tensor_input(None, FLOAT)),  # type: ignore[arg-type]
+    "an empty name": ("non-empty string, not ''", lambda gr: gr.make_tensor_input("", FLOAT)),
+    "no name": ("non-empty string, not None", lambda gr: gr.make_tensor_input(None, FLOAT)),  # type: ignore[arg-type]
     "a negative dimension": ("not -1", lambda gr: gr.make_tensor_input("n", FLOAT, [-1])),
     "a fraction of a dimension": ("not 1.5", lambda gr: gr.make_tensor_input("n", FLOAT, [1.5])),  # type: ignore[list-item]
     "a truth value as dimension": ("not True", lambda gr: gr.make_tensor_input("n", FLOAT, [True])),

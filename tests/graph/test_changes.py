@@ -1,4 +1,4 @@
-"""What is seen of the changes to a model."""
+"""The record of changes to a model."""
 
 from __future__ import annotations
 

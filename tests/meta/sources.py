@@ -16,8 +16,8 @@ class Source(NamedTuple):
 
     Attributes:
         path: relative to the root, with slashes.
-        text: what is in it.
-        tree: the same, parsed.
+        text: its content.
+        tree: the parsed content.
     """
 
     path: str
@@ -31,14 +31,14 @@ class Source(NamedTuple):
 
     @property
     def room(self) -> str:
-        """Package it belongs to, ``xoptim.match`` or ``tests.meta``; the name of the module for what lies in ``xoptim``."""
+        """The package of the file, ``xoptim.match`` or ``tests.meta``; the module name for files directly in ``xoptim``."""
         parts = Path(self.path).with_suffix("").parts
         return ".".join(parts[:2])
 
 
 @cache
 def sources(*folders: str) -> tuple[Source, ...]:
-    """The files of some folders (all that hold code by default), sorted."""
+    """The files of some folders (by default all that contain code), sorted."""
     found = []
     for folder in folders or FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Optimizing gives the same bytes in every process, whatever the hash seed."""
+"""Optimizing gives the same bytes in every process, with any hash seed."""
 
 from __future__ import annotations
 

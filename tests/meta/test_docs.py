@@ -1,4 +1,4 @@
-"""What is written for people is true: pages are up to date, snippets run, links lead somewhere."""
+"""The documentation is correct: pages are up to date, snippets run, links have targets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support import parse
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")))
-NOT_RUN_HERE = {"make demo", "make test"}  # they install, and the second one runs this very test
-NOT_THERE = {"patterns/activations/relu_relu.py"}  # the pattern that a reader is about to write
+NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
+NOT_THERE = {"patterns/activations/relu_relu.py"}  # the pattern that a reader is asked to write
 
 MODEL = """
 agraph (float[batch,seq,768] x, int64[batch,seq] mask) => (float[batch,seq,4] y)
@@ -58,7 +58,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the files that the snippets speak of."""
+    """A folder with the files that the snippets name."""
     monkeypatch.chdir(tmp_path)
     model = parse(MODEL)
     weights = np.random.default_rng(0).standard_normal((768, 4)).astype(np.float32)
@@ -102,7 +102,7 @@ def test_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_python_snippets_run(playground: Path) -> None:
-    """One after the other, as if typed into one session."""
+    """In order, as in one session."""
     snippets = blocks("python")
     assert snippets
     session: dict[str, Any] = {}

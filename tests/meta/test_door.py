@@ -1,4 +1,4 @@
-"""A graph is changed through its verbs, a rewrite happens through an edit, and nothing else undoes anything."""
+"""A graph is changed only by its verbs, a rewrite is made only by an edit, and only the edit undoes changes."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import pytest
 from tests.meta.sources import Source, sources
 
 TABLE_OWNERS = ("xoptim/graph/graph.py",)
-"""Files that may touch the table of facts of a graph; others call its verbs."""
+"""Files that may access the table of facts of a graph; others call its verbs."""
 NODE_OWNERS = ("xoptim/graph/", "xoptim/match/easy.py")
-"""Where operands and results of nodes are set: by the verbs, and for nodes that are not in a graph yet."""
+"""Files that set operands and results of nodes: the verbs, and code for nodes that are not in a graph yet."""
 TRANSACTION = "xoptim/graph/edit.py"
 UNDOING = re.compile(r"undo|roll_?back|restore|revert|put_back|take_back|forget")
 
 
 def facts_touched(source: Source) -> Iterator[str]:
-    """Where the table of facts is named."""
+    """The places that name the table of facts."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr in ("_facts", "infos", "computed_constants") and not _is_own(node):
             yield f"{source.path}:{node.lineno} .{node.attr}"
 
 
 def _is_own(node: ast.Attribute) -> bool:
-    """Whether an object has an attribute of that name for a purpose of its own."""
+    """Whether an attribute of that name belongs to an object other than a graph."""
     return node.attr == "infos" and isinstance(node.value, ast.Name) and node.value.id in ("self", "invariant")
 
 
 def node_fields_set(source: Source) -> Iterator[str]:
-    """Where operands or results are assigned."""
+    """The places that assign operands or results."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("input", "output"):
             yield f"{source.path}:{node.lineno} .{node.attr} = ..."
 
 
 def undos(source: Source) -> Iterator[str]:
-    """Functions that are called like an undo, and handlers that intercept everything, as only an undo has to."""
+    """Functions whose names suggest an undo, and handlers that catch every exception, which only an undo needs."""
     for node in ast.walk(source.tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and UNDOING.search(node.name):
             yield f"{source.path}:{node.lineno} {node.name}"
@@ -60,7 +60,7 @@ def test_only_the_transaction_undoes_anything() -> None:
     rooms = ("xoptim/graph/", "xoptim/match/", "xoptim/optimize/", "patterns/")
     changing = [source for source in sources("xoptim", "patterns") if source.path.startswith(rooms)]
     found = {place.partition(":")[0] for source in changing for place in undos(source)}
-    assert found == {TRANSACTION, "xoptim/graph/save.py"}, "the other one writes files"
+    assert found == {TRANSACTION, "xoptim/graph/save.py"}, "the second one writes files"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The scripts in ``examples`` run, and the pattern pack beside them is found, proved and used."""
+"""The scripts in ``examples`` run, and the pattern pack beside them is found, checked and used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAYS = {
     "validate_two_models": "equal: 1 output in 2 runs",
     "write_a_pattern_by_hand": "Exp(z) -> y",
 }
-"""What each script prints, among other things."""
+"""A part of the output of each script."""
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +63,14 @@ def test_script(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 
 
 def test_nothing_else_is_there() -> None:
-    """So that no script goes untested."""
+    """Every script is tested."""
     names = {path.name for path in EXAMPLES.iterdir() if path.name != "__pycache__"}
     assert names == {"models", "pack", "rules", *(f"{name}.py" for name in SAYS)}
 
 
 @pytest.fixture
 def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rewrite]]:
-    """The pattern of the pack, installed as pip would: its metadata lies where packages are searched."""
+    """The pattern of the pack, installed as by pip: its metadata is in a folder where packages are searched."""
     project = tomllib.loads((PACK / "pyproject.toml").read_text(encoding="utf-8"))
     name, version = project["project"]["name"], project["project"]["version"]
     info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"

@@ -1,4 +1,4 @@
-"""Imports go down only: a room knows what lies below it, and nothing above."""
+"""Imports go down only: a room imports rooms below it, and none above."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FLOORS = {
     "optimize": 7, "validate": 8, "diagnose": 9, "__init__": 10, "builder": 10, "diagnosing": 10, "doc": 10,
     "optimizing": 10, "proof": 10, "rules": 10, "torch": 10, "whole_model": 10, "testing": 11, "scaffold": 11, "__main__": 12,
 }  # fmt: skip
-"""Architecture, section 3; ``testing`` and ``scaffold`` stand beside the door and may see all of it."""
+"""The floors of `docs/how-it-works.md`; ``testing`` and ``scaffold`` stand beside the public modules and may import them."""
 OPTIONAL = ("torch", "onnxscript", "dask", "pandas", "jinja2")
-"""Third-party packages that are imported where they are needed."""
+"""Third-party packages that functions import when they need them."""
 
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
@@ -36,7 +36,7 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def room(module: str) -> str:
-    """Room that a module of the engine belongs to."""
+    """The room of a module of the engine."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 
@@ -58,12 +58,12 @@ def test_rooms_see_only_what_is_below() -> None:
 def _climbs(here: str, there: str) -> bool:
     if here == there or (here, there) == ("__main__", "cli"):  # python -m xoptim is the command
         return False
-    floor = FLOORS.get(there)  # the catalogue and the command line are nobody's business
+    floor = FLOORS.get(there)  # the engine must not import the catalogue or the command line
     return floor is None or floor > FLOORS[here] or there == "testing"
 
 
 def uses(everywhere: Iterable[Source]) -> dict[str, set[str]]:
-    """The rooms, and the modules beside them, that each of them imports."""
+    """The rooms and modules that each room or module of the engine imports."""
     found: dict[str, set[str]] = {}
     for source in everywhere:
         here = room(source.room)
@@ -73,7 +73,7 @@ def uses(everywhere: Iterable[Source]) -> dict[str, set[str]]:
 
 
 def test_no_circle_of_rooms() -> None:
-    """Floors tell that of rooms one above the other; those of one floor must not import each other either."""
+    """Floors exclude cycles between floors; rooms on one floor must not import each other either."""
     found = uses(sources("xoptim"))
     assert {"builder", "optimize"} <= found["diagnosing"]
     TopologicalSorter(found).prepare()
@@ -96,7 +96,7 @@ def test_nothing_needs_the_testing_room() -> None:
 
 
 FOR_PATTERNS = ("match", "facts")
-"""What a pattern needs to know or to do beyond facts, the view of the graph offers."""
+"""The rooms that patterns may import; the view of the graph offers everything else."""
 
 
 def misplaced(source: Source) -> Iterator[str]:
@@ -113,7 +113,7 @@ def test_patterns_use_the_matching_room_facts_and_each_other() -> None:
 
 
 def test_patterns_import_the_view_at_all() -> None:
-    """Else the test above would have nothing to look at."""
+    """Otherwise the test above would check no imports."""
     users = [s.path for s in sources("patterns") for _, module in imports(s) if module == "xoptim.match"]
     assert len(set(users)) > 100
 
@@ -136,7 +136,7 @@ def test_imports_that_a_pattern_must_not_have_are_found(text: str, count: int) -
 
 
 def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
-    """What only one family uses lies in its folder."""
+    """A helper that only one family uses is in the folder of the family."""
     users: dict[str, set[str]] = {}
     for source in sources("patterns"):
         for _, module in imports(source):

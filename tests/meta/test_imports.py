@@ -1,4 +1,4 @@
-"""What `import xoptim` costs."""
+"""`import xoptim` does not import heavy packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of the house: lengths of files and functions, parameters, prints, environment reads, forms of patterns."""
+"""Limits of the code: lengths of files and functions, parameters, prints, environment reads, forms of patterns."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PATTERN_CODE_LINES = 25
 PATTERN_FILE_LINES = 60
 EASY_SHARE = 0.7
 CODE_LINES_OF = {"TransposeTransposePattern": 12, "MatMulAddPattern": 16, "GeluPattern": 12, "FastGeluPattern": 12}
-"""Patterns that show how little it takes; the last two are the approximation of Gelu by Tanh."""
+"""Patterns that show how short a pattern can be; the last two are the approximation of Gelu by Tanh."""
 ENOUGH = 10
-"""Patterns from which on their averages mean something."""
+"""Number of patterns from which the limits on medians apply."""
 ENVIRONMENT = "xoptim/optimize/environment.py"
 MAY_PRINT = ("cli", "examples", "benchmarks")
 
@@ -53,7 +53,7 @@ def length(node: ast.AST) -> int:
 
 
 def code_lines(node: ast.ClassDef, text: str) -> int:
-    """Lines of a class that hold code: no docstrings, no comments, no blank lines, and no examples."""
+    """Number of lines of a class that contain code, without docstrings, comments, blank lines and examples."""
     lines = text.splitlines()
     skipped: set[int] = set()
     for inner in ast.walk(node):
@@ -149,12 +149,12 @@ def test_most_patterns_are_declarative() -> None:
 
 def test_how_lines_and_parameters_are_counted() -> None:
     text = '''class A:
-    """What it is."""
+    """A class."""
 
     kind = 1
 
     def f(self, a, *rest, b, **more):
-        """What it does."""
+        """A method."""
         # why
         return a
 

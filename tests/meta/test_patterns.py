@@ -1,4 +1,4 @@
-"""Every built-in pattern is documented, named and filed as its neighbours are."""
+"""Every built-in pattern has documentation, a name and a file by the same rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ each_pattern = pytest.mark.parametrize("pattern", BUILT_IN, ids=[cls.name() for 
 
 
 def snake_case(name: str) -> str:
-    """``MatMulAdd`` as ``mat_mul_add``; letters and digits that belong together stay so."""
+    """``MatMulAdd`` as ``mat_mul_add``; groups of letters and digits stay together."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
@@ -38,7 +38,7 @@ def documentation(pattern: type[PatternOptimization]) -> str:
 def test_docstring(pattern: type[PatternOptimization]) -> None:
     text = documentation(pattern)
     first, _, rest = text.partition("\n")
-    assert "→" in first, "the first line says what becomes what"
+    assert "→" in first, "the first line shows the rewrite"
     headings = re.findall(r"^(What|Why|Refuses when):", rest, re.MULTILINE)
     assert headings == ["What", "Why", "Refuses when"]
     what, why, refusals = re.split(r"^(?:What|Why|Refuses when):", rest, flags=re.MULTILINE)[1:]
@@ -53,7 +53,7 @@ def test_docstring(pattern: type[PatternOptimization]) -> None:
 def test_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> None:
     """Each refusal is referred to as (1), (2), ... in the code of the pattern, or of the one that it inherits.
 
-    Excused are remarks, which stand in brackets, and what the matcher refuses for all patterns.
+    Exceptions are remarks, which are in brackets, and refusals by the matcher for all patterns.
     """
     refusals = re.findall(r"^(\d+)\. (\S.*)", documentation(pattern), re.MULTILINE)
     files = {Path(inspect.getsourcefile(c) or "") for c in pattern.__mro__ if c.__module__.startswith("xoptim.patterns.")}
@@ -82,12 +82,12 @@ def test_metadata(pattern: type[PatternOptimization]) -> None:
     assert all(provider == provider.lower() for provider in pattern.providers)
     keys = [*pattern().anchor_keys(), *map(operator_key, (*pattern.anchors, *pattern.near))]
     unknown = [key for key in keys if not key[0] and schema(key[1], "", newest) is None]
-    assert unknown == [], "an anchor is no operator"
+    assert unknown == [], "an anchor is not an operator"
 
 
 @each_pattern
 def test_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
-    """Domains of the examples' results that are not among those of the models before are those that it ``produces``."""
+    """The pattern ``produces`` every domain that its examples use only after the rewrite."""
     made = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.after.replace(" ", "")}
     given = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.before.replace(" ", "")}
     assert made - given <= set(pattern.produces)
@@ -95,7 +95,7 @@ def test_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
 
 @each_pattern
 def test_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOptimization]) -> None:
-    """The command says so of a model that ``onnx.checker`` will refuse."""
+    """The command warns about a model that ``onnx.checker`` refuses."""
     made = {
         node.op_type
         for e in pattern.examples()
@@ -106,13 +106,13 @@ def test_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOpt
 
 
 def _root(pattern: type[PatternOptimization]) -> type:
-    """The class of a file that its patterns extend; the pattern itself where it is the only one."""
+    """The class that all patterns of a file extend; the pattern itself when it is the only one."""
     return [cls for cls in pattern.__mro__ if cls.__module__ == pattern.__module__][-1]
 
 
 @each_pattern
 def test_name_and_file(pattern: type[PatternOptimization]) -> None:
-    """Patterns of one file extend one class, after which it is named."""
+    """Patterns of one file extend one class, and the file has the name of that class."""
     assert pattern.__name__.endswith("Pattern")
     path = Path(inspect.getsourcefile(pattern) or "")
     assert path.parent.parent == ROOT / "patterns"
@@ -122,13 +122,13 @@ def test_name_and_file(pattern: type[PatternOptimization]) -> None:
 
 @each_pattern
 def test_no_state(pattern: type[PatternOptimization]) -> None:
-    """What `match` finds travels in the match: a pattern has neither a constructor nor attributes of its own."""
+    """A pattern has neither a constructor nor attributes of its own: everything that `match` finds is in the match."""
     assert "__init__" not in vars(pattern)
     assert vars(pattern()) == {}
 
 
 def test_every_family_says_what_belongs_to_it() -> None:
-    """In one line, which the index of the pages shows."""
+    """The docstring is one line, which the index of the pages shows."""
     packages = [s for s in sources("patterns") if s.path.endswith("/__init__.py") and s.path.count("/") == 2]
     assert {s.path.split("/")[1] for s in packages} == {cls.family() for cls in BUILT_IN}
     assert [s.path for s in packages if s.lines != 1 or not ast.get_docstring(s.tree)] == []
@@ -140,14 +140,14 @@ def _written(source: Source) -> list[str]:
 
 
 def test_helpers_hold_no_patterns() -> None:
-    """Their names start with an underscore; all other files hold patterns."""
+    """Names of helpers start with an underscore; all other files contain patterns."""
     for source in sources("patterns"):
         is_helper = source.path.rpartition("/")[2].startswith("_")
         assert bool(_written(source)) is not is_helper, source.path
 
 
 def test_all_patterns_are_installed() -> None:
-    """No class is forgotten, and no name stands for two of them."""
+    """No class is missing, and no two classes have one name."""
     assert sorted(name for s in sources("patterns") for name in _written(s)) == sorted(cls.__name__ for cls in BUILT_IN)
 
 

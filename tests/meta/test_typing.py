@@ -1,4 +1,4 @@
-"""What a type checker makes of the public door."""
+"""Types that a type checker infers for the public functions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ xoptim.verify(model, model, exactness="nearly")  # error: exactness
 
 @pytest.mark.slow
 def test_the_public_door(tmp_path: Path) -> None:
-    """Each line has the error that it announces, and no line has another."""
+    """Each line has the error that its comment announces, and no line has another one."""
     source = tmp_path / "uses_the_door.py"
     source.write_text(CODE)
     out, err, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--no-pretty", str(source)])

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution hold every module."""
+"""The wheel and the source distribution contain every module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "README.md", "LICENSE")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both distributions, built from a copy, so that nothing is left in the project."""
+    """A folder with both distributions, built from a copy, so that no files are left in the project."""
     folder = tmp_path_factory.mktemp("build")
     for name in _BUILT:
         source = ROOT / name
@@ -35,7 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_package_is_listed() -> None:
-    """The packages of `pyproject.toml`, which lie where its ``package-dir`` says, are all folders with an ``__init__.py``."""
+    """The packages of `pyproject.toml`, located by its ``package-dir``, are all folders with an ``__init__.py``."""
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     found = {Path(s.path).parent.parts for s in sources("xoptim", "patterns", "cli") if s.path.endswith("/__init__.py")}
     assert sorted(listed) == sorted(".".join(p if p[0] == "xoptim" else ("xoptim", *p)) for p in found)

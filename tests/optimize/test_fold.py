@@ -21,7 +21,7 @@ FEEDS = {"x": np.array([1, -2], np.float32)}
 
 
 def folded(text: str | onnx.ModelProto, opset: int = 18, **options: Any) -> tuple[onnx.ModelProto, list[Event]]:
-    """The model after folding alone, and what was told about it."""
+    """The model after folding alone, and the events of the run."""
     heard: list[Event] = []
     model = parse(text, opset) if isinstance(text, str) else text
     return optimize(model, patterns=None, merge=False, on_event=heard.append, **options), heard

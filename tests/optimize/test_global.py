@@ -91,7 +91,7 @@ def test_what_it_returns() -> None:
 
 
 def test_it_is_a_pass() -> None:
-    """It is no pattern: nothing of it is asked about a node."""
+    """It is a pass, not a pattern: it has no anchors and no matches."""
     model = load(chain("Neg", "Abs", "Neg"))
     rewriter = swap("Neg", "Exp")()
     assert isinstance(rewriter, ModelPass)

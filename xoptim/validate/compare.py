@@ -246,7 +246,7 @@ def _chunks(
             gap, magnitude = np.abs(a - e), np.abs(e)
             same = (e == a) | (np.isnan(e) & np.isnan(a))
             excess = np.where(same, 0.0, gap / (floor + limits.rtol * magnitude))
-        # What remains is an infinity or a NaN on one side, or a tolerance of zero that is broken.
+        # The remaining values are an infinity or a NaN on one side, or exceed a tolerance of zero.
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if ulp is not None:
             distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
