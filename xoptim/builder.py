@@ -297,6 +297,7 @@ def _dim(value: int | str | None) -> Dim:
         return fresh()
     if isinstance(value, str) and value:
         return named(value)
+    # A bool is an int for Python; an empty name and a float are invalid too.
     number = -1 if isinstance(value, (str, bool, float)) else operator.index(value)
     if number < 0:
         raise ModelError(f"a dimension must be a size of at least 0, a name or None, not {value!r}")

@@ -24,7 +24,7 @@ from tests.support import parse
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")))
 NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
-NOT_THERE = {"patterns/activations/relu_relu.py"}  # the pattern that a reader is asked to write
+NOT_THERE = {"patterns/activations/relu_relu.py"}  # the pattern that a reader writes
 
 MODEL = """
 agraph (float[batch,seq,768] x, int64[batch,seq] mask) => (float[batch,seq,4] y)

@@ -59,7 +59,7 @@ class Bisection:
     ) -> None:
         self.model = model
         self.optimize = optimize
-        quiet = replace(options.debug, dump=None)
+        quiet = replace(options.debug, dump=None)  # the runs of the search must not add to the dumps
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
         self.checks = checks or ValidationOptions()
         self.report: ValidationReport | None = None

@@ -15,6 +15,7 @@ from xoptim.graph.walk import reads
 
 Shows = Callable[[onnx.ModelProto], bool]
 _MOST_TRIALS: Final = 400
+"""Maximal number of parts of the model that are tried."""
 
 
 def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()) -> onnx.ModelProto | None:

@@ -465,7 +465,7 @@ class Graph:
     def _drop_use(self, node: Node, name: str) -> None:
         graph: Graph | None = self
         table = self._uses
-        if self.parent is not None and name not in table:
+        if self.parent is not None and name not in table:  # a capture, recorded by an enclosing graph
             graph = self.parent
             while graph is not None and not graph._captures.reads(name, node):
                 graph = graph.parent

@@ -227,6 +227,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     used = graph.names.used
     learn, hidden = graph.learn, graph.model.hidden_operators
     owners: list[Node] = []
+    # `Graph.link`, written out: this loop runs for every node of a model.
     for proto in protos:
         try:
             node = wrap(proto)

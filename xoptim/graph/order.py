@@ -98,6 +98,7 @@ class OrderedNodes:
                     right, count = right.next, count + 1
             at_border = left.previous is None or right.next is None
             span = GAP * count if at_border else right.label - left.label
+            # A larger neighbourhood must be sparser, so that it is relabelled more rarely.
             if span // count >= 4 * size:
                 break
             size *= 2

@@ -86,7 +86,7 @@ def _put_in_place(temporary: dict[Path, Path]) -> None:
             os.replace(temporary[final], final)
         os.replace(temporary[last], last)
     except BaseException:
-        if temporary[last].exists():
+        if temporary[last].exists():  # otherwise the model, and with it every file, is in place
             _remove([final for final in moved if final not in kept])
             for final, old in kept.items():
                 if old.exists():
@@ -138,7 +138,7 @@ def _data_path(target: Path, tensors: list[TensorProto], beside: bool) -> Path:
 def _move(tensor: TensorProto, stream: BinaryIO, base_dir: Path | None, location: str) -> None:
     handle = Tensor.from_proto(tensor, base_dir)
     if handle.dtype == TensorProto.STRING:
-        return
+        return  # ONNX has no raw form for strings: they stay in the model
     offset = stream.tell()
     if handle.nbytes >= _ALIGNMENT:
         offset = -(-offset // _ALIGNMENT) * _ALIGNMENT

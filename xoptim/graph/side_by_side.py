@@ -101,12 +101,14 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     """
     stored: dict[str, Tensor | None] = {}
     before, after = _update(graph, fragments, stored)
+    # Results that only one side reads are computed: as inputs of their own, they could contradict those of the other side.
     apart = {name for name in before.keys() ^ after.keys() if stored[name] is None}
     two_sided = not apart <= before.keys() and not apart <= after.keys()
     line, context = set(apart), _Fragment([])
     for _ in range(_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
+        # If each side reads such results, the nodes between them suffice, up to where a common context contains all of them.
         met = two_sided and apart <= context.made | context.reads.keys()
         line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
         open_names = [name for name in (*before, *after) if stored[name] is None]

@@ -135,6 +135,7 @@ def _frequency(node: PatternNode) -> int:
 
 
 _LONGEST_PATH = 3
+"""Maximal number of producers in a path."""
 
 
 def _path(anchor: PatternNode) -> tuple[Key, ...]:

@@ -46,7 +46,7 @@ class Rewrite:
         phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators of one runtime) or
             ``final``. The passes of a phase run before its patterns.
         before: names of rewrites of the same kind and phase, with or without the suffix ``Pattern``, that run after this one,
-            whatever their priorities and names are.
+            in spite of their priorities and names.
         priority: within a phase, higher numbers run when lower ones have no match left.
         exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change its sign), ``finite``
             (assumes no NaN, infinity or -0), ``approximate``.

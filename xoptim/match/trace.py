@@ -14,6 +14,7 @@ from xoptim.facts.schema import is_associative
 
 Answer = TypeVar("Answer")
 _VARIANTS = 512
+"""Maximal number of variants of a pattern: their number is the product of those of all choices."""
 _TERMS = 6
 """Maximal number of operands of an associative operator: they are tried in all orders."""
 
@@ -85,7 +86,7 @@ class Symbol:
     least: int = 0
     interior: Literal["", "keep", "refuse"] = ""
     is_plain: bool = field(init=False)
-    """Whether any result may stand for it, whatever its value."""
+    """Whether any result may stand for it, with any value."""
 
     def __post_init__(self) -> None:
         self.is_plain = self.kind is None and self.literal is None

@@ -73,7 +73,7 @@ class Folder:
         self._flush()
 
     def _may_be_constant(self, node: Node) -> bool:
-        """A fast test: whether the elements of the result are known from shapes, or the first operand is constant."""
+        """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
         graph = self.graph
         info = graph.known(node.output[0]) if node.output else None
         if info is not None and info.data is not None:
@@ -150,7 +150,7 @@ class Folder:
                 inputs.append(tensor.numpy() if not waits else None)
             else:
                 inputs.append(None)
-        if any(graph.is_output(name) for name in node.output):
+        if any(graph.is_output(name) for name in node.output):  # for the same runtimes as in `_store_constant`
             return None
         if self._too_large(node):
             return self._refuse(node, "the result would be much larger than what it replaces")

@@ -68,7 +68,7 @@ def merge_nodes(graph: Graph) -> int:
         if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
             continue
         if functions and (node.domain, node.op_type) in functions:
-            continue
+            continue  # its body may not be deterministic
         info = graph.known(node.output[0]) if len(node.output) == 1 else None
         if info is not None and info.data is not None and _merge_value(graph, node, info, values, former):
             count += 1

@@ -103,6 +103,7 @@ class Optimizer:
 
     def _optimize_tree(self, root: Graph) -> None:
         """Optimize a graph and its subgraphs, inner ones first, until none of them changes."""
+        # A change of the root may enable rewrites in its subgraphs; the root is optimized again only if one of these changes.
         for again in range(ALTERNATIONS):
             bodies = list(root.all_graphs())[:0:-1]
             changed = sum(map(self._optimize, bodies))
