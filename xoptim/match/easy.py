@@ -205,7 +205,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
-    """The programs whose anchor has the operator of a node and whose path begins with a producer of its inputs."""
+    """The programs whose anchor has the operator of a node and whose path its producers do not exclude."""
     near: set[Key | None] = {None, CONSTANT}
     for name in node.input:
         producer = g.graph.producer(name)
@@ -216,7 +216,7 @@ def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimizatio
 
 
 def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
-    """Rename the results of the replacement to the results that they replace; an Identity copies one that has another name."""
+    """Give the results of the replacement the names of those that they replace; operands and repeated results are copied."""
     created = g.created
     renamed: dict[str, str] = {}
     extra: list[Node] = []
