@@ -121,7 +121,7 @@ def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
     allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
     if not allowed:
         raise TypeError(f"match_pattern in {trace.file} has no node of the operators that are to be its anchor")
-    return min(allowed, key=lambda node: (_frequency(node), -node.index))
+    return min(allowed, key=_selectivity)
 
 
 CONSTANT: Key = ("", "<constant>")
@@ -131,7 +131,25 @@ _COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "
 
 
 def _frequency(node: PatternNode) -> int:
-    return 0 if node.domain or node.op_type not in _COMMON else 1 + _COMMON.index(node.op_type)
+    return _rank((node.domain, node.op_type))
+
+
+def _rank(key: Key) -> int:
+    domain, op_type = key
+    return 0 if domain or op_type not in _COMMON else 1 + _COMMON.index(op_type)
+
+
+def _selectivity(node: PatternNode) -> tuple[int, int, int]:
+    """How few nodes of a model are tried when the search starts at a node of a pattern: the smaller, the fewer.
+
+    A rare operator decides alone. Where all are frequent, the rarest one on the way to the anchor decides: a sum of a product
+    is looked for at the sums that read products, which are fewer than the products.
+    """
+    mine = _frequency(node)
+    if not mine:
+        return 0, 0, -node.index
+    path = [key for key in _path(node) if key != CONSTANT]
+    return max(1, min([mine, *map(_rank, path)])), -len(path), -node.index
 
 
 _LONGEST_PATH = 3
