@@ -5,7 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.support import load, node_of, parse, replace, run, verify
+import xoptim
+from tests.support import load, node_of, parse, replace, run, same_results, types, verify
 from xoptim.facts.info import Info
 from xoptim.graph.export import export_model, value_info
 from xoptim.graph.load import load_model
@@ -200,3 +201,28 @@ def test_declarations(info: Info, text: str) -> None:
     proto = value_info("r", info)
     assert proto.name == "r"
     assert text in str(proto) or (text == "unknown" and not proto.type.WhichOneof("value"))
+
+
+SCANNED = """agraph (float[n,4] x, int64 trips) => (float[t,n,4] y) <int64[3] same = {0, 0, 0}> {
+      last, all = Loop (trips, "", x) <body = b (int64 i, bool c, float[] u) => (bool[] d, float[] v, float[] w) {
+        v = Neg(u) d = Identity(c) w = Identity(v)
+      }>
+      r = Reshape(all, same)
+      s = Exp(r)
+      y = Scan (s) <body = f (float[] p) => (float[] q) { q = Neg(p) }, num_scan_inputs = 1>
+    }"""
+
+
+def test_the_rank_of_what_a_scan_reads_is_declared() -> None:
+    """onnxruntime runs the original because of the Reshape; without the Reshape, it cannot infer the rank of ``q``."""
+    original = parse(SCANNED)
+    optimized = xoptim.optimize(original)
+    assert "Reshape" not in types(optimized)
+    (declared,) = [value for value in optimized.graph.value_info if value.name == "s"]
+    assert [d.dim_value for d in declared.type.tensor_type.shape.dim] == [0, 0, 4]
+    feeds = {"x": np.ones((2, 4), np.float32), "trips": np.array(3)}
+    same_results(original, optimized, feeds)
+    assert xoptim.optimize(optimized) == optimized
+    del optimized.graph.value_info[:]
+    with pytest.raises(Exception, match="must have the shape set"):
+        run(optimized, feeds)

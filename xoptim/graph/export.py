@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
+from xoptim.facts.dims import fresh
 from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields
 from xoptim.graph.graph import Graph
@@ -67,10 +68,26 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
         proto.output.append(given_outputs.get(name) or value_info(name, graph.info_of(name)))
     if source is not None:
         proto.value_info.extend(v for v in source.value_info if graph.defines(v.name))
+    declared = {v.name for v in (*proto.value_info, *proto.output)}
+    proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
     for name, annotation in graph.annotations.items():
         if graph.defines(name):
             proto.quantization_annotation.add().CopyFrom(annotation)
             proto.quantization_annotation[-1].tensor_name = name
+
+
+def _scanned(graph: Graph) -> dict[str, Info]:
+    """Computed results that a Scan reads, with those of their sizes that are numbers.
+
+    onnxruntime must find the rank of the results of a Scan when it loads the model. It may have found the rank at a node that a
+    rewrite removed, such as the Reshape of a result of a Loop; so the rank is declared.
+    """
+    found: dict[str, Info] = {}
+    for name in dict.fromkeys(name for node in graph.of_type("Scan") for name in node.input):
+        info = graph.info_of(name)
+        if graph.producer(name) is not None and info.dtype and info.shape is not None:
+            found[name] = Info(info.dtype, tuple(d if isinstance(d, int) else fresh() for d in info.shape))
+    return found
 
 
 def _has_other_initializers(model: Model) -> bool:

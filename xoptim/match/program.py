@@ -82,7 +82,7 @@ class Program:
 def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the node of the rarest operator, the last one among equals.
+    The anchor is the most selective node (see `_selectivity`), the last one among equals.
 
     Args:
         trace: the pattern.
@@ -115,13 +115,13 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
 
 
 def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
-    """The node of the rarest operator, the last one among equals."""
+    """The most selective node, the last one among equals."""
     if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
         raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
     allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
     if not allowed:
         raise TypeError(f"match_pattern in {trace.file} has no node with an operator of its anchors")
-    return min(allowed, key=lambda node: (_frequency(node), -node.index))
+    return min(allowed, key=_selectivity)
 
 
 CONSTANT: Key = ("", "<constant>")
@@ -131,7 +131,25 @@ _COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "
 
 
 def _frequency(node: PatternNode) -> int:
-    return 0 if node.domain or node.op_type not in _COMMON else 1 + _COMMON.index(node.op_type)
+    return _rank((node.domain, node.op_type))
+
+
+def _rank(key: Key) -> int:
+    domain, op_type = key
+    return 0 if domain or op_type not in _COMMON else 1 + _COMMON.index(op_type)
+
+
+def _selectivity(node: PatternNode) -> tuple[int, int, int]:
+    """A key that is smaller the fewer nodes of a model are tried when the search starts at a node of a pattern.
+
+    A rare operator comes first. For a frequent one, the rarest operator on its path counts: a sum of a product is searched at
+    the sums that read products, which are fewer than the products.
+    """
+    mine = _frequency(node)
+    if not mine:
+        return 0, 0, -node.index
+    path = [key for key in _path(node) if key != CONSTANT]
+    return max(1, min([mine, *map(_rank, path)])), -len(path), -node.index
 
 
 _LONGEST_PATH = 3
