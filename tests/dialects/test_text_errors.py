@@ -136,7 +136,7 @@ from xoptim.match.refusal import Refusal, listening
             "2:49",
             "settings are values",
         ),
-        (pair('match (x) => (y) { y = Abs (x) s = rule.settings <anchors = "Neg"> () }'), "2:1", "no node of the operators"),
+        (pair('match (x) => (y) { y = Abs (x) s = rule.settings <anchors = "Neg"> () }'), "2:1", "no node with an operator"),
         (pair('match (x) => (y) { c = Constant <value_string = "a"> ()\n y = Add (x, c) }'), "2:1", "'c' is not a number"),
         (pair("match (x) => (y) { c = Constant ()\n y = Add (x, c) }"), "2:20", "a Constant has one attribute"),
         (
