@@ -82,8 +82,8 @@ def test_a_constant_that_cannot_be_computed_ahead_of_time_is_not_zero() -> None:
     original = parse(WITHOUT_VALUE)
     optimized = xoptim.optimize(original, patterns=["MulAddMul"])
     assert types(optimized) == types(original)
-    (told,) = xoptim.explain(original, "MulAddMul")
-    assert "the value of 'b' cannot be computed ahead of time" in str(told)
+    nearest, *_ = xoptim.explain(original, "MulAddMul")
+    assert "the value of 'b' cannot be computed ahead of time" in str(nearest)
 
 
 def test_an_operand_that_is_left_out_is_zero() -> None:
