@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import element_type, is_float, is_integer, tolerance
+from xoptim.facts.errors import Declined
 from xoptim.match import GraphView
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -86,13 +87,21 @@ def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtyp
 
 
 def constant(g: GraphView, name: str) -> Array:
-    """Value of a result that was found to be constant; zero for an operand that is left out."""
+    """Value of a result that was found to be constant; zero for an operand that is left out.
+
+    Raises:
+        Declined: when the value cannot be computed ahead of time, which ends the match.
+    """
+    if not name:
+        return np.zeros(())
     array = g.get_computed_constant(name)
-    return np.zeros(()) if array is None else array
+    if array is None:
+        raise Declined(f"the value of {name!r} cannot be computed ahead of time")
+    return array
 
 
 def doubles(g: GraphView, name: str) -> Array:
-    """Value of a constant in double precision; zero for an operand that is left out."""
+    """Value of a constant in double precision; zero for an operand that is left out. Raises as `constant` does."""
     return constant(g, name).astype(np.float64)
 
 

@@ -45,13 +45,13 @@ class GemmMulPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the attributes."""
+        if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
+            return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         given: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)
         factors = {name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names}
         if None in factors.values():  # (1)
             return self.none(m.nodes[1], msg="a factor is out of range, or would lose digits")
-        if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
-            return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(attributes={**given, **factors})

@@ -8,6 +8,8 @@ import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
+from .._folding import constant
+
 
 class GatherUnsqueezePattern(EasyPatternOptimization):
     """Unsqueeze(Gather(x, i, axis=k), axes=k) → Gather(x, [i], axis=k)
@@ -30,7 +32,7 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the index has a rank other than 0")
         if not rank or not isinstance(m.axes, list) or [axis % rank for axis in m.axes] != [m.axis % rank]:  # (2)
             return self.none(m.nodes[1], msg="it is not the same axis")
-        return m.derive(vector=np.atleast_1d(np.asarray(g.get_computed_constant(m.index))))
+        return m.derive(vector=np.atleast_1d(constant(g, m.index)))
 
     def apply_pattern(self, g: PatternRewriter, x: str, vector: np.ndarray, axis: int) -> str:
         """The index as a vector."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from xoptim.patterns._folding import added, cancels, multiplied, rounded
+from xoptim.patterns._folding import added, cancels, constant, multiplied, rounded
+
+import xoptim
+from tests.support import load, parse, types
+from xoptim.facts.errors import Declined
+from xoptim.match.view import GraphBuilderPatternOptimization
 
 HALF, SINGLE, BRAIN = np.dtype(np.float16), np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
 
@@ -66,3 +71,24 @@ def test_sums_and_products_of_pairs() -> None:
     assert multiplied(np.array([1e-30]), np.array([1e30]), SINGLE) is None, "what is in between could overflow"
     assert multiplied(np.array([1e-15]), np.array([1e-15]), SINGLE) == np.float32(1e-30)
     assert added(np.array([127], np.int8), np.array([1], np.int8), np.dtype(np.int8)) == np.int8(-128)
+
+
+WITHOUT_VALUE = """agraph (float[2] x) => (float[2] y) <float[2] k = {1, 2}, int64 at = {0}, float a = {0.5}, float c = {2}>
+    { s = SequenceConstruct(k, k) b = SequenceAt(s, at) t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }"""
+
+
+def test_a_constant_that_cannot_be_computed_ahead_of_time_is_not_zero() -> None:
+    """It once counted as 0, like a bias that is left out."""
+    original = parse(WITHOUT_VALUE)
+    optimized = xoptim.optimize(original, patterns=["MulAddMul"])
+    assert types(optimized) == types(original)
+    nearest, *_ = xoptim.explain(original, "MulAddMul")
+    assert "the value of 'b' cannot be computed ahead of time" in str(nearest)
+
+
+def test_an_operand_that_is_left_out_is_zero() -> None:
+    view = GraphBuilderPatternOptimization(load(WITHOUT_VALUE).graph)
+    assert constant(view, "").shape == ()
+    assert constant(view, "k").tolist() == [1, 2]
+    with pytest.raises(Declined, match="'b' cannot be computed"):
+        constant(view, "b")

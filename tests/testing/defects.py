@@ -370,3 +370,26 @@ class NothingMeansNothingPattern(EasyPatternOptimization):
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int]) -> Any:
         return g.op.Reshape(x, np.array(target, np.int64))
+
+
+class UnknownIsZeroPattern(EasyPatternOptimization):
+    """(x + a) + b → x + (a + b), where a constant that cannot be computed ahead of time counts as 0."""
+
+    exactness = "rounding"
+    EXAMPLE = Example(
+        "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Add(x, a) y = Add(t, b) }",
+        "agraph (float[n] x) => (float[n] y) <float c = {5}> { y = Add(x, c) }",
+    )
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Any:
+        return g.op.Add(g.op.Add(x, a), b)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        given = [g.get_computed_constant(name) for name in (m.a, m.b)]
+        known = [array for array in given if array is not None]
+        if not known or any(array.dtype != np.float32 or np.abs(array).max(initial=0) > 100 for array in known):
+            return None
+        return m.derive(total=np.asarray(sum(known), np.float32))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, total: np.ndarray) -> Any:
+        return g.op.Add(x, total)

@@ -30,6 +30,7 @@ FOUND: list[tuple[type[PatternOptimization], set[str]]] = [
     (defects.BetterThanPowPattern, {"values"}),
     (defects.NeverOverflowsPattern, {"end"}),
     (defects.NothingMeansNothingPattern, {"empty"}),
+    (defects.UnknownIsZeroPattern, {"constant computed"}),
 ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from xoptim.facts.errors import RewriteError
+from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
 from xoptim.match.near_miss import NearMiss
@@ -173,13 +173,16 @@ class EasyPatternOptimization(PatternOptimization):
     def _unsatisfied(
         self, g: GraphBuilderPatternOptimization, conditions: Sequence[Condition], match: Match, anchor: Node
     ) -> Misfit | None:
-        """The first condition or validation that refuses a match."""
-        for condition in conditions:
-            if not condition.check(g, match):
-                return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
-        for check in (self.validate_attribute_mapping, self.validate_mapping):
-            if not check(g, match):
-                return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
+        """The first condition or validation that refuses a match; one that raises `Declined` refuses it too."""
+        try:
+            for condition in conditions:
+                if not condition.check(g, match):
+                    return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
+            for check in (self.validate_attribute_mapping, self.validate_mapping):
+                if not check(g, match):
+                    return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
+        except Declined as reason:
+            return Misfit(anchor, str(reason))
         return None
 
     def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult, checked
@@ -74,7 +75,10 @@ class PatternOptimization(Rewrite):
         Raises:
             TypeError: when it returns neither a match nor ``None``.
         """
-        found = self.match(g, node, matched)
+        try:
+            found = self.match(g, node, matched)
+        except Declined as reason:  # the view could not compute a value
+            return self.none(node, msg=str(reason))
         return None if found is None else checked(found, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:

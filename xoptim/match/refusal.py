@@ -74,9 +74,8 @@ Listener = Callable[[Refusal], None]
 _listener: ContextVar[Listener | None] = ContextVar("refusal_listener", default=None)
 
 
-def listener() -> Listener | None:
-    """The function that receives refusals, ``None`` when there is none."""
-    return _listener.get()
+listener: Callable[[], Listener | None] = _listener.get
+"""Returns the function that receives refusals, ``None`` when there is none."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.result import MatchResult, checked
+from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.application import Application
 from xoptim.optimize.provenance import inherit
@@ -41,8 +41,7 @@ class Applier:
         if (failed or dropped) and (pattern.name() in failed or (pattern.name(), node) in dropped):
             return None
         try:
-            found = pattern.match(self.view, node, matched)
-            return None if found is None else checked(found, node)
+            return pattern.match_at(self.view, node, matched)
         except PASSED_ON:
             raise
         except Exception as error:  # the code of a pattern may raise anything

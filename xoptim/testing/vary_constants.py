@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import ml_dtypes
 import numpy as np
-import onnx
 from onnx import ModelProto, helper, numpy_helper
 
 from xoptim.testing.variant import (
@@ -85,10 +84,12 @@ def other_value(array: np.ndarray) -> np.ndarray:
 
 
 def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
-    """The constant as a sum, as a cast of a 16-bit number, and reshaped."""
+    """The constant as a sum, as a cast of a 16-bit number, reshaped, and in a form that cannot be computed ahead of time."""
     name, array = stored
-    made: list[tuple[str, onnx.NodeProto, list[np.ndarray]]] = []
     parts = [f"{name}_part", f"{name}_other_part"]
+    # Neither numpy nor the evaluation of single nodes has sequences: constant, and yet without a value.
+    sequence = helper.make_node("SequenceConstruct", parts[:1], [f"{name}_sequence"])
+    made = [("sequence", helper.make_node("SequenceAt", [f"{name}_sequence", parts[1]], [name]), [array, np.array(0)])]
     if array.dtype in (np.float32, np.float64, np.int32, np.int64):
         made.append(("sum", helper.make_node("Add", parts, [name]), [array, np.zeros_like(array)]))
     if array.dtype in (np.float32, np.float64):
@@ -104,6 +105,8 @@ def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
         remove_constant(model, name)
         model.graph.initializer.extend(numpy_helper.from_array(a, p) for a, p in zip(arrays, parts, strict=False))
         insert_first(model, node)
+        if word == "sequence":
+            insert_first(model, sequence)
         yield Variant(f"constant computed: {name} by {word}", model)
 
 
