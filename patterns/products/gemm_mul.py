@@ -33,6 +33,7 @@ class GemmMulPattern(EasyPatternOptimization):
     3. there is a bias, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
     """
 
+    anchors = ("Mul", "Div")
     phase = "specialize"
     priority = 2
     exactness = "rounding"

@@ -121,7 +121,7 @@ def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
     allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
     if not allowed:
         raise TypeError(f"match_pattern in {trace.file} has no node with an operator of its anchors")
-    return min(allowed, key=_selectivity)
+    return min(allowed, key=lambda node: (_frequency(node), -node.index))
 
 
 CONSTANT: Key = ("", "<constant>")
@@ -131,25 +131,7 @@ _COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "
 
 
 def _frequency(node: PatternNode) -> int:
-    return _rank((node.domain, node.op_type))
-
-
-def _rank(key: Key) -> int:
-    domain, op_type = key
-    return 0 if domain or op_type not in _COMMON else 1 + _COMMON.index(op_type)
-
-
-def _selectivity(node: PatternNode) -> tuple[int, int, int]:
-    """A key that is smaller the fewer nodes of a model are tried when the search starts at a node of a pattern.
-
-    A rare operator comes first. For a frequent one, the rarest operator on its path counts: a sum of a product is searched at
-    the sums that read products, which are fewer than the products.
-    """
-    mine = _frequency(node)
-    if not mine:
-        return 0, 0, -node.index
-    path = [key for key in _path(node) if key != CONSTANT]
-    return max(1, min([mine, *map(_rank, path)])), -len(path), -node.index
+    return 0 if node.domain or node.op_type not in _COMMON else 1 + _COMMON.index(node.op_type)
 
 
 _LONGEST_PATH = 3
