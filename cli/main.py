@@ -157,6 +157,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name or an arrow that the terminal has no character for is no error
-    signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the parent ignores stays ignored, SIGINT too
+        signal.signal(signal.SIGTERM, _terminate)
     MEMORY_BOUND.set()
     sys.exit(run())
