@@ -229,6 +229,7 @@ session.Session._call = marked
     assert files() == {"model.onnx", "progress"}
 
 
+@pytest.mark.slow
 @listed("two-writers", "two processes that write one target", "both succeed; the target is whole, and one of the two")
 @posix
 def test_two_processes_that_write_one_target() -> None:
@@ -241,6 +242,7 @@ def test_two_processes_that_write_one_target() -> None:
     assert files() == {"first.onnx", "second.onnx", "out.onnx"}
 
 
+@pytest.mark.slow
 @listed(
     "two-writers-weights",
     "two processes that write one target with weights in a file",
@@ -257,6 +259,7 @@ def test_two_processes_that_write_one_target_and_its_weights(xopt: Xopt) -> None
     assert xopt("verify", "model.onnx", "out.onnx").code == 0
 
 
+@pytest.mark.slow
 @listed("two-in-place", "two processes that overwrite a model in place", "both succeed; the model is whole")
 @posix
 def test_two_processes_in_place() -> None:

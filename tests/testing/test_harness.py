@@ -66,6 +66,7 @@ SCALES = Example(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "example"), [(NegNegPattern, wrong.NEGATIONS), (ScaleScalePattern, SCALES)])
 def test_right_patterns_pass(pattern: type[PatternOptimization], example: Example) -> None:
     check_example(pattern, example)
@@ -119,6 +120,7 @@ def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
         check_example(wrong.LosesZeroSignPattern, Example(before, after))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "example", "families"),
     [

@@ -140,8 +140,12 @@ def serve() -> None:
         if not status:
             return
         _send(answers, f"{_CRASHED} (exit status {status})")
-    _answer_all(sys.stdin.buffer, answers)
-    os._exit(0)
+    status = 1
+    try:
+        _answer_all(sys.stdin.buffer, answers)
+        status = 0
+    finally:
+        os._exit(status)  # what onnxruntime does at the end of a forked process may wait for threads that were not forked
 
 
 def _send(answers: IO[bytes], answer: object) -> None:
