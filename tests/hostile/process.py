@@ -26,7 +26,7 @@ class Measured(NamedTuple):
 
     Attributes:
         outcome: exit code (negative: the signal that ended it) and what it wrote.
-        megabytes: largest resident size.
+        megabytes: largest resident size; infinite when a signal ended the process before it could say so.
     """
 
     outcome: Outcome
@@ -76,7 +76,7 @@ def measure(*words: str, limit: tuple[str, Any] | None = None, before: str = "")
         file = Path(folder) / "peak"
         process = start(*words, limit=limit, before=_PEAK.format(str(file)) + before)
         outcome = finish(process, _PATIENCE)
-        return Measured(outcome, int(file.read_text()) / 1024)
+        return Measured(outcome, int(file.read_text()) / 1024 if file.exists() else float("inf"))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
