@@ -4,8 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := xoptim cli patterns tests examples benchmarks docs
 .DEFAULT_GOAL := help
+# Tests start many processes; without compiled modules each of them compiles the whole package first.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-torch fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
+.PHONY: help demo test check test-torch fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -33,6 +35,9 @@ demo: $(BIN)/xopt ## install, and optimize a model that ships with the repositor
 
 test: $(VENV)/.test ## install what the tests need, and run them on all cores
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+check: lint types ## check style and types, and run the tests that are not slow
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
 	$(BIN)/python -m pytest tests/test_torch.py

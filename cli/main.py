@@ -158,6 +158,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
-    signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the parent ignores stays ignored, SIGINT too
+        signal.signal(signal.SIGTERM, _terminate)
     MEMORY_BOUND.set()
     sys.exit(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,15 +29,45 @@ def _frozen() -> None:
     gc.freeze()
 
 
-LONG = ("test_drawn_graphs.py", "test_conformance.py")
-"""Files that take minutes: they start first, so that no process runs one of them alone at the end."""
+LEFT_OUT = pytest.StashKey[int]()
+"""Number of slow tests that the options leave out."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Run the tests of a file in one process, since they share fixtures; a test can set another group."""
+    """Run the tests of a file in one process, since they share fixtures; a test can set another group.
+
+    Files with slow tests start first, so that no process runs one of them alone at the end.
+    """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
     yield
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count the slow tests."""
+    if items:
+        stash = items[0].config.stash
+        stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + sum(item.get_closest_marker("slow") is not None for item in items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Each process has seen all tests; the one that prints has seen none when there are several."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear from one of several processes."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was not run."""
+    left_out = config.stash.get(LEFT_OUT, 0)
+    if left_out and config.option.markexpr:
+        terminalreporter.write_line(f"{left_out} slow tests left out: make test runs them")

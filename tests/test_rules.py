@@ -86,6 +86,7 @@ SCALED = Example(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "name", "example"),
     [("square", "SquareToMul", SQUARES), ("addmm", "UnpackAddmmPlain", PLAIN), ("addmm", "UnpackAddmm", SCALED)],

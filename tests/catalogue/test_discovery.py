@@ -114,6 +114,7 @@ def test_an_error_in_the_catalogue_is_not_hidden(site: Path, monkeypatch: pytest
 # ---------------------------------------------------------------- packs
 
 
+@pytest.mark.slow
 def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "acme_patterns").mkdir(parents=True)

@@ -15,6 +15,7 @@ from tests.support import parse
 CHUNKS = 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.filterwarnings("ignore")
 def test_optimized_models_give_the_outputs_of_the_suite(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -24,6 +25,7 @@ def test_optimized_models_give_the_outputs_of_the_suite(chunk: int, caplog: pyte
     assert sum(not outcome.left_out for outcome in found) > len(found) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_page_lists_what_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """For the versions that it names, as far as that does not depend on the machine."""
@@ -40,6 +42,7 @@ def test_the_page_lists_what_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     assert shown.keys() <= {outcome.case for outcome in found} | {"all"}
 
 
+@pytest.mark.slow
 def test_every_kind_is_there() -> None:
     kinds = [case.kind for case in all_cases()]
     assert set(kinds) == set(KINDS)

@@ -241,6 +241,7 @@ def test_events_and_statistics() -> None:
     assert {"match_ExpOfNeg", "apply_ExpOfNeg"} & {row["pattern"] for row in report.rows}
 
 
+@pytest.mark.slow
 def test_examples_are_proved() -> None:
     example = Example(
         "agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Exp(t) y = Abs(u) }",

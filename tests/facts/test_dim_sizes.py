@@ -178,6 +178,7 @@ print([str(total), (mixed - total).order > (total * x).order, str(dim_max(*a)), 
 """
 
 
+@pytest.mark.slow
 def test_symbols_and_their_order_do_not_depend_on_what_the_process_did_before() -> None:
     texts = {
         subprocess.run(

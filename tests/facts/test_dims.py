@@ -316,6 +316,7 @@ print((n + m + x * y) // 3 * (m + n + 1) + dim_max(y, x, n, 2) * broadcast(m, br
 """
 
 
+@pytest.mark.slow
 def test_the_text_does_not_depend_on_the_hash_seed() -> None:
     texts = {
         subprocess.run(

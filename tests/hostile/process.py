@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from tests.cli.command import Outcome
 
 _COMMAND = "from xoptim.cli.main import main; main()"
+_SIGNALS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+"""A process ignores what its parent ignores, and a shell makes its background jobs ignore SIGINT; some tests send it."""
 _PATIENCE = 300.0
 """Seconds after which a process that ought to take moments is killed."""
 _BEGIN = "import resource; resource.setrlimit(resource.{0}, ({1}, resource.getrlimit(resource.{0})[1])); "
@@ -24,7 +26,7 @@ class Measured(NamedTuple):
 
     Attributes:
         outcome: exit code (negative: the signal that ended it) and what it wrote.
-        megabytes: largest resident size.
+        megabytes: largest resident size; infinite when a signal ended the process before it could say so.
     """
 
     outcome: Outcome
@@ -39,18 +41,18 @@ def start(*words: str, limit: tuple[str, Any] | None = None, before: str = "") -
         limit: a resource and how much of it there is, such as ``("RLIMIT_DATA", 1 << 30)``.
         before: Python code to run in the process first.
     """
-    code = f"{before}\n{_BEGIN.format(*limit) if limit is not None else ''}{_COMMAND}"
+    code = f"{_SIGNALS}\n{before}\n{_BEGIN.format(*limit) if limit is not None else ''}{_COMMAND}"
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([sys.executable, "-c", code, *words], **options)
 
 
 def finish(process: subprocess.Popen[str], timeout: float = 60) -> Outcome:
-    """Wait for the end."""
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
+    """Wait for the end; a process that does not come to it is killed."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
     return Outcome(process.returncode, out, err)
 
 
@@ -74,7 +76,7 @@ def measure(*words: str, limit: tuple[str, Any] | None = None, before: str = "")
         file = Path(folder) / "peak"
         process = start(*words, limit=limit, before=_PEAK.format(str(file)) + before)
         outcome = finish(process, _PATIENCE)
-        return Measured(outcome, int(file.read_text()) / 1024)
+        return Measured(outcome, int(file.read_text()) / 1024 if file.exists() else float("inf"))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:

@@ -90,6 +90,7 @@ UNKNOWN = "k = Constant <value = float[2] {1, 2}> () c0 = Unique(k) " + " ".join
 )
 
 
+@pytest.mark.slow
 @listed("bomb-process", "any of these in a process of its own", "never more memory than is free, and seconds")
 @pytest.mark.parametrize(
     "graph", [BOMBS["doubling"], BOMBS["cast"], UNKNOWN + " c = Identity(c40)"], ids=["known", "late", "unknown"]
@@ -110,6 +111,7 @@ DOUBLING = """agraph (float x) => (y) {
 }"""
 
 
+@pytest.mark.slow
 @listed(
     "bomb-loop",
     "a Loop that doubles a tensor forty times, so that no shape shows the size",
@@ -124,6 +126,7 @@ def test_memory_that_no_shape_tells() -> None:
     assert measured.megabytes < 1200
 
 
+@pytest.mark.slow
 @listed("bomb-limit", "too little memory to optimize at all", "error: one line; nothing is written")
 @pytest.mark.skipif(not is_limited(), reason="only Linux limits the data of a process")
 def test_too_little_memory() -> None:

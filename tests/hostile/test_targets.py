@@ -187,6 +187,22 @@ def test_a_kill_while_weights_are_written() -> None:
     assert all(name.startswith(".out.onnx.") and name.endswith(".tmp") for name in left)
 
 
+@listed("ignored-signal", "Ctrl-C or SIGTERM in a process whose parent ignores them", "the run goes on, as with any program")
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_the_parent_ignores(number: int) -> None:
+    weighty(4)
+    ignore = f"signal.signal({int(number)}, signal.SIG_IGN)"
+    process = start("model.onnx", "-o", "out.onnx", "--external-data", *PLAINLY, before=f"{ignore}\n{SLOW}")
+    try:
+        wait_for(Path("progress").exists)
+        process.send_signal(number)
+    finally:
+        outcome = finish(process)
+    assert outcome == (0, "", "")
+    assert files() == {"model.onnx", "out.onnx", "out.onnx.data", "progress"}
+
+
 @listed("interrupted-run", "Ctrl-C while onnxruntime runs a model that never ends", "exit code 130 at once; nothing is written")
 @posix
 def test_ctrl_c_while_a_model_runs() -> None:
@@ -213,6 +229,7 @@ session.Session._call = marked
     assert files() == {"model.onnx", "progress"}
 
 
+@pytest.mark.slow
 @listed("two-writers", "two processes that write one target", "both succeed; the target is whole, and one of the two")
 @posix
 def test_two_processes_that_write_one_target() -> None:
@@ -225,6 +242,7 @@ def test_two_processes_that_write_one_target() -> None:
     assert files() == {"first.onnx", "second.onnx", "out.onnx"}
 
 
+@pytest.mark.slow
 @listed(
     "two-writers-weights",
     "two processes that write one target with weights in a file",
@@ -241,6 +259,7 @@ def test_two_processes_that_write_one_target_and_its_weights(xopt: Xopt) -> None
     assert xopt("verify", "model.onnx", "out.onnx").code == 0
 
 
+@pytest.mark.slow
 @listed("two-in-place", "two processes that overwrite a model in place", "both succeed; the model is whole")
 @posix
 def test_two_processes_in_place() -> None:

@@ -173,6 +173,7 @@ def test_not_less_than_the_onnx_package_knows(name: str) -> None:
     assert len(results) > len(known) / 2
 
 
+@pytest.mark.slow
 @each_model
 def test_no_conflict_with_symbolic_inference(name: str) -> None:
     model, assignments, _ = case(name)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 from tests.inference.context import infer_model
 from tests.inference.oracle import check_run
@@ -57,6 +58,7 @@ def _fault(info: Info, result: Any) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_facts_hold_for_every_case() -> None:
     faults, checked = [], 0
     for name, model, inputs, outputs in _models():

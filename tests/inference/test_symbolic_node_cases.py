@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 from tests.inference.nested import assert_not_less, check_value, infer_outputs
 from xoptim.facts.info import UNKNOWN, Info
@@ -70,6 +71,7 @@ def _less(model: onnx.ModelProto, infos: Sequence[Info]) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_facts_hold_for_symbols() -> None:
     faults, checked = [], 0
     for name, model, inputs, outputs in _cases():

@@ -100,6 +100,7 @@ def check_rewritten(drawn: EasyPatternOptimization, model: onnx.ModelProto, is_t
         np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-4 * scale, err_msg=output.name)
 
 
+@pytest.mark.slow
 @EFFORT
 @given(st.randoms(use_true_random=False))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -111,6 +112,7 @@ def test_planted_patterns_are_found_and_rewritten(rng: Random) -> None:
     check(planted)
 
 
+@pytest.mark.slow
 @EFFORT
 @given(st.integers(0, 2**32))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

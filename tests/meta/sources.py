@@ -36,12 +36,15 @@ class Source(NamedTuple):
         return ".".join(parts[:2])
 
 
-@cache
 def sources(*folders: str) -> tuple[Source, ...]:
-    """The files of some folders (by default all that contain code), sorted."""
+    """The files of some folders (all that hold code by default), sorted within each."""
+    return tuple(source for folder in folders or FOLDERS for source in _in(folder))
+
+
+@cache
+def _in(folder: str) -> tuple[Source, ...]:
     found = []
-    for folder in folders or FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            found.append(Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        found.append(Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
     return tuple(found)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 _SCRIPT = """
 import hashlib, logging, sys
 from pathlib import Path
@@ -32,6 +34,7 @@ for path in sorted(light.glob("*.onnx")):
 """
 
 
+@pytest.mark.slow
 def test_hash_seeds_make_no_difference() -> None:
     command = [sys.executable, "-c", _SCRIPT]
     environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]

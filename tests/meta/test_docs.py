@@ -155,7 +155,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_make_lists_its_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = dict(re.findall(r"^([a-z-]+):.*?## (.+)$", makefile, re.MULTILINE))
-    assert {"demo", "test", "lint", "types", "docs"} <= targets.keys()
+    assert {"demo", "test", "check", "lint", "types", "docs"} <= targets.keys()
     listed = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert dict(line.split(maxsplit=1) for line in listed.stdout.splitlines()) == targets
     phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)

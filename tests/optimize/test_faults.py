@@ -75,6 +75,7 @@ def optimize_with(wire: Tripwire, group: str) -> tuple[GraphBuilder | None, onnx
         return builder, None, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("group", GROUPS)

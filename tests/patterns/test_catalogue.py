@@ -20,6 +20,7 @@ def test_example(pattern: type[PatternOptimization], example: Example) -> None:
     check_example(pattern, example)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern", [pytest.param(cls, id=cls.name(), marks=pytest.mark.xdist_group(cls.name())) for cls in PATTERNS]
 )

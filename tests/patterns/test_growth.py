@@ -40,6 +40,7 @@ def calls(model: onnx.ModelProto, patterns: str) -> int:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in SQUARE])
 def test_work_grows_with_the_size(family: str) -> None:
     first, second = (calls(FAMILIES[family](n), "default+onnxruntime") for n in (80, 320))

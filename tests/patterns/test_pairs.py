@@ -29,6 +29,7 @@ def counts(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
     request.config.get_terminal_writer().line("\n" + ", ".join(f"{n} {name}" for name, n in sorted(found.items())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", PATTERNS, ids=[cls.name() for cls in PATTERNS])
 def test_pairs(first: type[Rewrite], counts: Counter[str]) -> None:
     check = PairCheck(PATTERNS, verify)

@@ -73,8 +73,8 @@ def _run_all(drawn: Drawn) -> dict[int, list[Value]] | None:
     loaded = RUNTIME.load(drawn.model)
     if isinstance(loaded, str):
         return None
-    found = {number: RUNTIME.run(loaded, feeds) for number, feeds in enumerate(drawn.feeds)}
-    runs = {number: results for number, results in found.items() if not isinstance(results, str)}
+    found = enumerate(RUNTIME.run_all([loaded], drawn.feeds, len(drawn.feeds)))
+    runs = {number: results for number, (_, (results,)) in found if isinstance(results, list)}
     return runs if 0 in runs else None
 
 
@@ -84,9 +84,9 @@ def _wrong_numbers(
     loaded = RUNTIME.load(result)
     if isinstance(loaded, str):
         return f"onnxruntime refuses the result: {loaded}"
-    for number, wanted in expected.items():
-        feeds = drawn.feeds[number]
-        got = RUNTIME.run(loaded, feeds)
+    ran = [drawn.feeds[number] for number in expected]
+    found = (results for _, (results,) in RUNTIME.run_all([loaded], ran, len(ran)))
+    for feeds, wanted, got in zip(ran, expected.values(), found, strict=True):
         difference = got if isinstance(got, str) else _difference(drawn, wanted, got, report)
         if difference and is_specified(drawn.model, dict(feeds), wanted, difference):
             return f"{difference}\non {describe(dict(feeds))}"
@@ -123,9 +123,9 @@ def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
     if isinstance(loaded, str):
         return ""  # some types cannot be shown
     reduces = any(node.op_type.startswith(FORGETFUL) for node in all_nodes(model))
-    for feeds in drawn.feeds:
-        results = RUNTIME.run(loaded, feeds)
-        if isinstance(results, str) or not all(value.size for value in feeds.values()):
+    filled = [feeds for feeds in drawn.feeds if all(value.size for value in feeds.values())]
+    for feeds, (results,) in RUNTIME.run_all([loaded], filled, len(filled)):
+        if isinstance(results, str):
             continue
         if reduces and any(isinstance(result, np.ndarray) and not result.size for result in results):
             continue  # reductions of onnxruntime keep the axes of tensors without elements

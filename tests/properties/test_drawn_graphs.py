@@ -21,7 +21,7 @@ def _hunted(chunk: int) -> Hunt:
     return hunt(chunk, GRAPHS // CHUNKS)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(1, CHUNKS))])
 @pytest.mark.filterwarnings("ignore")
 def test_random_graphs_stay_what_they_are(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
@@ -31,6 +31,7 @@ def test_random_graphs_stay_what_they_are(chunk: int, caplog: pytest.LogCaptureF
     assert found.graphs > found.not_run * 4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_many_operators_are_drawn(caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None]) -> None:
     """The histogram is in the log of the test and in the report of properties."""

@@ -37,6 +37,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
         assert {n: v.tolist() for n, v in before.items()} == {n: v.tolist() for n, v in after.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_wrong_rewrite_is_found_and_shrinks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """An optimizer that makes Relu of Abs is given away by a graph of few nodes."""

@@ -75,6 +75,7 @@ def test_a_model_that_is_not_in_the_wheel(tmp_path: Path) -> None:
         models_of(_package(Model("b.onnx")), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_both_selections_are_tried(tmp_path: Path) -> None:
     path = tmp_path / "a.onnx"

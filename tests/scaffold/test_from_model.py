@@ -119,6 +119,7 @@ def _check_pattern(text: str, path: Path, model: Path, *, near_misses: bool = Fa
     onnx.checker.check_model(again)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("nodes", SELECTIONS.values(), ids=SELECTIONS)
 def test_selections_of_a_real_model(nodes: list[str], tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ SCALES = Example(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "example"), [(NegNegPattern, wrong.NEGATIONS), (ScaleScalePattern, SCALES)])
 def test_right_patterns_pass(pattern: type[PatternOptimization], example: Example) -> None:
     check_example(pattern, example)
@@ -119,6 +120,7 @@ def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
         check_example(wrong.LosesZeroSignPattern, Example(before, after))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "example", "families"),
     [
@@ -292,5 +294,27 @@ def test_onnxruntime_may_crash() -> None:
         runtime._process.wait()
         runtime.stop()
         assert np.array_equal(runtime.run(loaded, feeds), [[-1.0, -1.0]]), "started again"  # type: ignore[arg-type]
+    finally:
+        runtime.stop()
+
+
+class Fragile(Runtime):
+    """A process that some values crash."""
+
+    def _ask(self, question: Any) -> Any:
+        return "crashes" if any("deadly" in feeds for feeds in question[2]) else super()._ask(question)
+
+
+def test_runs_are_asked_for_in_batches() -> None:
+    runtime = Fragile()
+    try:
+        loaded = runtime.load(parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }"))
+        assert not isinstance(loaded, str)
+        good, deadly = {"x": np.ones(2, np.float32)}, {"deadly": np.ones(2, np.float32)}
+        found = [results for _, results in runtime.run_all([loaded], [good, deadly, good], 9)]
+        assert [isinstance(result, list) for (result,) in found] == [True, False, True], "the other runs of a batch are made"
+        assert found[1] == ["crashes"]
+        found = [results for _, results in runtime.run_all([loaded, loaded], iter([good, {}, deadly, good, good]), 2)]
+        assert [len(results) for results in found] == [2, 1, 1, 2], "until it has run twice; what does not run is not compared"
     finally:
         runtime.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
@@ -30,6 +31,7 @@ def judged(model: onnx.ModelProto, other: onnx.ModelProto) -> ValidationReport:
     return validate(model, other, ValidationOptions())
 
 
+@pytest.mark.slow
 def test_a_softmax_over_thousands_of_classes() -> None:
     model = classifier()
     builder = GraphBuilder(model, optimization_options=OptimizationOptions(patterns=None))
@@ -43,6 +45,7 @@ def test_a_softmax_over_thousands_of_classes() -> None:
     assert noise.level < 1e-3 * largest.top
 
 
+@pytest.mark.slow
 def test_an_error_of_the_small_classes_is_not_excused_by_the_peaks() -> None:
     model = classifier("v = Identity(w)")
     shifted = classifier("v = Identity(w)", "e = Constant<value_float = 1e-6>() y = Add(s, e)")
@@ -64,6 +67,7 @@ def detector(product: str) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.slow
 def test_a_map_that_is_zero_nearly_everywhere() -> None:
     report = judged(detector("v = Identity(w) p = MatMul(x, v)"), detector("p = MatMul(x, w)"))
     assert report.ok, report.reason

@@ -31,6 +31,7 @@ class Engine:
         self.applier = Applier(graph, state)
         self._strategy = strategy_named(state.options.strategy)
         self._active: list[PatternOptimization] = []
+        self._explained: tuple[PatternOptimization, ...] = ()
         self._index = index_of((), ())
         self._unconfirmed = 0
         self._rounds_left = state.options.max_iter
@@ -53,8 +54,9 @@ class Engine:
         for _, level in groupby(fresh, key=lambda p: (p.phase, p.priority)):
             added = list(level)
             self._active += added
-            self._index = self._index_of(self._active)
-            total += self._loop(self._index_of(added))
+            self._explained += tuple(p for p in added if self.state.options.verbosity(p) >= EXPLAINED)
+            self._index = index_of(tuple(self._active), self._explained)
+            total += self._loop(index_of(tuple(added), self._explained))
         self._unconfirmed += total
         return total
 
@@ -169,7 +171,3 @@ class Engine:
         events.send("timed", "insert_and_remove_nodes", seconds=rewriting)
         events.send("timed", "remove_unused", seconds=now - rewritten)
         events.send("timed", "iteration", seconds=now - start)
-
-    def _index_of(self, patterns: list[PatternOptimization]) -> PatternIndex:
-        explained = tuple(p for p in self._active if self.state.options.verbosity(p) >= EXPLAINED)
-        return index_of(tuple(patterns), explained)

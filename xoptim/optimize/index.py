@@ -111,9 +111,12 @@ class PatternIndex:
         return dict(sorted(found.items()))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def index_of(patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]) -> PatternIndex:
-    """An index, shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs."""
+    """An index, shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs.
+
+    A selection needs about 30 of them; the cache has room for several selections in turn.
+    """
     return PatternIndex(patterns, explained)
 
 

@@ -66,19 +66,22 @@ class OptimizationOptions:
         """
         debug = self.debug
         chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
-        select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))  # raises for unknown names
+        if debug.patterns:  # raises for unknown names
+            select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
         return [p for p in chosen if not p.unfit_for(None, self.provider)]
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""
-        name, debug = rewrite.name(), self.debug
-        return max(self.verbose, debug.verbose, debug.levels.get(name, 0), 10 if name in self._explained else 0)
+        named = self._levels
+        return max(self.verbose, self.debug.verbose, named.get(rewrite.name(), 0) if named else 0)
 
     @cached_property
-    def _explained(self) -> frozenset[str]:
-        """Present names of the patterns that are logged in full."""
+    def _levels(self) -> dict[str, int]:
+        """Verbosity of the rewrites that the environment names, by present name."""
         names = self.debug.patterns
-        return frozenset(names).union(entry.item.name() for name in names for entry in database().named(name))
+        explained = {*names, *(entry.item.name() for name in names for entry in database().named(name))}
+        levels = self.debug.levels
+        return {**levels, **{name: max(10, levels.get(name, 0)) for name in explained}}
 
 
 class OptimizationChanges(TypedDict, total=False):

@@ -76,33 +76,31 @@ def same_numbers(
     if isinstance(reference, str):
         return Numbers(0, skipped=f"onnxruntime refuses the original: {reference}")
     judged = RUNTIME.load(after)
-    names = list(reference.outputs)
+    models = [reference] if isinstance(judged, str) else [reference, judged]
     runs, reason = 0, "no feeds"
-    for feeds in all_feeds:
-        expected = RUNTIME.run(reference, feeds)
+    for feeds, (expected, *actual) in RUNTIME.run_all(models, all_feeds, most):
         if isinstance(expected, str):
             reason = reason if runs else expected
             continue
-        difference = _judge(judged, feeds, names, expected, exactness)
+        difference = _judge(reference, judged, expected, actual, exactness)
         if difference and _counts(before, after, feeds, expected, difference) and not pardon(feeds):
             return Numbers(runs, f"{difference}\non {describe(feeds)}")
         runs += 1
-        if runs == most:
-            break
     return Numbers(runs, skipped="" if runs else f"the original does not run: {reason}")
 
 
-def _judge(judged: Loaded | str, feeds: Feeds, names: list[str], expected: list[Value], exactness: Exactness) -> str:
-    """The failure of a model on some feeds, empty when there is none."""
+def _judge(
+    reference: Loaded, judged: Loaded | str, expected: list[Value], actual: list[list[Value] | str], exactness: Exactness
+) -> str:
+    """The failure of a model, empty when there is none."""
     if isinstance(judged, str):
         return f"onnxruntime refuses the result, though not the original: {judged}"
-    found = list(judged.outputs)
+    names, found = list(reference.outputs), list(judged.outputs)
     if names != found:
         return f"outputs {found} instead of {names}"
-    actual = RUNTIME.run(judged, feeds)
-    if isinstance(actual, str):
-        return f"the result does not run, though the original does: {actual}"
-    return compare(names, expected, actual, exactness)
+    if isinstance(actual[0], str):
+        return f"the result does not run, though the original does: {actual[0]}"
+    return compare(names, expected, actual[0], exactness)
 
 
 def _counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expected: list[Value], difference: str) -> bool:

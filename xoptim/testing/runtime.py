@@ -10,14 +10,18 @@ import signal
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
+Fed = TypeVar("Fed", bound=Mapping[str, Any])
+_Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
+"""Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False)
 _PERTURB = -6, 128
 """Makes the GNU C library fill allocated memory with bytes 0x7F: a tensor that no kernel writes to holds large numbers
@@ -55,16 +59,45 @@ class Runtime:
         """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails."""
         data = model if isinstance(model, bytes) else model.SerializeToString()
         self._count += 1
-        answer = self._ask((self._count, data, None))
+        answer = self._ask(([self._count], data, []))
         return Loaded(self._count, data, answer) if isinstance(answer, tuple) else str(answer)
 
     def run(self, loaded: Loaded, feeds: Mapping[str, Value]) -> list[Value] | str:
-        """Results of a model; a text with the reason when there are none."""
-        answer = self._ask((loaded.number, None, dict(feeds)))
+        """Results of a model; text says why there are none."""
+        return self._run([loaded], [feeds])[0][0]
+
+    def run_all(
+        self, models: Sequence[Loaded], all_feeds: Iterable[Fed], most: int
+    ) -> Iterator[tuple[Fed, list[list[Value] | str]]]:
+        """Results of models on the same feeds, until the first model has run ``most`` times; text says why there are none.
+
+        The other process is asked for many runs at once, as the exchange of messages takes longer than a run.
+
+        Returns:
+            The feeds, and the results of each model; of the first one alone where it does not run.
+        """
+        rest = iter(all_feeds)
+        while most > 0 and (batch := list(islice(rest, most))):
+            for feeds, results in zip(batch, self._run(models, batch), strict=True):
+                most -= isinstance(results[0], list)
+                yield feeds, results
+
+    def _run(self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]]) -> list[list[list[Value] | str]]:
+        question: _Question = ([loaded.number for loaded in models], None, [dict(feeds) for feeds in batch])
+        answer = self._ask(question)
         if answer == _GONE:
-            again = self.load(loaded.model)
-            answer = again if isinstance(again, str) else self._ask((again.number, None, dict(feeds)))
-        return answer if isinstance(answer, list) else str(answer)
+            refused = [a for loaded in models if isinstance(a := self._ask(([loaded.number], loaded.model, [])), str)]
+            answer = refused[0] if refused else self._ask(question)
+        if isinstance(answer, list):
+            return answer
+        if len(batch) > 1:  # which of the runs it was
+            return [self._run(models, [feeds])[0] for feeds in batch]
+        if len(models) == 1:
+            return [[str(answer)]]
+        (found,) = self._run(models[:1], batch)
+        if isinstance(found[0], list):
+            found += [self._run([loaded], batch)[0][0] for loaded in models[1:]]
+        return [found]
 
     def stop(self) -> None:
         """End the process, if it runs."""
@@ -72,7 +105,7 @@ class Runtime:
             self._process.communicate()  # the end of its standard input ends it
             self._process = None
 
-    def _ask(self, question: tuple[int, bytes | None, dict[str, Value] | None]) -> Any:
+    def _ask(self, question: _Question) -> Any:
         process = self._process
         if process is None:
             command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
@@ -107,8 +140,12 @@ def serve() -> None:
         if not status:
             return
         _send(answers, f"{_CRASHED} (exit status {status})")
-    _answer_all(sys.stdin.buffer, answers)
-    os._exit(0)
+    status = 1
+    try:
+        _answer_all(sys.stdin.buffer, answers)
+        status = 0
+    finally:
+        os._exit(status)  # what onnxruntime does at the end of a forked process may wait for threads that were not forked
 
 
 def _send(answers: IO[bytes], answer: object) -> None:
@@ -120,12 +157,15 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
     sessions: OrderedDict[int, Session] = OrderedDict()
     while True:
         try:
-            number, model, feeds = pickle.load(questions)
+            numbers, model, all_feeds = pickle.load(questions)
         except EOFError:
             return
-        _limit(_LONGEST if model is None else 0.0)
-        answer = _answer(sessions, number, model, feeds)
-        _limit(0.0)
+        if model is not None:
+            answer: Any = _load(sessions, numbers[0], model)
+        elif all(number in sessions for number in numbers):
+            answer = [_results([sessions[number] for number in numbers], feeds) for feeds in all_feeds]
+        else:
+            answer = _GONE
         _send(answers, answer)
 
 
@@ -135,20 +175,30 @@ def _limit(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def _answer(
-    sessions: OrderedDict[int, Session], number: int, model: bytes | None, feeds: dict[str, Value] | None
-) -> tuple[str, ...] | list[Value] | str:
+def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tuple[str, ...] | str:
+    """Keep a session under a number; returns the names of its outputs, or why there is none."""
     try:
-        if model is not None:
-            sessions[number] = session = Session(onnx.ModelProto.FromString(model), _SETTINGS)
-            while len(sessions) > _KEPT:
-                sessions.popitem(last=False)
-            return tuple(port.name for port in session.outputs)
-        if number not in sessions:
-            return _GONE
-        return sessions[number].run(feeds or {})
-    except (LoadError, RunError) as error:
+        sessions[number] = session = Session(onnx.ModelProto.FromString(model), _SETTINGS)
+    except LoadError as error:
         return str(error)
+    while len(sessions) > _KEPT:
+        sessions.popitem(last=False)
+    return tuple(port.name for port in session.outputs)
+
+
+def _results(sessions: Sequence[Session], feeds: Mapping[str, Value]) -> list[list[Value] | str]:
+    """Results of some sessions; of the first one alone where it does not run."""
+    found: list[list[Value] | str] = []
+    for session in sessions:
+        _limit(_LONGEST)
+        try:
+            found.append(session.run(feeds))
+        except RunError as error:
+            found.append(str(error))
+        _limit(0)
+        if isinstance(found[0], str):
+            break
+    return found
 
 
 RUNTIME = Runtime()

@@ -36,19 +36,13 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     if isinstance(session, str):
         return ""
     graph = GraphBuilder(model).model.graph
-    runs = 0
-    for feeds in all_feeds:
-        results = RUNTIME.run(session, feeds)
-        sizes = _sizes(model, feeds)
-        if isinstance(results, str) or sizes is None:
-            continue
-        for output, value in zip(exposed.graph.output, results, strict=True):
+    agreeing = (feeds for feeds in all_feeds if _sizes(model, feeds) is not None)
+    for feeds, (results,) in RUNTIME.run_all([session], agreeing, _MOST):
+        sizes = _sizes(model, feeds) or {}
+        for output, value in zip(exposed.graph.output, results, strict=True) if isinstance(results, list) else ():
             fault = _fault(graph.info_of(output.name), value, sizes) if isinstance(value, np.ndarray) else ""
             if fault:
                 return f"inference about {output.name!r} is wrong: {fault}"
-        runs += 1
-        if runs == _MOST:
-            break
     return ""
 
 

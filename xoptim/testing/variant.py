@@ -80,8 +80,8 @@ class Case:
         if isinstance(session, str):
             return []
         grade = None if self.pattern is None else self.pattern.exactness
-        found = make_all_feeds(self.model, self.example.ranges, special=grade)
-        return [feeds for feeds in found if not isinstance(RUNTIME.run(session, feeds), str)]
+        found = list(make_all_feeds(self.model, self.example.ranges, special=grade))
+        return [feeds for feeds, (results,) in RUNTIME.run_all([session], found, len(found)) if isinstance(results, list)]
 
     def rank(self, name: str) -> int | None:
         """Rank of a result, when it is known."""

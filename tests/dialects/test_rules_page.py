@@ -19,7 +19,7 @@ from xoptim import TextRuleError, database, optimize, parse_rules
 from xoptim.dialects import filters
 from xoptim.dialects.text import SETTINGS
 
-PAGE = (Path(__file__).parents[1] / "docs" / "rules.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
 MODEL = """agraph (float[batch,3] x) => (float[batch,3] y) <float two = {2}>
 {
     a = Pow (x, two)  b = HardSigmoid <alpha = 0.3> (a)  c = Relu (b)  d = Cos (c)  e = Sqrt (d)  f = Mul (e, e)

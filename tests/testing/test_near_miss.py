@@ -34,6 +34,7 @@ FOUND: list[tuple[type[PatternOptimization], set[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "families"), FOUND, ids=[pattern.name() for pattern, _ in FOUND])
 def test_near_misses_find(pattern: type[PatternOptimization], families: set[str]) -> None:
     example = pattern.EXAMPLE  # type: ignore[attr-defined]
