@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xoptim.facts.dims import is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
 from .._nodes import is_op
-from .._shapes import inserted_ones, results_above
+from .._shapes import inserted_ones, is_given_size, results_above
 
 
 class GatherNDGridPattern(PatternOptimization):
@@ -23,7 +24,8 @@ class GatherNDGridPattern(PatternOptimization):
     2. a part of them is not known to count along its own axis from 0, by Range, Unsqueeze, Reshape, Expand.
     3. no node above computes the sizes of the grid (the target of an Expand, usually).
     4. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
-       positions outside of x are an error in the original.)
+       positions outside of x are an error in the original, unless there are none.)
+    5. the grid may have no positions, and then more columns than x.
     """
 
     anchors = ("GatherND",)
@@ -40,6 +42,9 @@ class GatherNDGridPattern(PatternOptimization):
         # A symbolic size that is too small makes the original fail, so its results cannot differ.
         if source is None or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)):  # (4)
             return self.none(node, msg="the tensor may be smaller than the grid")
+        equal = all(a == b for a, b in zip(source, sizes, strict=False))
+        if not equal and not all(is_nonzero(size) or is_given_size(g, size) for size in sizes):  # (5)
+            return self.none(node, msg="the grid may be empty, and larger than the tensor")
         if axis_of(g, concat) != len(sizes) or len(parts) != len(sizes):  # (1)
             return self.none(concat, msg="not one number for each axis of the grid")
         for axis, part in enumerate(parts):

@@ -83,7 +83,7 @@ def same_numbers(
             reason = reason if runs else expected
             continue
         difference = _judge(reference, judged, expected, actual, exactness)
-        if difference and _counts(before, after, feeds, expected, difference) and not pardon(feeds):
+        if difference and counts(before, after, feeds, expected, difference) and not pardon(feeds):
             return Numbers(runs, f"{difference}\non {describe(feeds)}")
         runs += 1
     return Numbers(runs, skipped="" if runs else f"the original does not run: {reason}")
@@ -103,7 +103,7 @@ def _judge(
     return compare(names, expected, actual[0], exactness)
 
 
-def _counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expected: list[Value], difference: str) -> bool:
+def counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expected: list[Value], difference: str) -> bool:
     """Whether a difference counts: not where a kernel of onnxruntime fails in one of the models (`is_specified`)."""
     is_empty = any(isinstance(value, np.ndarray) and not value.size for value in feeds.values())
     forgetful = any(node.op_type.startswith(FORGETFUL) for node in all_nodes(after))
