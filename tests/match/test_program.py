@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xoptim.match.program import CONSTANT, Program, compile_trace, operand_orders
+from xoptim.match.program import CONSTANT, Program, compile_trace, literal_key, operand_orders
 from xoptim.match.trace import PatternBuilder, Scalar, Symbol, trace
 
 
@@ -63,6 +63,16 @@ def test_a_constant_operand_tells_where_to_look() -> None:
         return g.op.Mul(x, k)
 
     assert compiled(literal).near == compiled(scalar).near == CONSTANT
+    assert compiled(literal).path == (literal_key(2),)
+    assert compiled(scalar).path == (CONSTANT,)
+
+
+def test_a_literal_that_may_be_rounded_does_not_tell_where_to_look() -> None:
+    def inexact(g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Mul(x, 0.044715)
+
+    assert compiled(inexact).path == (CONSTANT,)
+    assert literal_key(0.0) == literal_key(-0.0) == literal_key(False)
 
 
 def test_operand_orders() -> None:

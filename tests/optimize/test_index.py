@@ -1,8 +1,11 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
+import pytest
+
 from tests.optimize.rules import AbsNegPattern, NegNegPattern, renaming
-from tests.support import load
+from tests.support import load, parse, types
+from xoptim import optimize
 from xoptim.match import EasyPatternOptimization, PatternBuilder, PatternOptimization, Scalar, Symbol
 from xoptim.optimize.index import PatternIndex
 
@@ -36,6 +39,27 @@ def test_by_anchor_and_producer() -> None:
 
 def test_by_constant_operand() -> None:
     assert offered(ScaledPattern()) == {"Scaled": ["f", "y"]}, "h is computed from constants"
+
+
+@pytest.mark.parametrize(("value", "nodes"), [(2.0, ["f", "y"]), (1.0, ["y"]), (0.044715, ["f", "y"])])
+def test_by_literal(value: float, nodes: list[str]) -> None:
+    """The value of h is not stored, so that it may be any literal; one that may be rounded is compared by the matcher."""
+
+    class TimesPattern(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Mul(x, value)
+
+    assert offered(TimesPattern()) == {"Times": nodes}
+
+
+@pytest.mark.parametrize(
+    "stored", ["float k = {1}", "float[1,1] k = {1}", "float16 k = {15360}", "bfloat16 k = {16256}", "int8 k = {1}"]
+)
+def test_a_literal_in_every_type(stored: str) -> None:
+    """Numbers of 16 bits are written as their bits: both are 1."""
+    element = stored.split()[0].split("[")[0]
+    result = optimize(parse(f"agraph ({element}[n,2] x) => ({element}[n,2] y) <{stored}> {{ t = Mul(x, k) y = Neg(t) }}"))
+    assert types(result) == ["Neg"]
 
 
 def test_patterns_without_anchor_see_every_node() -> None:

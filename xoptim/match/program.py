@@ -9,6 +9,7 @@ from typing import Literal
 from xoptim.facts.schema import is_commutative
 from xoptim.match.pattern import Key
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace, Variadic
+from xoptim.match.view import is_short
 
 Kind = Literal["inputs", "terms", "up", "down"]
 
@@ -42,7 +43,7 @@ class Program:
         anchor: where the search starts.
         steps: the instructions.
         path: operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the
-            last one may be `CONSTANT`. Empty when no producer is required.
+            last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is required.
         size: number of registers.
         count: number of nodes.
         reach: distance from the anchor to the farthest other node, plus one: a change within it may make the program match.
@@ -69,7 +70,7 @@ class Program:
     def __post_init__(self) -> None:
         given = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
         found = {
-            "near": self.path[0] if self.path else None,
+            "near": self.path[0] if self.path and self.path[0][0] != LITERAL else CONSTANT if self.path else None,
             "anchor_key": (self.anchor.domain, self.anchor.op_type),
             "captures": tuple((s.name, s.index) for s in self.trace.symbols if s.name),
             "operands": tuple(s.index for s in given if s.kind is not Variadic),
@@ -126,8 +127,15 @@ def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
 
 CONSTANT: Key = ("", "<constant>")
 """Stands for a stored constant in the place of a producer's operator."""
+LITERAL = "="
+"""In place of a domain: stands for a stored constant of one value."""
 _COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "Reshape", "MatMul", "Mul", "Add")
 """Frequent operators of exported models, the most frequent last."""
+
+
+def literal_key(value: float) -> Key:
+    """The key of stored constants of a value; 0 and -0 are one value."""
+    return LITERAL, repr(float(value) + 0.0)
 
 
 def _frequency(node: PatternNode) -> int:
@@ -146,11 +154,17 @@ def _path(anchor: PatternNode) -> tuple[Key, ...]:
     while len(path) < _LONGEST_PATH and not (node.associative and len(node.inputs) > 2):
         producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
         if not producers:
-            kinds = (s.literal is not None or s.kind in (Constant, Scalar) for s in node.inputs if s is not None)
-            return (*path, CONSTANT) if any(kinds) else tuple(path)
+            return (*path, *_constant_key(node))
         node = min(producers, key=_frequency)
         path.append((node.domain, node.op_type))
     return tuple(path)
+
+
+def _constant_key(node: PatternNode) -> tuple[Key, ...]:
+    """The constant that a node must read: a literal if there is one that is compared exactly, else any; empty for none."""
+    constants = [s for s in node.inputs if s is not None and (s.literal is not None or s.kind in (Constant, Scalar))]
+    literals = [s.literal for s in constants if isinstance(s.literal, (int, float)) and is_short(s.literal)]
+    return (literal_key(literals[0]),) if literals else (CONSTANT,) if constants else ()
 
 
 def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:

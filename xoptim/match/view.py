@@ -336,7 +336,7 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     kind, size = item.dtype.kind, item.dtype.itemsize
     if kind == "f" and size >= 4 and not isinstance(value, bool):
         found = float(item)
-        if found == value or _is_short(value):
+        if found == value or is_short(value):
             return found == value
         return abs(found - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
     if kind == "b" or isinstance(value, bool):
@@ -347,14 +347,14 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
         return False
     with np.errstate(over="ignore"):
         wanted = np.asarray(value).astype(item.dtype)
-    if _is_short(value) or not np.isfinite(np.float64(wanted)):
+    if is_short(value) or not np.isfinite(np.float64(wanted)):
         return bool(item == wanted)
     digits = 2.0**-6 if item.dtype.name == "bfloat16" else 2.0**-9 if size == 2 else 2.0**-3
     return abs(float(item) - float(wanted)) <= digits * abs(float(wanted))
 
 
 @cache
-def _is_short(value: float) -> bool:
+def is_short(value: float) -> bool:
     """Whether float16 holds a number exactly."""
     with np.errstate(over="ignore"):
         return float(np.float16(value)) == value

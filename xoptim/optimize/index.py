@@ -6,10 +6,20 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
+from onnx import TensorProto
+
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.pattern import Key, PatternOptimization
-from xoptim.match.program import CONSTANT
+from xoptim.match.program import CONSTANT, LITERAL, literal_key
+
+_EXACT = frozenset(
+    (
+        *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.INT8, TensorProto.INT16),
+        *(TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+    )
+)
+"""Element types that hold every number of 16 bits, or no other one in its place."""
 
 
 class _Paths:
@@ -18,18 +28,22 @@ class _Paths:
     Attributes:
         here: numbers of the patterns whose path ends here.
         beyond: patterns with a longer path, by the operator of the next producer.
+        literals: those of its keys that stand for constants of one value.
     """
 
-    __slots__ = ("beyond", "here")
+    __slots__ = ("beyond", "here", "literals")
 
     def __init__(self) -> None:
         self.here: list[int] = []
         self.beyond: dict[Key, _Paths] = {}
+        self.literals: list[Key] = []
 
     def add(self, number: int, path: Sequence[Key]) -> None:
         """Add a pattern."""
         place = self
         for key in path:
+            if key[0] == LITERAL and key not in place.beyond:
+                place.literals.append(key)
             place = place.beyond.setdefault(key, _Paths())
         place.here.append(number)
 
@@ -47,10 +61,24 @@ class _Paths:
                 further = beyond.get((producer.domain, producer.op_type))
                 if further is not None:
                     further.collect(graph, producer, found)
-            if constant is None or not name:
+            if not name or (constant is None and not self.literals):
                 continue
             if producer is None or producer.op_type == "Constant" or graph.is_computed(name):
-                found.update(dict.fromkeys(constant.here))
+                if constant is not None:
+                    found.update(dict.fromkeys(constant.here))
+                for key in self._literals_of(graph, name):
+                    found.update(dict.fromkeys(beyond[key].here))
+
+    def _literals_of(self, graph: Graph, name: str) -> Sequence[Key]:
+        """The literals that a constant may be: its value if that is stored in a type that holds it exactly, else all."""
+        tensor = graph.tensor(name)
+        if tensor is None:
+            return () if graph.is_input(name) else self.literals
+        if tensor.dtype not in _EXACT:
+            return self.literals
+        value = tensor.uniform()
+        key = None if value is None else literal_key(value.item())
+        return (key,) if key in self.literals else ()
 
 
 class PatternIndex:
