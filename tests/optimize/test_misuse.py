@@ -102,6 +102,12 @@ def hides_the_type_and_fails(g: PatternRewriter, node: Node) -> list[Node]:
     raise ValueError("no")
 
 
+def reads_its_own_result(g: PatternRewriter, node: Node) -> list[Node]:
+    g.op.Exp(node.output[0], outputs=list(node.output))
+    assert g.get_type(node.output[0]) == onnx.TensorProto.FLOAT
+    return g.created
+
+
 def sets_an_attribute(g: PatternRewriter, node: Node) -> list[Node]:
     node.attribute["axis"] = 1  # type: ignore[index]
     return [node]
@@ -113,6 +119,7 @@ APPLIES: dict[str, tuple[str, Apply]] = {
     "an attribute of a node of the graph": ("TypeError: 'mappingproxy'", sets_an_attribute),
     "another type under the old name": ("its type from 1 to 7", hides_the_type),
     "another type, and an error": ("ValueError: no", hides_the_type_and_fails),
+    "its own result as an operand": ("reads 't', which nothing defines before it", reads_its_own_result),
     "axes in another order": ("", lambda g, node: [g.make_node("Transpose", ["x"], node.output)]),
     "an operator that does not exist": ("Rellu does not exist", lambda g, node: [g.make_node("Rellu", ["x"], node.output)]),
     "an operator of a later operator set": (

@@ -70,6 +70,7 @@ class Edit(Graph):
         """The facts about a result of a new node, or of the graph."""
         node = self._uninferred.get(name)
         if node is not None:
+            del self._uninferred[name]  # first: a wrong node may read its own result
             self._learn_results(node, infer_node(self, node))
         return super().info_of(name)
 
