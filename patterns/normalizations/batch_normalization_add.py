@@ -34,8 +34,8 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.o).size)
         if shift is None:  # (1)
             return self.none(m.nodes[1], msg="not one for each channel")
-        given = doubles(g, m.o)
-        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=doubles(g, m.s))
+        given, scale = doubles(g, m.o), doubles(g, m.s) if g.is_constant(m.s) else 0.0
+        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=scale)
         return m.derive(bias=bias) if bias is not None else self.none(m.nodes[1], msg="the sum cancels or overflows")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, s: str, bias: Array, m: str, v: str, attributes: dict[str, Any]) -> str:

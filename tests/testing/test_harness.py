@@ -50,8 +50,8 @@ class ScaleScalePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factors = [g.get_computed_constant(name) for name in (m.a, m.b)]
-        sizes = [np.abs(array.astype(np.float64)) for array in factors if array is not None]
-        return all(((size >= 0.05) & (size <= 200)).all() for size in sizes)
+        sizes = [None if array is None else np.abs(array.astype(np.float64)) for array in factors]
+        return all(size is not None and bool(((size >= 0.05) & (size <= 200)).all()) for size in sizes)
 
     def apply_pattern(self, g: PatternRewriter, x: str, a: str, b: str) -> Any:
         left, right = g.get_computed_constant(a), g.get_computed_constant(b)
