@@ -267,15 +267,12 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
 
 def _connect(graph: Graph) -> bool:
     """Record the uses of all nodes; return whether each node comes after the producers of its operands."""
-    producer_of, is_root, record = graph._producers.get, graph.parent is None, graph._uses.add
+    producers, connect = graph._producers, graph.connect
     is_sorted = True
     for node in graph.nodes:
-        if not is_root:
-            graph.connect(node)
+        connect(node)
         for name in node.input:
-            if is_root and name:
-                record(name, node)
-            producer = producer_of(name)
+            producer = producers.get(name)
             if producer is not None and producer.label >= node.label:
                 is_sorted = False
     return is_sorted

@@ -127,7 +127,7 @@ class EasyPatternOptimization(PatternOptimization):
         """Try all variants at a node; a listener receives the nearest miss of each that does not match."""
         listen = listener()
         examine = partial(self._examine, g, node)
-        programs = _PROGRAMS.get(type(self)) or compiled(self)
+        programs = compiled(self)
         if listen is None:
             # With only one variant, the producers were checked when the pattern was selected for the node.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):

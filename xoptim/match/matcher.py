@@ -180,8 +180,7 @@ class Attempt:
         return (
             node.op_type == wanted.op_type
             and node.domain == wanted.domain
-            and node not in self.nodes
-            and node not in self.extra
+            and not self._is_taken(node)
             and self._attributes(wanted, node)
             and self._results(wanted, node)
         )

@@ -69,8 +69,9 @@ class Program:
 
     def __post_init__(self) -> None:
         given = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
+        first = self.path[0] if self.path else None
         found = {
-            "near": self.path[0] if self.path and self.path[0][0] != LITERAL else CONSTANT if self.path else None,
+            "near": CONSTANT if first is not None and first[0] == LITERAL else first,
             "anchor_key": (self.anchor.domain, self.anchor.op_type),
             "captures": tuple((s.name, s.index) for s in self.trace.symbols if s.name),
             "operands": tuple(s.index for s in given if s.kind is not Variadic),

@@ -135,15 +135,14 @@ class Engine:
         matches: list[MatchResult] = []
         for number, anchors in index.candidates(graph, nodes).items():
             pattern, start, before = index.patterns[number], perf_counter(), len(matches)
-            is_explained = state.options.verbosity(pattern) >= EXPLAINED
-            find = self.applier.explained_match if is_explained else self.applier.match
+            level = state.level(pattern)
+            find = self.applier.match if level else self.applier.explained_match
             for node in anchors:
                 if node in taken or node.graph is not graph:
                     continue
                 match = find(pattern, node, matches)
                 if match is not None:
                     matches.append(match)
-                    level = state.level(pattern)
                     state.events.send("matched", pattern.name(), node=match.anchor, graph=graph.name, level=level)
                     suspended = perf_counter()
                     yield match

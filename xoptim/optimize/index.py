@@ -19,7 +19,7 @@ _EXACT = frozenset(
         *(TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
     )
 )
-"""Element types that hold every number of 16 bits, or no other one in its place."""
+"""Element types in which a literal is compared without being rounded first."""
 
 
 class _Paths:
@@ -66,7 +66,7 @@ class _Paths:
             if producer is None or producer.op_type == "Constant" or graph.is_computed(name):
                 if constant is not None:
                     found.update(dict.fromkeys(constant.here))
-                for key in self._literals_of(graph, name):
+                for key in self._literals_of(graph, name) if self.literals else ():
                     found.update(dict.fromkeys(beyond[key].here))
 
     def _literals_of(self, graph: Graph, name: str) -> Sequence[Key]:
@@ -77,8 +77,7 @@ class _Paths:
         if tensor.dtype not in _EXACT:
             return self.literals
         value = tensor.uniform()
-        key = None if value is None else literal_key(value.item())
-        return (key,) if key in self.literals else ()
+        return [key for key in self.literals if value is not None and key == literal_key(value.item())]
 
 
 class PatternIndex:
