@@ -129,15 +129,16 @@ def test_memory_that_no_shape_tells() -> None:
 @pytest.mark.slow
 @listed("bomb-limit", "too little memory to optimize at all", "error: one line; nothing is written")
 @pytest.mark.skipif(not is_limited(), reason="only Linux limits the data of a process")
-def test_too_little_memory() -> None:
-    """The limit takes hold once everything is imported, while a large model is loaded."""
+@pytest.mark.parametrize("megabytes", [8, 40, 60])
+def test_too_little_memory(megabytes: int) -> None:
+    """The limit takes hold once everything is imported, while a large model is parsed, or wrapped."""
     count = 50_000
     nodes = [helper.make_node("Sin", [f"x{i}"], [f"x{i + 1}"]) for i in range(count)]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in ("x0", f"x{count}")]
     graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
     room = "import onnxruntime, xoptim.cli.main, xoptim.validate; xoptim.installed_patterns()\n"
-    room += "LIMIT = xoptim.validate.data_size() + (40 << 20)"
+    room += f"LIMIT = xoptim.validate.data_size() + ({megabytes} << 20)"
     measured = measure("model.onnx", before=room, limit=("RLIMIT_DATA", "LIMIT"))
     assert measured.outcome.error == "out of memory; nothing was written"
     assert files() == {"model.onnx"}

@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TypeVar
+import contextlib
+import mmap
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, TypeVar
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as AnyMessage
 
 Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
+Element = TypeVar("Element")
+
+_STEP: Final = 1024
+_HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third of it
+
+
+def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
+    """Iterate over many protobufs, and end while there is still some memory.
+
+    Protobuf does not check whether memory for the Python object of a message was granted: without it, the process crashes.
+
+    Raises:
+        MemoryError: when little memory is left.
+    """
+    for index, element in enumerate(elements):
+        if index % _STEP == 0:
+            _require(_HEADROOM)
+        yield element
+
+
+def _require(size: int) -> None:
+    try:
+        # A heap may hold free memory from which nothing else can be granted; only a mapping asks the system.
+        if sys.platform == "win32":
+            mmap.mmap(-1, size).close()
+        else:
+            mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError as error:
+        raise MemoryError from error
+
+
+@contextlib.contextmanager
+def lack_of_memory() -> Iterator[None]:
+    """Raise MemoryError where protobuf raises an error of decoding because it was granted no memory."""
+    try:
+        yield
+    except DecodeError as error:
+        if "alloc failed" in str(error):
+            raise MemoryError from error
+        raise
 
 
 def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from xoptim.facts.dims import fresh
 from xoptim.facts.info import Info
-from xoptim.facts.protos import copy_fields
+from xoptim.facts.protos import copy_fields, lack_of_memory, with_headroom
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import UNLISTED_SINCE, Function, Model
@@ -22,7 +22,7 @@ _REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "q
 
 def export_model(model: Model) -> ModelProto:
     """A protobuf of the whole model. It shares no objects with the one the model came from."""
-    with collection_paused():
+    with collection_paused(), lack_of_memory():
         proto = ModelProto()
         proto.CopyFrom(model.shell)
         if model.graph.opsets and not proto.opset_import:
@@ -54,7 +54,7 @@ def export_graph(graph: Graph, proto: GraphProto) -> None:
     if source is None or source.HasField("name"):
         proto.name = graph.name if source is not None else graph.name or "graph"
     proto.node.extend(export_nodes(graph))
-    proto.initializer.extend(tensor.to_proto(name) for name, tensor in graph.initializers.items())
+    proto.initializer.extend(tensor.to_proto(name) for name, tensor in with_headroom(graph.initializers.items()))
     _export_values(graph, proto)
 
 
@@ -67,7 +67,7 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
     for name in graph.outputs:
         proto.output.append(given_outputs.get(name) or value_info(name, graph.info_of(name)))
     if source is not None:
-        proto.value_info.extend(v for v in source.value_info if graph.defines(v.name))
+        proto.value_info.extend(v for v in with_headroom(source.value_info) if graph.defines(v.name))
     declared = {v.name for v in (*proto.value_info, *proto.output)}
     proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
     for name, annotation in graph.annotations.items():
@@ -115,9 +115,9 @@ def value_info(name: str, info: Info) -> ValueInfoProto:
     return proto
 
 
-def export_nodes(graph: Graph) -> list[NodeProto]:
+def export_nodes(graph: Graph) -> Iterator[NodeProto]:
     """The nodes of a graph. Unchanged ones are the protobufs they came from, not copies: do not modify them."""
-    return list(map(export_node, graph.nodes))
+    return map(export_node, with_headroom(graph.nodes))
 
 
 def export_node(node: Node) -> NodeProto:

@@ -18,7 +18,7 @@ from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import UNKNOWN, Info
-from xoptim.facts.protos import copy_fields, unreadable_texts
+from xoptim.facts.protos import copy_fields, lack_of_memory, unreadable_texts, with_headroom
 from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model, call_domain
@@ -81,7 +81,8 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
     """
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(raw)
+        with lack_of_memory():
+            proto.ParseFromString(raw)
     except DecodeError as error:
         raise ModelError(f"{label} not an ONNX model, or it is truncated") from error
     if not proto.HasField("graph"):
@@ -194,7 +195,7 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
             raise ModelError(f"graph input {value.name!r} is declared twice")
         graph.declare_input(value.name, type_proto_to_info(value.type))
     base_dir = graph.model.base_dir
-    for tensor in proto.initializer:
+    for tensor in with_headroom(proto.initializer):
         handle = Tensor.from_proto(tensor, base_dir)
         if tensor.name in graph.initializers:
             raise ModelError(f"initializer {tensor.name!r} is defined twice")
@@ -228,7 +229,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     learn, hidden = graph.learn, graph.model.hidden_operators
     owners: list[Node] = []
     # `Graph.link`, written out: this loop runs for every node of a model.
-    for proto in protos:
+    for proto in with_headroom(protos):
         try:
             node = wrap(proto)
         except TypeError:

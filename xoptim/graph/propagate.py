@@ -11,6 +11,7 @@ import onnx
 from xoptim.facts.dims import Dim
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
+from xoptim.facts.protos import with_headroom
 from xoptim.graph.context import GraphNodeContext
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -65,7 +66,7 @@ def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
     source = graph.source
     if source is None:
         return {}
-    declared = {v.name: v for v in source.value_info}
+    declared = {v.name: v for v in with_headroom(source.value_info)}
     declared.update((v.name, _without_dimension_names(v)) for v in source.output if v.type.WhichOneof("value") is not None)
     return declared
 

@@ -61,7 +61,9 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
         with _beside(target, temporary) as stream:
             stream.write(proto.SerializeToString())
         _put_in_place(temporary)
-    except (OSError, ValueError, EncodeError) as error:
+    except EncodeError as error:
+        raise ModelError(f"cannot write {str(target)!r}: it does not fit into memory, or into a protobuf of 2 GiB") from error
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
     finally:

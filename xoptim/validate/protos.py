@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
-from xoptim.facts.protos import copy_fields
+from xoptim.facts.protos import copy_fields, lack_of_memory
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 
@@ -26,11 +26,13 @@ def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.Mod
     Raises:
         OSError: the file cannot be read.
         google.protobuf.message.DecodeError: the file is not a model.
+        MemoryError: it does not fit into memory.
     """
     if isinstance(model, onnx.ModelProto):
         return model, base_dir
     path = Path(model)
-    return onnx.load(path, load_external_data=False), path.resolve().parent
+    with lack_of_memory():
+        return onnx.load(path, load_external_data=False), path.resolve().parent
 
 
 def is_external(tensor: TensorProto) -> bool:
