@@ -17,6 +17,7 @@ import click
 
 from xoptim import XoptimError, __version__
 
+from .benchmarking import bench_command
 from .bisection import bisect_command
 from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
@@ -81,6 +82,7 @@ def xopt() -> None:
     xopt list                          all patterns
     xopt show TransposeTranspose       a pattern with its examples
     xopt verify a.onnx b.onnx          compare two models
+    xopt bench a.onnx b.onnx           measure models side by side
     xopt stats model.onnx              operators, inputs, outputs, parameters
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
@@ -96,7 +98,7 @@ def xopt() -> None:
 
 
 for _command in (
-    *(optimize_command, list_command, show_command, verify_command, stats_command),
+    *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command),
 ):
     xopt.add_command(_command)

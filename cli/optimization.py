@@ -6,19 +6,23 @@ import json
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from xoptim import OptimizationOptions
-from xoptim.proof import ProofOptions, prove
+from xoptim import OptimizationOptions, XoptimError
+from xoptim.bench import BenchOptions, BenchReport, bench
+from xoptim.proof import Proof, ProofOptions, prove
 
 from .pipeline import protect_weights, summarize, target_of, verdict, write
 from .progress import Progress
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
 from .summary import print_summary
-from .validation import check_choices, check_values_used, validation_options
+from .validation import check_choices, check_values_used, chosen_values, validation_options
+
+PATIENCE: Final = 5.0
+"""Seconds of measured runs for each of the two models of ``--benchmark``."""
 
 
 @click.command("optimize")
@@ -52,6 +56,7 @@ from .validation import check_choices, check_values_used, validation_options
 @click.option(
     "--strict", is_flag=True, help="A pattern that fails or is wrong, or a model that cannot be validated, is an error."
 )
+@click.option("--benchmark", is_flag=True, help="Measure the time of a run before and after.")
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv the reasons of refusals.")
@@ -80,12 +85,32 @@ def optimize_command(model: Path, **choices: Any) -> int:
         proof = prove(model, _options(choices, progress), how)
         check_values_used(proof.reports, how.checks)
         summary = summarize(model, target, proof)
+        if choices["benchmark"] and not summary.refusal(choices["strict"]):
+            progress.say("measuring")
+            summary.latency = _measured(model, proof, choices)
         summary.written = write(proof, target, summary, choices, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:
         print_summary(summary)
     return verdict(summary, choices["strict"])
+
+
+def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
+    """The times of the original and of the result, ``None`` with a warning when one of them cannot be run."""
+    folder = proof.builder.model.base_dir
+    options = BenchOptions(
+        provider=choices["provider"][0],
+        seconds=PATIENCE,
+        base_dirs={} if folder is None else {"result": folder},
+        compare=False,  # the proof has done it
+        **chosen_values(choices),
+    )
+    try:
+        return bench({"original": model, "result": proof.proto}, options)
+    except XoptimError as error:
+        click.echo(f"xopt: warning: not measured: {error}", err=True)
+        return None
 
 
 def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions:

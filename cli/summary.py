@@ -10,8 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from xoptim import Culprit, Exactness
+from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.validate import ValidationReport
+
+from .figures import bytes_text, circumstances, milliseconds
 
 
 @dataclass(slots=True)
@@ -34,6 +37,7 @@ class Summary:
         written: files written.
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
+        latency: the times before and after, if they were measured.
     """
 
     model: Path
@@ -51,6 +55,7 @@ class Summary:
     written: list[Path] = field(default_factory=list)
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
+    latency: BenchReport | None = None
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -87,6 +92,7 @@ class Summary:
             "validation": [report.to_json() for report in self.reports],
             "left_out": [culprit.to_json() for culprit in self.left_out],
             "each": None if self.each is None else self.each.to_json(),
+            "latency": None if self.latency is None else self.latency.latency(),
         }
 
 
@@ -108,8 +114,8 @@ def print_summary(summary: Summary) -> None:
     console.print(_operators(summary))
     if summary.applied:
         console.print(_patterns(summary))
-    size = "" if summary.bytes_after is None else f" → {_bytes(summary.bytes_after)}"
-    console.print(f"size        {_bytes(summary.bytes_before)}{size}")
+    size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
+    console.print(f"size        {bytes_text(summary.bytes_before)}{size}")
     console.print(f"time        loading {summary.load_seconds:.2f} s, optimizing {summary.optimize_seconds:.2f} s")
     for report in summary.reports:
         console.print(f"validation  {', '.join(report.providers)}: {report.summary()}")
@@ -123,6 +129,10 @@ def print_summary(summary: Summary) -> None:
         console.print("validation  not asked for")
     if summary.each is not None:
         console.print(f"rewrites    {summary.each.summary()}")
+    if summary.latency is not None:
+        before, after = summary.latency.models
+        times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
+        console.print(f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}", highlight=False)
     for culprit in summary.left_out:
         console.print(f"left out    {culprit}")
     if summary.unchecked:
@@ -151,12 +161,3 @@ def _patterns(summary: Summary) -> Table:
     for name, count in sorted(summary.applied.items(), key=lambda item: (-item[1], item[0])):
         table.add_row(name, str(count))
     return table
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError

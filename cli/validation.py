@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 import numpy as np
@@ -17,13 +17,9 @@ from .limits import MEMORY_BOUND
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def check_choices(command: Command) -> Command:
-    """Add the options for the values on which models are compared, and for the tolerance."""
+def value_choices(command: Command) -> Command:
+    """Add the options for the values that models are run on."""
     for option in (
-        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
-        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
-        click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
-        click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
         click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="Size of a symbolic dimension (repeatable)."),
         click.option(
             "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
@@ -31,6 +27,19 @@ def check_choices(command: Command) -> Command:
         click.option(
             "--test-data", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of test_data_set_*/input_*.pb files."
         ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_choices(command: Command) -> Command:
+    """Add the options for the values on which models are compared, and for the tolerance."""
+    for option in (
+        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
+        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
+        click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
+        click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
+        value_choices,
         click.option(
             "--run-limit",
             type=click.FloatRange(min=0, min_open=True),
@@ -44,6 +53,19 @@ def check_choices(command: Command) -> Command:
     return command
 
 
+class Values(TypedDict):
+    """The values of a command line that models are run on; fields of the options of a validation and of a benchmark."""
+
+    dims: dict[str, int]
+    feeds: dict[str, np.ndarray]
+    test_data: Path | None
+
+
+def chosen_values(choices: dict[str, Any]) -> Values:
+    """The values of a command line; raises before any work when they cannot be used."""
+    return Values(dims=dict(map(_dimension, choices["dims"])), feeds=_feeds(choices["feeds"]), test_data=choices["test_data"])
+
+
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     """The validation options of a command line; raises before any work when a file or a number cannot be used."""
     if choices.get("verify", True) and resolve_providers(choices["provider"]) != resolve_providers(("cpu",)):
@@ -54,10 +76,8 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         ulp=choices["ulp"],
         tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
-        dims=dict(map(_dimension, choices["dims"])),
-        feeds=_feeds(choices["feeds"]),
-        test_data=choices["test_data"],
         run_limit=choices["run_limit"],
+        **chosen_values(choices),
     )
 
 

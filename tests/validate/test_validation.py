@@ -10,17 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from xoptim.validate import (
-    LoadError,
-    ProviderUnavailable,
-    RunError,
-    Session,
-    SessionSettings,
-    ValidationOptions,
-    ValidationReport,
-    benchmark,
-    validate,
-)
+from xoptim.validate import ProviderUnavailable, Session, ValidationOptions, ValidationReport, validate
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4]> '
 GELU = (
@@ -388,20 +378,3 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     check(GELU, "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = com.microsoft.FastGelu(x) }")
     out, err = capfd.readouterr()
     assert out == err == ""
-
-
-def test_benchmark_interleaves() -> None:
-    small = model_of("g (float[N,N] x) => (float[N,N] y) { y = Neg(x) }")
-    large = model_of("g (float[N,N] x) => (float[N,N] y) { a = MatMul(x, x) b = MatMul(a, x) y = MatMul(b, x) }")
-    feeds = {"x": np.ones((200, 200), np.float32)}
-    taken = benchmark({"small": small, "large": large}, feeds, rounds=5, settings=SessionSettings(threads=1))
-    assert list(taken) == ["small", "large"]
-    assert all(len(latency.seconds) == 5 for latency in taken.values())
-    assert taken["small"].median < taken["large"].median
-    assert taken["large"].best <= taken["large"].median
-    with pytest.raises(ValueError, match="rounds"):
-        benchmark({"small": small}, feeds, rounds=0)
-    with pytest.raises(RunError):
-        benchmark({"small": small}, {"x": np.ones(3, np.float32)})
-    with pytest.raises(LoadError):
-        benchmark({"bad": model_of("g (float[N] x) => (float[N] y) { y = NoSuchOperator(x) }")}, feeds)

@@ -1,6 +1,5 @@
-"""Validation: make feeds, run models in onnxruntime, compare their outputs, measure times."""
+"""Validation: make feeds, run models in onnxruntime, compare their outputs."""
 
-from xoptim.validate.benchmark import Latency, benchmark
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
 from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.memory import available_memory, data_size
@@ -16,7 +15,6 @@ __all__ = [
     "Comparison",
     "ComparisonRules",
     "FeedError",
-    "Latency",
     "LoadError",
     "ModelLike",
     "Noise",
@@ -29,7 +27,6 @@ __all__ = [
     "ValidationReport",
     "Value",
     "available_memory",
-    "benchmark",
     "compare_values",
     "data_size",
     "load_test_data",

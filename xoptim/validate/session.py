@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +26,15 @@ ort = lazy_module("onnxruntime")
 Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
 """Values of inputs and outputs of a model: tensor, sequence, map, or the empty optional."""
 
+Level: TypeAlias = Literal["all", "extended", "basic", "off"]
+"""Levels of onnxruntime's own graph optimizations."""
+
+_LEVELS: Final = {
+    "all": "ORT_ENABLE_ALL",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "basic": "ORT_ENABLE_BASIC",
+    "off": "ORT_DISABLE_ALL",
+}
 _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
 _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
 _CUDA: Final = "CUDAExecutionProvider"
@@ -50,21 +60,26 @@ class SessionSettings:
 
     Attributes:
         providers: execution providers in order of preference, by full or short name (``cuda``); CPU is always last.
-        optimize: whether onnxruntime may apply its own graph optimizations. Off, it runs the model as it is written.
+        level: graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
         tf32: whether CUDA may round the operands of products to 10 bits of mantissa.
         io_binding: whether inputs and outputs are bound to the memory of the device; by default on CUDA.
         arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed by itself.
+        reuse: whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic
+            time where shapes are dynamic.
+        profile: beginning of the path of the file into which onnxruntime writes the times of all operators.
     """
 
     providers: tuple[str, ...] = ("cpu",)
-    optimize: bool = False
+    level: Level = "off"
     threads: int = 0
     run_limit: float | None = None
     tf32: bool = False
     io_binding: bool | None = None
     arena: bool = True
+    reuse: bool = False
+    profile: Path | None = None
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -178,14 +193,40 @@ class Session:
         except Exception as error:  # onnxruntime has no common base class
             raise RunError(_one_line(error)) from error
 
-    def _run_bound(self, _: None, feeds: dict[str, Any], options: Any = None) -> Sequence[Any]:
-        """Run on values in the memory of the device; only the results come back."""
+    def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:
+        """A function without parameters that runs the model on these values, for timing: it does nothing besides.
+
+        Values that are bound to a device are copied there once; results stay where they are, and have been computed when the
+        function returns.
+        """
+        if self._bound:
+            binding = self._binding(feeds)
+
+            def run_bound() -> None:
+                self._session.run_with_iobinding(binding)
+                binding.synchronize_outputs()
+
+            return run_bound
+        if self._plain and not any(_is_special(value) for value in feeds.values()):
+            return partial(self._session.run, None, dict(feeds))
+        return partial(self._session.run_with_ort_values, None, {name: _to_ort_value(value) for name, value in feeds.items()})
+
+    def end_profiling(self) -> Path:
+        """Stop the profiler of the settings; return the file that it wrote."""
+        return Path(self._session.end_profiling())
+
+    def _binding(self, feeds: Mapping[str, Value]) -> Any:
         binding = self._session.io_binding()
         for name, value in feeds.items():
             array = np.asarray(value, order="C")
             binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, self._device, 0))
         for port in self.outputs:
             binding.bind_output(port.name, self._device)
+        return binding
+
+    def _run_bound(self, _: None, feeds: dict[str, Any], options: Any = None) -> Sequence[Any]:
+        """Run on values in the memory of the device; only the results come back."""
+        binding = self._binding(feeds)
         self._session.run_with_iobinding(binding, options)
         results: Sequence[Any] = binding.copy_outputs_to_cpu()
         return results
@@ -224,13 +265,14 @@ def _from_python(result: Any) -> Value:
 
 def _session_options(settings: SessionSettings) -> Any:
     options = ort.SessionOptions()
-    level = ort.GraphOptimizationLevel
-    options.graph_optimization_level = level.ORT_ENABLE_ALL if settings.optimize else level.ORT_DISABLE_ALL
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[settings.level])
     options.log_severity_level = _FATAL
     options.intra_op_num_threads = settings.threads
-    # The planner that reuses buffers is quadratic in the length of a graph whose shapes are dynamic.
-    options.enable_mem_reuse = False
+    options.enable_mem_reuse = settings.reuse
     options.enable_cpu_mem_arena = settings.arena
+    if settings.profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(settings.profile)
     return options
 
 

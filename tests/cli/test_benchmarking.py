@@ -1,0 +1,97 @@
+"""``xopt bench``, and ``xopt MODEL --benchmark``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.command import TRANSPOSES, Xopt, write
+
+QUICK = ("--seconds", "0.01", "--threads", "1")
+ABS = "agraph (float[a,b] x) => (float[a,b] y) { y = Abs(x) }"
+
+
+@pytest.fixture(autouse=True)
+def one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are not looked at here."""
+    monkeypatch.setattr("cli.optimization.PATIENCE", 0.01)
+
+
+def test_two_models(xopt: Xopt) -> None:
+    a, b = write(TRANSPOSES, "a.onnx"), write(TRANSPOSES, "b.onnx")
+    code, out, err = xopt("bench", a, b, *QUICK, "--dim", "a=3", "--dim", "b=2")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split() == ["median", "minimum", "spread", "loading", "memory"]
+    assert lines[1].startswith("1  ")
+    assert "1  a.onnx" in lines
+    assert next(line for line in lines if line.startswith("2  b.onnx: ")).endswith("; equal")
+    assert lines[-1] == "cpu, 1 thread, a=3, b=2; onnxruntime's optimizations: all"
+
+
+def test_sizes_that_were_chosen_are_named(xopt: Xopt) -> None:
+    out = xopt("bench", write(TRANSPOSES), *QUICK).out
+    assert "(not given: --dim NAME=VALUE)" in out.splitlines()[-1]
+
+
+def test_models_that_differ(xopt: Xopt) -> None:
+    code, out, _ = xopt("bench", write(TRANSPOSES, "a.onnx"), write(ABS, "b.onnx"), *QUICK)
+    assert code == 1
+    assert "different" in out
+
+
+def test_json(xopt: Xopt) -> None:
+    np.savez("feeds.npz", x=np.ones((2, 5), np.float32))
+    done = xopt("bench", write(TRANSPOSES), *QUICK, "--json", "--ort-level", "off", "--feeds", "feeds.npz")
+    assert done.json["level"] == "off"
+    assert done.json["sizes"] == {"a": 2, "b": 5}
+    assert done.json["models"][0]["model"] == "model.onnx"
+
+
+def test_profile(xopt: Xopt) -> None:
+    a, b = write(TRANSPOSES, "a.onnx"), write(ABS, "b.onnx")
+    code, out, _ = xopt("bench", a, b, *QUICK, "--profile", "--ort-level", "off")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()[3:]}
+    assert code == 0
+    assert set(rows) == {"Transpose", "Relu", "Abs", "all"}
+    assert rows["Transpose"][2:] == ["2", "0.000", "ms", "0"]
+    done = xopt("bench", a, *QUICK, "--profile", "--ort-level", "off", "--json")
+    assert {name: each["calls"] for name, each in done.json["a.onnx"].items()} == {"Transpose": 2, "Relu": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("bench", "missing.onnx"), "'missing.onnx' does not exist"),
+        (("bench", "model.onnx", "--dim", "q=3"), "q"),
+        (("bench", "model.onnx", "--seconds", "0"), "--seconds"),
+        (("bench", "model.onnx", "--provider", "abacus"), "no execution provider 'abacus'"),
+        (("bench", "text.onnx"), "text.onnx"),
+    ],
+)
+def test_errors_take_one_line(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(TRANSPOSES)
+    Path("text.onnx").write_text("no model", encoding="utf-8")
+    assert message in xopt(*words).error
+
+
+def test_before_and_after(xopt: Xopt) -> None:
+    code, out, err = xopt(write(TRANSPOSES), "--benchmark", "--dim", "a=3", "--dim", "b=2")
+    assert (code, err) == (0, "")
+    line = next(line for line in out.splitlines() if line.startswith("latency"))
+    assert " ms → " in line
+    assert line.endswith("; cpu, threads chosen by onnxruntime, a=3, b=2")
+    latency = xopt("model.onnx", "--benchmark", "--in-place", "--json").json["latency"]
+    assert latency["provider"] == "cpu"
+    assert latency["before_ms"] > 0
+    assert len(latency["interval"]) == 2
+    assert xopt("model.onnx", "--json").json["latency"] is None
+
+
+def test_what_cannot_be_run_is_not_measured(xopt: Xopt) -> None:
+    write("agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Neg(a) y = NoSuch(b) }")
+    code, _, err = xopt("model.onnx", "--benchmark", "-q")
+    assert code == 3
+    assert "xopt: warning: not measured: " in err

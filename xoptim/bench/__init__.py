@@ -1,0 +1,21 @@
+"""Measurements: how long models run side by side, what loading them takes, and which operators take the time."""
+
+from xoptim.bench.bench import bench
+from xoptim.bench.loading import Loading
+from xoptim.bench.options import BenchOptions
+from xoptim.bench.profile import OperatorTime, profile
+from xoptim.bench.ratio import Interval, Ratio, ratio_of
+from xoptim.bench.report import BenchReport, ModelTimes
+
+__all__ = [
+    "BenchOptions",
+    "BenchReport",
+    "Interval",
+    "Loading",
+    "ModelTimes",
+    "OperatorTime",
+    "Ratio",
+    "bench",
+    "profile",
+    "ratio_of",
+]

@@ -1,0 +1,98 @@
+"""The results of a benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xoptim.bench.loading import Loading
+from xoptim.bench.options import BenchOptions
+from xoptim.bench.ratio import Ratio
+from xoptim.validate.report import ValidationReport
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTimes:
+    """The figures of one model.
+
+    Attributes:
+        label: its name.
+        median: seconds of a run: the median over all rounds.
+        best: seconds of the shortest run.
+        spread: seconds between the first and the third quartile of the rounds.
+        rounds: number of rounds.
+        loading: time and memory to load it.
+        ratio: its time divided by that of the first model, ``None`` for the first model.
+        comparison: its results compared with those of the first model, ``None`` for the first model, or when nothing was
+            compared.
+    """
+
+    label: str
+    median: float
+    best: float
+    spread: float
+    rounds: int
+    loading: Loading
+    ratio: Ratio | None = None
+    comparison: ValidationReport | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as JSON values, times in milliseconds."""
+        ratio, comparison = self.ratio, self.comparison
+        return {
+            "model": self.label,
+            "median_ms": 1e3 * self.median,
+            "min_ms": 1e3 * self.best,
+            "spread_ms": 1e3 * self.spread,
+            "rounds": self.rounds,
+            "load_ms": 1e3 * self.loading.seconds,
+            "memory_bytes": self.loading.memory,
+            "ratio": None if ratio is None else ratio.value,
+            "interval": None if ratio is None else list(ratio.interval),
+            "is_difference": None if ratio is None else ratio.is_difference,
+            "comparison": None if comparison is None else comparison.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """The figures of models that were run side by side.
+
+    Attributes:
+        models: the figures, in the order in which the models were given.
+        sizes: sizes of the open dimensions of the inputs.
+        options: the options.
+    """
+
+    models: tuple[ModelTimes, ...]
+    sizes: dict[str, int]
+    options: BenchOptions
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether no model was found to compute something else than the first one."""
+        return all(each.comparison is None or each.comparison.ok for each in self.models)
+
+    def latency(self) -> dict[str, Any]:
+        """The first model against the last one, as JSON values: for a model before and after an optimization."""
+        before, after = self.models[0], self.models[-1]
+        ratio = after.ratio
+        return {
+            "provider": self.options.provider,
+            "threads": self.options.threads,
+            "before_ms": 1e3 * before.median,
+            "after_ms": 1e3 * after.median,
+            "ratio": None if ratio is None else ratio.value,
+            "interval": None if ratio is None else list(ratio.interval),
+            "sizes": self.sizes,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures as JSON values."""
+        return {
+            "provider": self.options.provider,
+            "threads": self.options.threads,
+            "level": self.options.level,
+            "sizes": self.sizes,
+            "models": [each.to_json() for each in self.models],
+        }

@@ -1,0 +1,107 @@
+"""The models of a benchmark as files, and the values that they run on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import onnx
+
+from xoptim.bench.options import BenchOptions
+from xoptim.graph.save import save_proto
+from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.reference import ReferenceRun, run_reference
+from xoptim.validate.session import Session, SessionSettings, Value
+
+Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
+
+
+class Subject(NamedTuple):
+    """A model to measure: its label and its file."""
+
+    label: str
+    path: Path
+
+
+@contextmanager
+def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Subject]]:
+    """The models as files; protobufs are written into a temporary folder.
+
+    Args:
+        models: the models; those of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is
+            given again, to see how much two sessions of one model differ, is called ``PATH (2)``.
+        base_dirs: folders of the external data of protobufs, by label.
+
+    Raises:
+        ValueError: there is no model.
+    """
+    named = _named(models)
+    if not named:
+        raise ValueError("there is no model to measure")
+    with tempfile.TemporaryDirectory() as folder:
+        subjects = []
+        for number, (label, model) in enumerate(named):
+            if isinstance(model, onnx.ModelProto):
+                path, proto = Path(folder) / f"{number}.onnx", onnx.ModelProto()
+                proto.CopyFrom(model)  # the locations of its weights change when they are written elsewhere
+                save_proto(proto, path, base_dirs.get(label))
+            else:
+                path = Path(model)
+            subjects.append(Subject(label, path))
+        yield subjects
+
+
+def _named(models: Models) -> list[tuple[str, ModelLike]]:
+    if isinstance(models, Mapping):
+        return list(models.items())
+    named: list[tuple[str, ModelLike]] = []
+    seen: Counter[str] = Counter()
+    for number, model in enumerate(models, start=1):
+        label = f"model {number}" if isinstance(model, onnx.ModelProto) else str(model)
+        seen[label] += 1
+        named.append((label if seen[label] == 1 else f"{label} ({seen[label]})", model))
+    return named
+
+
+def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
+    """Values that the first model runs on, with its results.
+
+    Raises:
+        LoadError: onnxruntime refuses the model.
+        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
+        RunError: it fails on the values given, or on every assignment of sizes tried.
+        ProviderUnavailable: the execution provider is missing.
+    """
+    with _named_in_errors(subject):
+        return run_reference(subject.path, options.checks).runs[0]
+
+
+def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Value]) -> Session:
+    """A session of a model that has run on the values of the first one.
+
+    Raises:
+        LoadError: onnxruntime refuses the model.
+        FeedError: it has other inputs than the first one.
+        RunError: it fails on the values.
+    """
+    with _named_in_errors(subject):
+        session = Session(subject.path, settings)
+        other = {port.name for port in session.inputs} ^ feeds.keys()
+        if other:
+            names = ", ".join(sorted(other))
+            raise FeedError(f"it cannot be fed like the first model: only one of them has the inputs {names}")
+        session.run(feeds)
+        return session
+
+
+@contextmanager
+def _named_in_errors(subject: Subject) -> Iterator[None]:
+    try:
+        yield
+    except (LoadError, FeedError, RunError) as error:
+        raise type(error)(f"{subject.label!r}: {error}") from error
