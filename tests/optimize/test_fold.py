@@ -9,12 +9,15 @@ import pytest
 from onnx import numpy_helper
 
 from tests.optimize.rules import NegNegPattern
-from tests.support import parse, run, same_results, types, verify
+from tests.support import load, parse, run, same_results, types, verify
 from xoptim.builder import GraphBuilder
 from xoptim.evaluate.regions import evaluate_with_onnxruntime
+from xoptim.graph.constants import constant_array
+from xoptim.graph.redirect import redirect
 from xoptim.optimize import fold
-from xoptim.optimize.events import Event
+from xoptim.optimize.events import Event, EventStream
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.passes import FoldConstants
 from xoptim.optimizing import optimize
 
 FEEDS = {"x": np.array([1, -2], np.float32)}
@@ -226,3 +229,28 @@ def test_a_constant_output_is_computed_ahead_of_time_where_it_can_be() -> None:
     model = optimize(parse(text), patterns=None)
     same_results(parse(text), model, {"x": np.zeros((2, 3), np.float32)})
     assert "Shape" not in types(model)
+
+
+def test_what_depends_on_constants_after_a_rewrite_is_known_to() -> None:
+    """The output `k` is not folded, nor is `q`, which no constant is known for before the If is replaced by its branch."""
+    model = parse(
+        "agraph (float[n] x) => (float[n] y, float[1] k) <float[1] a = {2}, float[1] b = {3}, bool c = {1}> {"
+        " k = Neg(a) d = If (c) <then_branch = g () => (float[1] t) { t = Identity(k) }, else_branch = h () => (float[1] e) "
+        "{ e = Abs(a) }> q = Exp(d) m = Mul(x, q) y = Mul(m, b) }"
+    )
+    once = optimize(model)
+    assert types(once).count("Mul") == 1
+    assert types(once) == types(optimize(once))
+    same_results(model, once, {"x": np.array([1.5, -2], np.float32)})
+
+
+def test_what_could_not_be_computed_is_tried_again_after_a_rewrite() -> None:
+    """Nothing evaluates a sequence; another operand takes its place."""
+    graph = load(
+        "agraph (float[n] x) => (float[1] k) <float[1] a = {2}, int64 z = {0}> "
+        "{ s = SequenceConstruct(a, a) t = SequenceAt(s, z) k = Neg(t) }"
+    ).graph
+    assert constant_array(graph, "k") is None
+    assert redirect(graph, "t", "a")
+    FoldConstants(1 << 20, EventStream()).run_on(graph)
+    assert constant_array(graph, "k") == [-2]

@@ -20,6 +20,9 @@ from xoptim.testing.runtime import RUNTIME
 from xoptim.validate import ComparisonRules, ValidationOptions, Value, compare_values
 
 EVERYTHING = "default+onnxruntime"
+_UNSOLVABLE = "size != 0 && (input_shape_size % size) == 0 was false"
+"""The refusal of a Reshape that solves for -1 beside an axis of size 0. The first two axes of inputs are taken not to be empty
+there (``docs/how-it-works.md``)."""
 _SLACK = 4.0
 """How many times the estimated error results may be apart: both models err, and the estimate is of one rounding a step."""
 
@@ -88,6 +91,8 @@ def _wrong_numbers(
     found = (results for _, (results,) in RUNTIME.run_all([loaded], ran, len(ran)))
     for feeds, wanted, got in zip(ran, expected.values(), found, strict=True):
         difference = got if isinstance(got, str) else _difference(drawn, wanted, got, report)
+        if _UNSOLVABLE in difference and any(isinstance(a, np.ndarray) and 0 in a.shape[:2] for a in feeds.values()):
+            continue
         if difference and is_specified(drawn.model, dict(feeds), wanted, difference):
             return f"{difference}\non {describe(dict(feeds))}"
     return ""

@@ -14,7 +14,7 @@ from xoptim.graph.load import load_bodies
 from xoptim.graph.model import Function
 from xoptim.graph.names import Names
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import check_results, infer_node, refine, refresh
+from xoptim.graph.propagate import check_results, infer_node, refine, refresh, spread_constness
 from xoptim.graph.walk import defined_inside, is_visible, move_after, readers, reads
 
 
@@ -293,7 +293,8 @@ class Edit(Graph):
                 graph.learn(name, self.info_of(name))
                 if known.get(name) is not None and self.info_of(name) is not known[name]:
                     learned.update(dict.fromkeys(graph.consumers(name)))
-            graph.learn_constness(node)
+            if graph.learn_constness(node):
+                spread_constness(graph, [reader for name in node.output for reader in graph.consumers(name)])
             if graph.sees_overridable:
                 graph.learn_dependence(node, reads(node))
         if learned:

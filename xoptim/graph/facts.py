@@ -76,6 +76,11 @@ class FactTable:
         """Keep the computed values of constants, ``None`` for those that cannot be computed."""
         self._evaluated.update(values)
 
+    def forget_failures(self) -> None:
+        """Let values that could not be computed be tried again."""
+        for name in [name for name, value in self._evaluated.items() if value is None]:
+            del self._evaluated[name]
+
     def clear(self) -> None:
         """Remove everything."""
         for table in (self._infos, self._computed, self._evaluated, self._overridable):

@@ -262,6 +262,10 @@ class Graph:
         """Keep computed values of constants, ``None`` for those that cannot be computed."""
         self._facts.remember(values)
 
+    def forget_failures(self) -> None:
+        """Let constants that could not be computed be tried again: their operands may be others now."""
+        self._facts.forget_failures()
+
     def learn_constness(self, node: Node) -> bool:
         """If the results of a node depend on constants only, record that; return whether it is new."""
         return self.has_constant_inputs(node) and self._facts.mark_computed(node.output)

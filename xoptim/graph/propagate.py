@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import onnx
 
@@ -111,6 +111,15 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
         body.learn(name, declared if given is None or given is UNKNOWN else refine(given, declared))
     infer_graph(body, declared_values(body))
     return [body.info_of(name) for name in body.outputs]
+
+
+def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
+    """Record which of these nodes depend on constants only now, and which nodes after them do."""
+    pending = deque(nodes)
+    while pending:
+        node = pending.popleft()
+        if node.graph is graph and graph.learn_constness(node):
+            pending.extend(reader for name in node.output for reader in graph.consumers(name))
 
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:

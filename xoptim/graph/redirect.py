@@ -5,7 +5,7 @@ from __future__ import annotations
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import check_results, refine, refresh
+from xoptim.graph.propagate import check_results, refine, refresh, spread_constness
 from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
@@ -33,7 +33,10 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
     """
     if not can_redirect(graph, old, new):
         return False
+    is_new_constant = _is_computed_ahead(graph, new) and not _is_computed_ahead(graph, old)
+    concerned = graph.consumers(old) if is_new_constant else ()
     graph.rename(old, new)
+    spread_constness(graph, concerned)
     if graph.is_output(old):
         replaced, producer = graph.producer(old), graph.producer(new)
         assert producer is not None

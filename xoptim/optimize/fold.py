@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -16,7 +15,7 @@ from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView, known_value
 from xoptim.graph.graph import Graph, can_fold
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import refresh
+from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.optimize.events import EventStream
 
@@ -54,6 +53,7 @@ class Folder:
 
     def run(self) -> int:
         """Fold all constant nodes; returns the number of nodes folded."""
+        self.graph.forget_failures()  # a rewrite may have replaced the operand that could not be computed
         self._fold()
         while self._learn():
             self._fold()
@@ -91,21 +91,13 @@ class Folder:
     def _learn(self) -> bool:
         """Infer the readers of the new constants again: a shape may follow from their values. Returns whether facts changed."""
         graph, readers, self._readers = self.graph, self._readers, {}
-        self._spread(readers)
+        spread_constness(graph, readers)  # of outputs, for instance, which are not folded
         unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
         known = [graph.known(name) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
         return any(
             graph.known(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
         )
-
-    def _spread(self, readers: Iterable[Node]) -> None:
-        """Record nodes that depend on constants only now but are not folded, such as outputs, and the nodes after them."""
-        graph, pending = self.graph, deque(readers)
-        while pending:
-            node = pending.popleft()
-            if node.graph is graph and graph.learn_constness(node):
-                pending.extend(reader for name in node.output for reader in graph.consumers(name))
 
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
