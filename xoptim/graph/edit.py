@@ -36,6 +36,7 @@ class Edit(Graph):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph.model, graph.name, parent=graph)
+        self.references.outer = None  # captures of new subgraphs are recorded here: the graph must not change before the commit
         self.target = graph
         self.functions: list[Function] = []
         self.created: list[Node] = []
@@ -56,10 +57,6 @@ class Edit(Graph):
         if self._node_names is None:
             self._node_names = Names(self.target.node_names)
         return self._node_names
-
-    def _recorder(self, name: str) -> Graph | None:
-        """The edit records the captures of new subgraphs itself: the graph must not change before the commit."""
-        return None if self.scope(name) is None else self
 
     def collect(self, node: Node) -> None:
         """Keep a new node. Its results are inferred at the first lookup, or at the latest when the edit is committed."""
@@ -150,7 +147,7 @@ class Edit(Graph):
         self._check_names(node, freed)
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
-        self.link(node)
+        self.link((node,))
         known = [self.target.known(name) or UNKNOWN for name in node.output]
         self._learn_results(node, list(map(refine, known, results)))
 
@@ -194,7 +191,7 @@ class Edit(Graph):
 
     def _check_nothing_disappears(self, gone: dict[Node, None], freed: set[str]) -> None:
         graph = self.target
-        for name in sorted(freed - self._producers.keys()):
+        for name in sorted(name for name in freed if self.producer(name) is None):
             if graph.is_output(name) or graph.is_captured(name) or any(n not in gone for n in graph.consumers(name)):
                 raise RewriteError(f"result {name!r} would disappear although something reads it")
 
@@ -206,10 +203,10 @@ class Edit(Graph):
         before: Node | None = None
         for node in new:
             for name in reads(node):
-                producer = graph.producer(name) if name not in self._producers else None
+                producer = graph.producer(name) if self.producer(name) is None else None
                 if producer is not None and (before is None or producer.label > before.label):
                     before = producer
-        later = self._later_readers(gone)
+        later = self._later_readers(gone, new)
         limit = min((reader.label for reader in later), default=None)
         preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
         for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):
@@ -228,9 +225,10 @@ class Edit(Graph):
             return before, []
         return before, self._region(before, [reader for reader in later if reader.label <= before.label], new)
 
-    def _later_readers(self, gone: dict[Node, None]) -> dict[Node, None]:
+    def _later_readers(self, gone: dict[Node, None], new: Iterable[Node]) -> dict[Node, None]:
         """Nodes of the graph that will read what the new nodes produce, directly or in one of their subgraphs."""
-        found = (node for name in self._producers for node in readers(self.target, name))
+        names = (name for node in new for name in node.output if name)
+        found = (node for name in names for node in readers(self.target, name))
         return dict.fromkeys(node for node in found if node not in gone)
 
     def _region(self, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
@@ -270,8 +268,7 @@ class Edit(Graph):
                 graph.insert(node, place)
                 place = node
                 for body in node.bodies.values():
-                    body.parent = graph
-                    body.retain()
+                    body.enter(graph)
             model.functions += self.functions
             for function in self.functions:
                 model.opsets.setdefault(function.proto.domain, 1)
@@ -294,7 +291,7 @@ class Edit(Graph):
                 if known.get(name) is not None and self.info_of(name) is not known[name]:
                     learned.update(dict.fromkeys(graph.consumers(name)))
             graph.learn_constness(node)
-            if graph.sees_overridable:
+            if graph.sees_overridable():
                 graph.learn_dependence(node, reads(node))
         if learned:
             refresh(graph, list(learned))
@@ -332,7 +329,7 @@ class _Before:
             if node.graph is graph:
                 graph.nodes.unlink(node)
             graph.nodes.insert_after(previous, node)
-            graph.link(node)
+            graph.link((node,))
         self._reconnect(back)
 
     def _reconnect(self, nodes: Iterable[Node]) -> None:
@@ -341,7 +338,7 @@ class _Before:
         for node in nodes:
             graph.connect(node)
             for body in node.bodies.values():
-                body.retain()
+                body.enter(graph)
             for listener in graph.model.listeners:
                 listener.inserted(node)
         for name, info in self.known.items():

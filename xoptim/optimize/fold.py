@@ -14,7 +14,8 @@ from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView, known_value
-from xoptim.graph.graph import Graph, can_fold
+from xoptim.graph.facts import can_fold
+from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
 from xoptim.graph.tensors import Tensor
