@@ -110,13 +110,10 @@ class Graph:
             for body in node.bodies.values():
                 yield from body.all_graphs()
 
-    def declare_input(self, name: str, info: Info = UNKNOWN) -> None:
-        """Add an input."""
-        self.inputs.append(name)
-        self.declare_given(name, info)
-
-    def declare_given(self, name: str, info: Info) -> None:
-        """Add a result that is neither computed by a node nor stored as a `Tensor` (inputs, sparse initializers)."""
+    def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
+        """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse initializer."""
+        if listed:
+            self.inputs.append(name)
         self.declared_inputs[name] = info
         self.learn(name, info)
         self.names.used.add(name)

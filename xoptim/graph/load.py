@@ -205,7 +205,8 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
         graph.add_initializer(tensor.name, handle)
     for sparse in proto.sparse_initializer:
         # Only its name, type and shape are known: it is never folded, and is written back unchanged.
-        graph.declare_given(sparse.values.name, Info(sparse.values.data_type, tuple(sparse.dims), container="sparse"))
+        info = Info(sparse.values.data_type, tuple(sparse.dims), container="sparse")
+        graph.declare_input(sparse.values.name, info, listed=False)
     for annotation in proto.quantization_annotation:
         graph.annotations[annotation.tensor_name] = annotation
         graph.pinned.update(entry.value for entry in annotation.quant_parameter_tensor_names)
