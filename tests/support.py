@@ -94,17 +94,17 @@ def verify(model: Model) -> None:
     for graph in graphs:
         _verify_order(graph)
         nodes = list(graph.nodes)
-        defined = {*graph.inputs, *graph._input_names, *graph.initializers, *(n for node in nodes for n in node.output if n)}
+        defined = {*graph.inputs, *graph.declared_inputs, *graph.initializers, *(n for node in nodes for n in node.output if n)}
         described = {name for name, _ in graph.all_known()}
         assert described == defined, f"facts describe the values that exist and nothing else, not {described ^ defined}"
-        assert graph._producers == {name: node for node in nodes for name in node.output if name}
+        assert graph.definitions._producers == {name: node for node in nodes for name in node.output if name}
         uses: dict[str, Counter[Node]] = {}
         for node in nodes:
             for name in filter(None, node.input):
                 if graph.scope(name) is graph:
                     uses.setdefault(name, Counter())[node] += 1
-        assert graph._uses.counts() == uses
-        assert graph._captures.counts() == captures.get(id(graph), {})
+        assert graph.references._uses.counts() == uses
+        assert graph.references._captures.counts() == captures.get(id(graph), {})
         by_type: dict[tuple[str, str], list[Node]] = {}
         for node in nodes:
             by_type.setdefault((node.domain, node.op_type), []).append(node)
@@ -122,7 +122,7 @@ def _verify_order(graph: Graph) -> None:
         assert node.graph is graph
         for body in node.bodies.values():
             assert body.owner is node
-    for name, producer in graph._producers.items():
+    for name, producer in graph.definitions._producers.items():
         readers: Sequence[Node] = [*graph.consumers(name), *(owner_in(graph, n) for n in graph.captures(name))]
         for reader in readers:
             assert producer.label < reader.label, f"{reader!r} comes before {producer!r}"

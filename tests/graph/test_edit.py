@@ -238,6 +238,33 @@ def test_a_new_node_may_have_subgraphs() -> None:
     np.testing.assert_array_equal(run(export_model(model), feeds)[0], run(parse(text), feeds)[0])
 
 
+@pytest.mark.parametrize("result", ["y", "wrong"])
+def test_a_subgraph_at_any_depth_of_a_new_node_is_recorded_by_the_commit_only(result: str) -> None:
+    text = """agraph (bool c, float[n] x) => (float[n] y) {
+      a = Relu(x)
+      y = If (c) <
+        then_branch = t () => (float[n] p) {
+          p = If (c) <
+            then_branch = tt () => (float[n] q) { q = Neg(a) },
+            else_branch = te () => (a) { }
+          >
+        },
+        else_branch = e () => (float[n] p) { p = Exp(x) }
+      >
+    }"""
+    model = load(text)
+    graph = model.graph
+    old = node_of(graph, "If")
+    new = Node.from_proto(parse(text).graph.node[1])
+    new.output = (result,)
+    if result == "y":
+        replace(graph, [old], [new])
+    else:
+        with pytest.raises(RewriteError, match="'y' would disappear"):
+            replace(graph, [old], [new])
+    verify(model)
+
+
 def test_a_subgraph_of_a_new_node_must_not_read_what_goes() -> None:
     model = load("""agraph (bool c, float[2] x) => (float[2] y) {
       a = Neg(x)

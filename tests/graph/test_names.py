@@ -27,3 +27,14 @@ def test_no_name_is_given_twice_and_the_same_requests_give_the_same_names(hints:
     given_names = [first.fresh(hint) for hint in hints]
     assert len(set(given_names)) == len(hints)
     assert given_names == [second.fresh(hint) for hint in hints]
+
+
+def test_names_are_reserved_in_the_base_when_they_are_committed() -> None:
+    base = Names()
+    assert base.fresh("t") == "t"
+    dropped, kept = Names(base), Names(base)
+    assert [dropped.fresh("t"), dropped.fresh("t")] == ["t_1", "t_2"]
+    assert [kept.fresh("t"), kept.fresh("u")] == ["t_1", "u"], "the names of the other one are free again"
+    kept.commit()
+    assert [base.fresh("t"), base.fresh("u")] == ["t_2", "u_1"]
+    assert base.next_count("t") == 3

@@ -95,29 +95,6 @@ def test_empty_and_scalar() -> None:
     assert repr(scalar) == "Tensor(FLOAT, ())"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"data_type": 1, "dims": [4], "raw_data": b"123"},
-        {"data_type": 1, "dims": [1], "raw_data": b"12345678"},
-        {"data_type": 1, "dims": [4], "float_data": [1.0, 2.0]},
-        {"data_type": 1, "dims": [4]},
-        {"data_type": 1, "dims": [-1], "float_data": [1.0]},
-        {"data_type": 1, "dims": [2], "int64_data": [1, 2]},
-        {"data_type": 22, "dims": [9], "int32_data": [1]},
-        {"data_type": 22, "dims": [9], "raw_data": b"1"},
-        {"data_type": 16, "dims": [9], "int32_data": [1]},
-        {"data_type": 99, "dims": [1], "raw_data": b"1234"},
-        {"data_type": 0, "dims": [1], "raw_data": b"1234"},
-        {"data_type": 8, "dims": [3], "string_data": [b"a"]},
-        {"data_type": 8, "dims": [1], "string_data": [b"\xff"]},
-    ],
-)
-def test_damaged_data(fields: dict[str, Any]) -> None:
-    with pytest.raises(ModelError, match="tensor 'w' is damaged"):
-        Tensor.from_proto(proto(**fields)).numpy()
-
-
 def test_stripped_weights_are_not_all_equal() -> None:
     stripped = proto(data_type=1, dims=[4])
     with pytest.raises(ModelError, match="'w' is damaged"):
@@ -131,65 +108,9 @@ def external(**place: str) -> TensorProto:
     return tensor
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    inner = tmp_path / "model"
-    (inner / "deep").mkdir(parents=True)
-    data = np.arange(8, dtype=np.float32).tobytes()
-    for path in (tmp_path / "x", inner / "w", inner / "deep" / "w"):
-        path.write_bytes(data)
-    return inner
+def test_external_tensors_are_told_apart_by_their_place() -> None:
+    folder = Path("folder")
 
-
-@pytest.mark.parametrize(
-    ("place", "first"),
-    [
-        ({"location": "w"}, 0.0),
-        ({"location": "w", "offset": "16", "length": "16"}, 4.0),
-        ({"location": "deep/w", "offset": "4"}, 1.0),
-        ({"location": "w", "length": "32"}, 0.0),
-    ],
-)
-def test_external_data(folder: Path, place: dict[str, str], first: float) -> None:
-    tensor = Tensor.from_proto(external(**place), folder)
-    assert tensor.is_external
-    assert tensor.numpy().tolist() == [first, first + 1, first + 2, first + 3]
-    assert tensor.to_raw() == tensor.numpy().tobytes()
-    assert tensor.external_location()[0] == (folder / place["location"]).resolve()
-
-
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ({"location": "../x"}, "outside the model's folder"),
-        ({"location": "../../x"}, "outside the model's folder"),
-        ({"location": "deep/../../x"}, "outside the model's folder"),
-        ({"location": "/etc/passwd"}, "outside the model's folder"),
-        ({"location": "nothing"}, "is missing; put it beside the model"),
-        ({"location": ""}, "is missing"),
-        ({}, "is missing"),
-        ({"location": "deep"}, "is not a file"),
-        ({"location": "w", "offset": "20"}, "too short; it may be truncated"),
-        ({"location": "w", "offset": "-4"}, "too short"),
-        ({"location": "w", "length": "100"}, "too short"),
-        ({"location": "w", "length": "4"}, "too short"),
-        ({"location": "w", "offset": "many"}, "not a number"),
-    ],
-)
-def test_external_data_that_cannot_be_read(folder: Path, place: dict[str, str], message: str) -> None:
-    tensor = Tensor.from_proto(external(**place), folder)
-    for read in (tensor.numpy, tensor.external_location, tensor.to_raw):
-        with pytest.raises(ModelError, match=message):
-            read()
-
-
-def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
-    (folder / "link").symlink_to(folder.parent / "x")
-    with pytest.raises(ModelError, match="outside"):
-        Tensor.from_proto(external(location="link"), folder).numpy()
-
-
-def test_external_tensors_are_told_apart_by_their_place(folder: Path) -> None:
     def key(base: Path = folder, **place: str) -> object:
         return Tensor.from_proto(external(**place), base).key()
 

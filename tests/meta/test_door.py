@@ -10,24 +10,26 @@ import pytest
 
 from tests.meta.sources import Source, sources
 
-TABLE_OWNERS = ("xoptim/graph/graph.py",)
-"""Files that may access the table of facts of a graph; others call its verbs."""
+TABLES = ("definitions", "facts", "references")
+"""The tables of a graph."""
+TABLE_OWNERS = ("xoptim/graph/graph.py", "xoptim/graph/references.py", "xoptim/graph/edit.py")
+"""Files that may access the tables of a graph; others call its verbs."""
 NODE_OWNERS = ("xoptim/graph/", "xoptim/match/easy.py")
 """Files that set operands and results of nodes: the verbs, and code for nodes that are not in a graph yet."""
 TRANSACTION = "xoptim/graph/edit.py"
 UNDOING = re.compile(r"undo|roll_?back|restore|revert|put_back|take_back|forget")
 
 
-def facts_touched(source: Source) -> Iterator[str]:
-    """The places that name the table of facts."""
+def tables_touched(source: Source) -> Iterator[str]:
+    """The places that name a table of a graph."""
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Attribute) and node.attr in ("_facts", "infos", "computed_constants") and not _is_own(node):
+        if isinstance(node, ast.Attribute) and node.attr in TABLES and not _is_call_of_text(node):
             yield f"{source.path}:{node.lineno} .{node.attr}"
 
 
-def _is_own(node: ast.Attribute) -> bool:
-    """Whether an attribute of that name belongs to an object other than a graph."""
-    return node.attr == "infos" and isinstance(node.value, ast.Name) and node.value.id in ("self", "invariant")
+def _is_call_of_text(node: ast.Attribute) -> bool:
+    """Whether the attribute is that of a call in a rule written in text: the names to which it refers."""
+    return node.attr == "references" and isinstance(node.value, ast.Name) and node.value.id == "call"
 
 
 def node_fields_set(source: Source) -> Iterator[str]:
@@ -46,9 +48,11 @@ def undos(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno} except {'' if node.type is None else 'BaseException'}"
 
 
-def test_facts_are_private_to_the_graph() -> None:
+def test_tables_are_private_to_the_graph() -> None:
     everywhere = sources("xoptim", "patterns", "cli")
-    assert not [found for source in everywhere if source.path not in TABLE_OWNERS for found in facts_touched(source)]
+    touched = {source.path: list(tables_touched(source)) for source in everywhere}
+    assert not [found for path in touched if path not in TABLE_OWNERS for found in touched[path]]
+    assert all(touched[path] for path in TABLE_OWNERS), "an owner that does not need its right"
 
 
 def test_nodes_in_a_graph_change_by_its_verbs() -> None:
@@ -66,9 +70,10 @@ def test_only_the_transaction_undoes_anything() -> None:
 @pytest.mark.parametrize(
     ("text", "check", "count"),
     [
-        ("graph.infos[name] = 1", facts_touched, 1),
-        ("graph._facts.set(name, info)", facts_touched, 1),
-        ("self.infos = []", facts_touched, 0),
+        ("graph.facts.learn(name, info)", tables_touched, 1),
+        ("body.references.outer = None", tables_touched, 1),
+        ("learn = graph.learn", tables_touched, 0),
+        ("call.references", tables_touched, 0),
         ("node.input = (a, b)", node_fields_set, 1),
         ("node.input, node.output = a, b", node_fields_set, 2),
         ("x = node.input", node_fields_set, 0),

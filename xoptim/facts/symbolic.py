@@ -51,11 +51,12 @@ class SymbolicDim:
 
     __slots__ = ("__weakref__", "_high", "_low", "_order", "constant", "terms")
 
-    terms: Terms
-    constant: int
-    _low: Any
-    _high: Any
-    _order: Any
+    def __init__(self, terms: Terms, constant: int) -> None:  # called by `make` only, which interns the object
+        self.terms = terms
+        self.constant = constant
+        self._low: Any = _UNKNOWN
+        self._high: Any = _UNKNOWN
+        self._order: Any = None
 
     @property
     def is_anonymous(self) -> bool:
@@ -226,12 +227,7 @@ def make(terms: Terms, constant: int) -> Dim:
     found = _find_dim(key)
     if found is not None:
         return found
-    dim = SymbolicDim.__new__(SymbolicDim)
-    dim.terms = terms
-    dim.constant = constant
-    dim._low = dim._high = _UNKNOWN
-    dim._order = None
-    return DIMS.add(key, dim)
+    return DIMS.add(key, SymbolicDim(terms, constant))
 
 
 def _grown(kind: str, left: Dim, right: Dim, terms: Terms, constant: int) -> Dim:

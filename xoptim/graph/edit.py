@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from xoptim.facts.errors import Declined, RewriteError
+from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.operators import objection
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_bodies
-from xoptim.graph.model import Function
+from xoptim.graph.model import Function, Model
 from xoptim.graph.names import Names
 from xoptim.graph.node import Node
+from xoptim.graph.placement import find_place
 from xoptim.graph.propagate import check_results, infer_node, refine, refresh, spread_constness
-from xoptim.graph.walk import defined_inside, is_visible, move_after, readers, reads
+from xoptim.graph.walk import defined_inside, is_visible, move_after, reads
 
 
 class Edit(Graph):
@@ -36,6 +37,7 @@ class Edit(Graph):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph.model, graph.name, parent=graph)
+        self.references.outer = None  # captures of new subgraphs are recorded here: the graph must not change before the commit
         self.target = graph
         self.functions: list[Function] = []
         self.created: list[Node] = []
@@ -43,7 +45,7 @@ class Edit(Graph):
         """Nodes whose results have not been inferred yet, by result."""
         self._names = Names(graph.names)
         self._node_names: Names | None = None
-        self._watched: list[tuple[Node, tuple[str, ...], tuple[str, ...]]] = []
+        self._watched = _Watched(())
 
     @property
     def names(self) -> Names:
@@ -56,10 +58,6 @@ class Edit(Graph):
         if self._node_names is None:
             self._node_names = Names(self.target.node_names)
         return self._node_names
-
-    def _recorder(self, name: str) -> Graph | None:
-        """The edit records the captures of new subgraphs itself: the graph must not change before the commit."""
-        return None if self.scope(name) is None else self
 
     def collect(self, node: Node) -> None:
         """Keep a new node. Its results are inferred at the first lookup, or at the latest when the edit is committed."""
@@ -81,24 +79,15 @@ class Edit(Graph):
             if name:
                 self.learn(name, info)
 
+    def watch(self, nodes: Iterable[Node]) -> None:
+        """Remember the operands and results of these nodes of the graph, which the rewrite must not change."""
+        self._watched = _Watched(nodes)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._restore()
-
-    def watch(self, nodes: Iterable[Node]) -> None:
-        """Remember the operands and results of these nodes of the graph, which the rewrite must not change."""
-        self._watched = [(node, node.input, node.output) for node in nodes]
-
-    def _restore(self) -> Node | None:
-        """Restore the operands and results of the watched nodes; return one that had been changed, else ``None``."""
-        changed = None
-        for node, inputs, outputs in self._watched:
-            if node.input is not inputs or node.output is not outputs:
-                node.input, node.output = inputs, outputs
-                changed = node
-        return changed
+        self._watched.restore()
 
     # ---------------------------------------------------------------- the door
 
@@ -117,8 +106,7 @@ class Edit(Graph):
                 another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then unchanged.
             ModelError: when a subgraph of a new node is invalid. The graph is then unchanged.
         """
-        changed = self._restore()
-        self._watched.clear()
+        changed = self._watched.restore()
         if changed is not None:
             raise RewriteError(f"the rewrite modified {changed!r}, which is in the graph; make a new node in its place")
         gone, new = self._split(removed, added)
@@ -126,7 +114,7 @@ class Edit(Graph):
         for node in new:
             self._admit(node, freed)
         self._check_nothing_disappears(gone, freed)
-        place, region = self._place(gone, new, insert_at)
+        place, region = find_place(self.target, gone, new, insert_at)
         self._carry_out(gone, new, place, region)
 
     def append(self, node: Node) -> None:
@@ -145,31 +133,14 @@ class Edit(Graph):
 
     def _admit(self, node: Node, freed: set[str]) -> None:
         """Check one new node and infer its results; from then on the nodes after it may read them."""
-        self._check_call(node)
+        _check_call(node, self.model, (*self.model.functions, *self.functions), self.target.opsets)
         load_bodies(self, node)
         self._check_names(node, freed)
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
-        self.link(node)
+        self.link((node,))
         known = [self.target.known(name) or UNKNOWN for name in node.output]
         self._learn_results(node, list(map(refine, known, results)))
-
-    def _check_call(self, node: Node) -> None:
-        """Raise `RewriteError` unless ONNX can express the node."""
-        results = [name for name in node.output if name]
-        if node.graph is not None:
-            raise RewriteError(f"a new {node.op_type} is already in the replacement")
-        if not all(isinstance(name, str) for name in (*node.input, *node.output)) or not results:
-            raise RewriteError(f"operands and results must be names, at least one result not empty: {node!r}")
-        if len(set(results)) < len(results):
-            raise RewriteError(f"a new {node.op_type} has two results of the same name: {', '.join(results)}")
-        if (node.domain, node.op_type) in self.model.hidden_operators:
-            raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
-        if not self._is_call(node):
-            opsets = self.target.opsets
-            wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
-            if wrong is not None:
-                raise RewriteError(wrong)
 
     def _check_names(self, node: Node, freed: set[str]) -> None:
         """Raise if a node, subgraphs included, reads a name not defined before it, or defines one that is defined elsewhere."""
@@ -187,71 +158,11 @@ class Edit(Graph):
         """Whether this name was never used in the model, subgraphs included: an inner name must not hide an outer one."""
         return name in self._names.used or name not in self._names
 
-    def _is_call(self, node: Node) -> bool:
-        """Whether a node calls a local function."""
-        known = (*self.model.functions, *self.functions)
-        return bool(known) and (node.domain, node.op_type, node.overload) in {function.key for function in known}
-
     def _check_nothing_disappears(self, gone: dict[Node, None], freed: set[str]) -> None:
         graph = self.target
-        for name in sorted(freed - self._producers.keys()):
+        for name in sorted(name for name in freed if self.producer(name) is None):
             if graph.is_output(name) or graph.is_captured(name) or any(n not in gone for n in graph.consumers(name)):
                 raise RewriteError(f"result {name!r} would disappear although something reads it")
-
-    # ---------------------------------------------------------------- the place
-
-    def _place(self, gone: dict[Node, None], new: Sequence[Node], insert_at: Node | None) -> tuple[Node | None, list[Node]]:
-        """The node after which the new nodes go (``None``: at the beginning), and nodes that must move after it first."""
-        graph = self.target
-        before: Node | None = None
-        for node in new:
-            for name in reads(node):
-                producer = graph.producer(name) if name not in self._producers else None
-                if producer is not None and (before is None or producer.label > before.label):
-                    before = producer
-        later = self._later_readers(gone)
-        limit = min((reader.label for reader in later), default=None)
-        preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
-        for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):
-            if (
-                candidate is not None
-                and (before is None or before.label <= candidate.label)
-                and (limit is None or candidate.label < limit or (candidate.label == limit and before is not candidate))
-            ):
-                place: Node | None = candidate
-                if before is not candidate:
-                    place = candidate.previous
-                while place is not None and place in gone:
-                    place = place.previous
-                return place, []
-        if before is None or limit is None or limit > before.label:
-            return before, []
-        return before, self._region(before, [reader for reader in later if reader.label <= before.label], new)
-
-    def _later_readers(self, gone: dict[Node, None]) -> dict[Node, None]:
-        """Nodes of the graph that will read what the new nodes produce, directly or in one of their subgraphs."""
-        found = (node for name in self._producers for node in readers(self.target, name))
-        return dict.fromkeys(node for node in found if node not in gone)
-
-    def _region(self, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-        """The readers in ``first``, and the readers of their results, as far as they stand before ``place``.
-
-        This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
-        (2006).
-        """
-        graph = self.target
-        needed = {graph.producer(name) for node in new for name in reads(node)}
-        region: dict[Node, None] = dict.fromkeys(first)
-        pending = list(first)
-        while pending:
-            node = pending.pop()
-            if node in needed:
-                raise Declined("the new nodes would form a cycle with the ones that stay")
-            for follower in (each for name in node.output for each in readers(graph, name)):
-                if follower.label <= place.label and follower not in region:
-                    region[follower] = None
-                    pending.append(follower)
-        return list(region)
 
     # ---------------------------------------------------------------- the commit
 
@@ -270,8 +181,7 @@ class Edit(Graph):
                 graph.insert(node, place)
                 place = node
                 for body in node.bodies.values():
-                    body.parent = graph
-                    body.retain()
+                    body.enter(graph)
             model.functions += self.functions
             for function in self.functions:
                 model.opsets.setdefault(function.proto.domain, 1)
@@ -295,10 +205,45 @@ class Edit(Graph):
                     learned.update(dict.fromkeys(graph.consumers(name)))
             if graph.learn_constness(node):
                 spread_constness(graph, [reader for name in node.output for reader in graph.consumers(name)])
-            if graph.sees_overridable:
+            if graph.sees_overridable():
                 graph.learn_dependence(node, reads(node))
         if learned:
             refresh(graph, list(learned))
+
+
+def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets: Mapping[str, int]) -> None:
+    """Raise `RewriteError` unless ONNX can express a new node of a model that has these local functions."""
+    results = [name for name in node.output if name]
+    if node.graph is not None:
+        raise RewriteError(f"a new {node.op_type} is already in the replacement")
+    if not all(isinstance(name, str) for name in (*node.input, *node.output)) or not results:
+        raise RewriteError(f"operands and results must be names, at least one result not empty: {node!r}")
+    if len(set(results)) < len(results):
+        raise RewriteError(f"a new {node.op_type} has two results of the same name: {', '.join(results)}")
+    if (node.domain, node.op_type) in model.hidden_operators:
+        raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
+    if functions and (node.domain, node.op_type, node.overload) in {function.key for function in functions}:
+        return
+    wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
+    if wrong is not None:
+        raise RewriteError(wrong)
+
+
+class _Watched:
+    """Nodes of the graph with the operands and results that they have, which a rewrite must not change."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._operands = [(node, node.input, node.output) for node in nodes]
+
+    def restore(self) -> Node | None:
+        """Restore the operands and results, and stop watching; return a node that had been changed, else ``None``."""
+        changed = None
+        for node, inputs, outputs in self._operands:
+            if node.input is not inputs or node.output is not outputs:
+                node.input, node.output = inputs, outputs
+                changed = node
+        self._operands.clear()
+        return changed
 
 
 class _Before:
@@ -333,7 +278,7 @@ class _Before:
             if node.graph is graph:
                 graph.nodes.unlink(node)
             graph.nodes.insert_after(previous, node)
-            graph.link(node)
+            graph.link((node,))
         self._reconnect(back)
 
     def _reconnect(self, nodes: Iterable[Node]) -> None:
@@ -342,7 +287,7 @@ class _Before:
         for node in nodes:
             graph.connect(node)
             for body in node.bodies.values():
-                body.retain()
+                body.enter(graph)
             for listener in graph.model.listeners:
                 listener.inserted(node)
         for name, info in self.known.items():

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields, lack_of_memory, unreadable_texts, with_headroom
 from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
@@ -126,9 +126,9 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
         infer_model(model)
     else:
         for graph in model.graphs():
-            declared = declared_values(graph)
-            for name in declared.keys() & graph._producers.keys():
-                graph.learn(name, type_proto_to_info(declared[name].type))
+            for name, value in declared_values(graph).items():
+                if graph.producer(name) is not None:
+                    graph.learn(name, type_proto_to_info(value.type))
     return model
 
 
@@ -205,7 +205,8 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
         graph.add_initializer(tensor.name, handle)
     for sparse in proto.sparse_initializer:
         # Only its name, type and shape are known: it is never folded, and is written back unchanged.
-        graph.declare_given(sparse.values.name, Info(sparse.values.data_type, tuple(sparse.dims), container="sparse"))
+        info = Info(sparse.values.data_type, tuple(sparse.dims), container="sparse")
+        graph.declare_input(sparse.values.name, info, listed=False)
     for annotation in proto.quantization_annotation:
         graph.annotations[annotation.tensor_name] = annotation
         graph.pinned.update(entry.value for entry in annotation.quant_parameter_tensor_names)
@@ -223,12 +224,22 @@ def _check_text(texts: Iterable[object]) -> None:
 
 
 def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
-    wrap, append = Node.from_proto, graph.nodes.append
-    producers, by_type = graph._producers, graph._by_type
-    used = graph.names.used
-    learn, hidden = graph.learn, graph.model.hidden_operators
-    owners: list[Node] = []
-    # `Graph.link`, written out: this loop runs for every node of a model.
+    nodes = _wrap(graph, protos)
+    _check_results(graph, nodes)
+    graph.nodes.extend(nodes)
+    graph.link(nodes)
+    is_sorted = _connect(graph)
+    for node in nodes:
+        if node.domain or node.op_type in GRAPH_OPERATORS:
+            load_bodies(graph, node)
+    if not is_sorted or _captures_later(graph):
+        _sort(graph)
+        logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
+
+
+def _wrap(graph: Graph, protos: Iterable[onnx.NodeProto]) -> list[Node]:
+    wrap, hidden = Node.from_proto, graph.model.hidden_operators
+    nodes: list[Node] = []
     for proto in with_headroom(protos):
         try:
             node = wrap(proto)
@@ -237,43 +248,33 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
             raise
         if hidden and (node.domain, node.op_type) in hidden:
             node.domain = call_domain(node.domain)
-        append(node)
-        node.graph = graph
+        nodes.append(node)
+    _check_text(node.name for node in nodes)
+    return nodes
+
+
+def _check_results(graph: Graph, nodes: Iterable[Node]) -> None:
+    """Refuse a result that is defined twice."""
+    seen: dict[str, None] = {}
+    for node in nodes:
         for name in node.output:
+            if name in seen:
+                raise ModelError(f"result {name!r} is produced twice")
             if name:
-                if name in producers:
-                    raise ModelError(f"result {name!r} is produced twice")
-                producers[name] = node
-                used.add(name)
-                learn(name, UNKNOWN)
-        key = (node.domain, node.op_type)
-        table = by_type.get(key)
-        if table is None:
-            by_type[key] = {node: None}
-        else:
-            table[node] = None
-        if node.domain or node.op_type in GRAPH_OPERATORS:
-            owners.append(node)
-    _check_text(node.name for node in graph.nodes)
-    clash = next((n for n in producers if n in graph._input_names or n in graph.initializers), None)
+                seen[name] = None
+    clash = next((name for name in seen if name in graph.declared_inputs or name in graph.initializers), None)
     if clash is not None:
         raise ModelError(f"result {clash!r} is produced by a node and is an input or an initializer too")
-    is_sorted = _connect(graph)
-    for node in owners:
-        load_bodies(graph, node)
-    if not is_sorted or _captures_later(graph):
-        _sort(graph)
-        logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
 
 
 def _connect(graph: Graph) -> bool:
     """Record the uses of all nodes; return whether each node comes after the producers of its operands."""
-    producers, connect = graph._producers, graph.connect
+    producer_of, connect = graph.producer, graph.connect
     is_sorted = True
     for node in graph.nodes:
         connect(node)
         for name in node.input:
-            producer = producers.get(name)
+            producer = producer_of(name)
             if producer is not None and producer.label >= node.label:
                 is_sorted = False
     return is_sorted
@@ -298,7 +299,7 @@ def load_bodies(graph: Graph, node: Node) -> None:
 
 
 def _captures_later(graph: Graph) -> bool:
-    for name in graph._captures:
+    for name in graph.captured():
         producer = graph.producer(name)
         if producer is not None and any(owner_in(graph, reader).label <= producer.label for reader in graph.captures(name)):
             return True
@@ -310,8 +311,9 @@ def _sort(graph: Graph) -> None:
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}
     followers: list[set[int]] = [set() for _ in nodes]
-    for name, producer in graph._producers.items():
-        followers[position[producer]].update(position[reader] for reader in readers(graph, name))
+    for producer, found in zip(nodes, followers, strict=True):
+        for name in filter(None, producer.output):
+            found.update(position[reader] for reader in readers(graph, name))
     waiting = [0] * len(nodes)
     for reader in itertools.chain.from_iterable(followers):
         waiting[reader] += 1
@@ -334,11 +336,9 @@ def _sort(graph: Graph) -> None:
 
 
 def _check_names(graph: Graph) -> None:
-    defined = graph.defines
-    for name in graph._uses:
-        if name not in graph._producers and not defined(name):
-            reader = graph.consumers(name)[0]
-            raise ModelError(f"node {reader.name or reader.op_type!r} reads {name!r}, which nothing defines")
+    for name in graph.undefined():
+        reader = graph.consumers(name)[0]
+        raise ModelError(f"node {reader.name or reader.op_type!r} reads {name!r}, which nothing defines")
     for name in graph.outputs:
         if graph.scope(name) is None:
             raise ModelError(f"graph output {name!r} is not produced by any node")

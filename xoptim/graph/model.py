@@ -8,7 +8,8 @@ from pathlib import Path
 import onnx
 
 from xoptim.facts.schema import KNOWN_DOMAINS
-from xoptim.graph.graph import Graph, Listener
+from xoptim.graph.graph import Graph
+from xoptim.graph.listener import Listener
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL
 

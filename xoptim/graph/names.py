@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+
 
 class Names:
     """The set of names in use and a source of new ones.
@@ -28,7 +30,7 @@ class Names:
         if hint not in self:
             self.used.add(hint)
             return hint
-        count = self._counter(hint)
+        count = self.next_count(hint)
         while f"{hint}_{count}" in self:
             count += 1
         self._next[hint] = count + 1
@@ -36,14 +38,19 @@ class Names:
         self.used.add(name)
         return name
 
+    def next_count(self, hint: str) -> int:
+        """The first number that has not been tried yet behind a hint."""
+        found = self._next.get(hint)
+        if found is None:
+            return 1 if self._base is None else self._base.next_count(hint)
+        return found
+
     def commit(self) -> None:
         """Reserve the names reserved here in the base, too."""
         if self._base is not None:
-            self._base.used |= self.used
-            self._base._next.update(self._next)
+            self._base.reserve(self.used, self._next)
 
-    def _counter(self, hint: str) -> int:
-        found = self._next.get(hint)
-        if found is None:
-            return 1 if self._base is None else self._base._counter(hint)
-        return found
+    def reserve(self, names: Set[str], counts: Mapping[str, int]) -> None:
+        """Take over names that were reserved elsewhere, and the next number behind each of their hints."""
+        self.used |= names
+        self._next.update(counts)

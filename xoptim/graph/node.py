@@ -27,6 +27,16 @@ class Node:
     ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only
     through the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the
     protobuf it came from.
+
+    Args:
+        op_type: operator.
+        input: names of the operands.
+        output: names of the results.
+        attribute: attributes by name, or the protobuf from which the node comes and in which they are.
+        domain: of the operator.
+        name: of the node.
+        overload: of the local function that the node calls.
+        doc_string: remark on the node.
     """
 
     __slots__ = (
@@ -68,7 +78,7 @@ class Node:
         op_type: str,
         input: Iterable[str],
         output: Iterable[str],
-        attribute: Mapping[str, Any] | None = None,
+        attribute: Mapping[str, Any] | onnx.NodeProto | None = None,
         *,
         domain: str = "",
         name: str = "",
@@ -87,30 +97,24 @@ class Node:
         self.doc_string = doc_string
         self.label = 0
         self.previous = self.next = None
-        self._attribute = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES
-        self._proto = None
+        if isinstance(attribute, onnx.NodeProto):
+            self._attribute, self._proto = None, attribute
+        else:
+            self._attribute, self._proto = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES, None
 
     @classmethod
     def from_proto(cls, proto: onnx.NodeProto) -> Node:
         """Wrap a node of a protobuf, which is kept by reference and never modified."""
-        node = cls.__new__(cls)
-        node.op_type = intern(proto.op_type)
-        domain = intern(proto.domain)
-        node.domain = "" if domain == "ai.onnx" else domain
-        node.overload = intern(proto.overload)
-        node.name = proto.name
         # Each name is one object: table lookups then compare addresses, and half of the memory is saved.
-        node.input = tuple(map(intern, proto.input))
-        node.output = tuple(map(intern, proto.output))
-        node.bodies = _NO_BODIES
-        node.graph = None
-        node.metadata = None
-        node.doc_string = ""
-        node.label = 0
-        node.previous = node.next = None
-        node._attribute = None
-        node._proto = proto
-        return node
+        return cls(
+            intern(proto.op_type),
+            map(intern, proto.input),
+            map(intern, proto.output),
+            proto,
+            domain=intern(proto.domain),
+            name=proto.name,
+            overload=intern(proto.overload),
+        )
 
     @property
     def attribute(self) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xoptim.graph.node import Node
 
@@ -55,6 +55,11 @@ class OrderedNodes:
         self.last = node
         self._count += 1
 
+    def extend(self, nodes: Iterable[Node]) -> None:
+        """Add nodes at the end."""
+        for node in nodes:
+            self.append(node)
+
     def insert_after(self, place: Node | None, node: Node) -> None:
         """Add a node right after another one, or at the very beginning when ``place`` is ``None``."""
         following = self.first if place is None else place.next
@@ -85,6 +90,11 @@ class OrderedNodes:
         else:
             after.previous = before
         self._count -= 1
+
+    def clear(self) -> None:
+        """Take all nodes out, without changing their links."""
+        self.first = self.last = None
+        self._count = 0
 
     def _make_room(self, place: Node) -> None:
         size = 8

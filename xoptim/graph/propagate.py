@@ -32,7 +32,7 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
         declared: what the model declares about results. Shapes that may have been computed from the default of an
             initializer that a caller may override are not used.
     """
-    may_be_overridden = graph.sees_overridable
+    may_be_overridden = graph.sees_overridable()
     for node in graph.nodes:
         if may_be_overridden:
             graph.learn_dependence(node, reads(node))

@@ -9,12 +9,20 @@ from xoptim.graph.propagate import check_results, refine, refresh, spread_constn
 from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
+def can_rename(graph: Graph, old: str, new: str) -> bool:
+    """Whether all readers of ``old`` may read ``new``: it is not pinned, and no subgraph that reads it hides ``new``."""
+    if old in graph.pinned:
+        return False
+    inside = (body for node in graph.captures(old) for body in (node.graph, *node.bodies.values()))
+    return not any(body is not None and body.scope(new) is not graph.scope(new) for body in inside)
+
+
 def can_redirect(graph: Graph, old: str, new: str) -> bool:
     """Whether `redirect` would succeed: names can change, and the producer of ``new`` can compute an output ``old``."""
-    if not graph.can_rename(old, new):
+    if not can_rename(graph, old, new):
         return False
     return not graph.is_output(old) or (
-        graph.producer(new) is not None and not graph.is_output(new) and graph.can_rename(new, old)
+        graph.producer(new) is not None and not graph.is_output(new) and can_rename(graph, new, old)
     )
 
 
@@ -85,7 +93,7 @@ def _check_values(graph: Graph, old: str, new: str) -> None:
     if scope is None or not graph.defines(old):
         raise RewriteError(f"{new if scope is None else old!r} is not defined here")
     check_results(graph, [old], [graph.info_of(new)])
-    if not graph.can_rename(old, new):
+    if not can_rename(graph, old, new):
         raise RewriteError(f"{old!r} cannot be replaced by {new!r}: something besides nodes refers to it, or hides {new!r}")
     if graph.is_output(old) and graph.producer(old) is None:
         raise RewriteError(f"{old!r} is an output of the graph that no node computes")

@@ -13,7 +13,8 @@ from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView, known_value
-from xoptim.graph.graph import Graph, can_fold
+from xoptim.graph.facts import can_fold
+from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
@@ -53,7 +54,7 @@ class Folder:
 
     def run(self) -> int:
         """Fold all constant nodes; returns the number of nodes folded."""
-        self.graph.forget_failures()  # a rewrite may have replaced the operand that could not be computed
+        self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
         self._fold()
         while self._learn():
             self._fold()

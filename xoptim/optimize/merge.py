@@ -10,7 +10,7 @@ from xoptim.facts.info import Info
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.redirect import can_redirect, redirect
+from xoptim.graph.redirect import can_redirect, can_rename, redirect
 from xoptim.graph.tensors import Tensor
 
 _SAMPLE = 64
@@ -45,7 +45,7 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
     first: dict[object, str] = {}
     for name in names:
         kept = first.setdefault(graph.initializers[name].key(), name)
-        if kept != name and not graph.is_output(name) and graph.can_rename(name, kept):
+        if kept != name and not graph.is_output(name) and can_rename(graph, name, kept):
             graph.rename(name, kept)
             graph.remove_initializer(name)
             count += 1

@@ -1,0 +1,70 @@
+"""Where the new nodes of a rewrite go in the order of a graph, and which nodes must move for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xoptim.facts.errors import Declined
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.walk import readers, reads
+
+
+def find_place(
+    graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
+) -> tuple[Node | None, list[Node]]:
+    """The node after which new nodes go (``None``: at the beginning), and the nodes that must move after it first.
+
+    Args:
+        graph: the graph, which still contains the nodes to remove.
+        gone: the nodes to remove.
+        new: the nodes to add, in order.
+        insert_at: where the new nodes go if possible; by default where the last removed node is.
+
+    Raises:
+        Declined: when the nodes would form a cycle.
+    """
+    produced = dict.fromkeys(name for node in new for name in node.output if name)
+    before: Node | None = None
+    for node in new:
+        for name in reads(node):
+            producer = None if name in produced else graph.producer(name)
+            if producer is not None and (before is None or producer.label > before.label):
+                before = producer
+    found = (node for name in produced for node in readers(graph, name))
+    later = dict.fromkeys(node for node in found if node not in gone)
+    limit = min((reader.label for reader in later), default=None)
+    preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
+    for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):
+        if (
+            candidate is not None
+            and (before is None or before.label <= candidate.label)
+            and (limit is None or candidate.label < limit or (candidate.label == limit and before is not candidate))
+        ):
+            place = candidate if before is candidate else candidate.previous
+            while place is not None and place in gone:
+                place = place.previous
+            return place, []
+    if before is None or limit is None or limit > before.label:
+        return before, []
+    return before, _region(graph, before, [reader for reader in later if reader.label <= before.label], new)
+
+
+def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
+    """The readers in ``first``, and the readers of their results, as far as they stand before ``place``.
+
+    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
+    (2006).
+    """
+    needed = {graph.producer(name) for node in new for name in reads(node)}
+    region: dict[Node, None] = dict.fromkeys(first)
+    pending = list(first)
+    while pending:
+        node = pending.pop()
+        if node in needed:
+            raise Declined("the new nodes would form a cycle with the ones that stay")
+        for follower in (each for name in node.output for each in readers(graph, name)):
+            if follower.label <= place.label and follower not in region:
+                region[follower] = None
+                pending.append(follower)
+    return list(region)

@@ -1,0 +1,215 @@
+"""Everything that refers to the values of one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from xoptim.facts.errors import ModelError
+from xoptim.graph.definitions import Definitions
+from xoptim.graph.listener import Listener
+from xoptim.graph.node import Node
+from xoptim.graph.order import OrderedNodes
+from xoptim.graph.uses import Uses
+
+
+class References:
+    """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and readers outside the nodes.
+
+    A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*. Only `Graph` has one of
+    these, and only its methods write to it.
+
+    Args:
+        definitions: the values of the graph.
+        nodes: the nodes of the graph.
+        owner: the node of which the graph is a subgraph.
+        outer: the references to the values of the enclosing graph.
+        listeners: called when what a node reads, or what reads its results, has changed.
+
+    Attributes:
+        outputs: the outputs of the graph, in order.
+        pinned: names that are referred to outside the nodes (training info): never renamed or removed.
+        unread: producers whose results may have lost their last reader, or never had one.
+    """
+
+    __slots__ = (
+        *("_captures", "_definitions", "_listeners", "_nodes", "_output_names", "_owner", "_uses"),
+        *("captures", "consumers", "is_output", "outer", "outputs", "pinned", "unread", "use_count"),
+    )
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        nodes: OrderedNodes,
+        owner: Node | None,
+        outer: References | None,
+        listeners: Sequence[Listener],
+    ) -> None:
+        self.outer = outer
+        self._definitions = definitions
+        self._nodes = nodes
+        self._owner = owner
+        self._listeners = listeners
+        self._uses = Uses()
+        self._captures = Uses()
+        self.outputs: list[str] = []
+        self._output_names: set[str] = set()
+        self.pinned: set[str] = set()
+        self.unread: list[Node] = []
+        # Methods of the tables, which every step of the search calls: see `Definitions`.
+        self.consumers = self._uses.readers
+        """The nodes of this graph that read a result, each once."""
+        self.captures = self._captures.readers
+        """The nodes of subgraphs that read a result of this graph, and those with a subgraph of which it is an output."""
+        self.use_count = self._uses.count
+        """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
+        self.is_output = self._output_names.__contains__
+        """Whether a result is an output of this graph."""
+
+    def is_captured(self, name: str) -> bool:
+        """Whether a subgraph reads this result, or it is referred to outside the nodes."""
+        return name in self._captures or name in self.pinned
+
+    def is_needed(self, name: str) -> bool:
+        """Whether this result is read by a node or a subgraph, is an output, or is pinned."""
+        return name in self._uses or name in self._output_names or name in self._captures or name in self.pinned
+
+    def is_node_needed(self, node: Node) -> bool:
+        """Whether any result of a node is needed."""
+        return any(name and self.is_needed(name) for name in node.output)
+
+    def captured(self) -> Iterator[str]:
+        """The values of this graph that subgraphs read."""
+        return iter(self._captures)
+
+    def undefined(self) -> Iterator[str]:
+        """Names that nodes of this graph read although nothing defines them."""
+        producer, defines = self._definitions.producer, self._definitions.defines
+        return (name for name in self._uses if producer(name) is None and not defines(name))
+
+    def add_output(self, name: str) -> None:
+        """Add an output of the graph, the name of an existing result."""
+        self.outputs.append(name)
+        self._output_names.add(name)
+        if self._owner is not None and not self._definitions.defines(name) and self._definitions.resolves(name):
+            self.add(name, self._owner)
+
+    def add(self, name: str, node: Node) -> None:
+        """Record that a node of this graph reads a name, once more if it already does.
+
+        Raises:
+            ModelError: when neither this graph, if it is a subgraph, nor one around it defines the name.
+        """
+        if self.outer is None or self._definitions.defines(name):
+            self._uses.add(name, node)
+        else:
+            self.outer.add_capture(name, node)
+
+    def add_capture(self, name: str, node: Node) -> None:
+        """Record in this graph, or in the one around it that defines the name, that a node of a subgraph reads it."""
+        if self.outer is not None and not self._definitions.defines(name):
+            self.outer.add_capture(name, node)
+        elif self._definitions.resolves(name):
+            self._captures.add(name, node)
+        else:
+            raise ModelError(f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines")
+
+    def drop(self, name: str, node: Node) -> None:
+        """Record that a node of this graph reads a name once less."""
+        if self.outer is None or name in self._uses:
+            self._drop(self._uses, name, node)
+        else:
+            self.outer.drop_capture(name, node)
+
+    def drop_capture(self, name: str, node: Node) -> None:
+        """Record that a node of a subgraph reads a name once less."""
+        if self._captures.reads(name, node):
+            self._drop(self._captures, name, node)
+        elif self.outer is not None:
+            self.outer.drop_capture(name, node)
+
+    def _drop(self, table: Uses, name: str, node: Node) -> None:
+        if table.drop(name, node):
+            producer = self._definitions.producer(name)
+            if producer is not None:
+                if name not in table:
+                    self.unread.append(producer)
+                self.notify(producer)
+
+    def connect(self, node: Node) -> None:
+        """Record what a node reads, its subgraphs not included."""
+        for name in node.input:
+            if name:
+                self.add(name, node)
+
+    def disconnect(self, node: Node) -> None:
+        """Remove what a node reads, its subgraphs included."""
+        for name in node.input:
+            if name:
+                self.drop(name, node)
+        for body in node.bodies.values():
+            body.references.release()
+
+    def set_inputs(self, node: Node, inputs: Sequence[str]) -> None:
+        """Change what a node reads."""
+        old, node.input = node.input, tuple(inputs)
+        for name, former in zip_longest(node.input, old, fillvalue=""):
+            if name == former:
+                continue
+            if name:
+                self.add(name, node)
+            if former:
+                self.drop(former, node)
+        self.notify(node)
+
+    def rename(self, old: str, new: str) -> None:
+        """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except those of subgraphs."""
+        for node in self.consumers(old):
+            self.set_inputs(node, [new if name == old else name for name in node.input])
+        for node in self.captures(old) if old in self._captures else ():
+            assert node.graph is not None
+            for body in node.bodies.values():
+                body.references.follow(old, new)
+            node.graph.references.set_inputs(node, [new if name == old else name for name in node.input])
+
+    def follow(self, old: str, new: str) -> None:
+        """Update an output of this graph that is a renamed result of an enclosing graph."""
+        if old in self._output_names and not self._definitions.defines(old):
+            assert self._owner is not None
+            for _ in range(self.outputs.count(old)):
+                self.add(new, self._owner)
+                self.drop(old, self._owner)
+            self.outputs[:] = [new if name == old else name for name in self.outputs]
+            self._output_names.discard(old)
+            self._output_names.add(new)
+
+    def release(self) -> None:
+        """Remove the captures of this subgraph, whose owner is being removed, from the tables of the enclosing graphs."""
+        for references, name, node in self.outward():
+            references.drop(name, node)
+
+    def retain(self) -> None:
+        """Record the captures of this subgraph again, after its owner was put back."""
+        for references, name, node in self.outward():
+            references.add(name, node)
+
+    def outward(self) -> Iterator[tuple[References, str, Node]]:
+        """Each read of a value of an enclosing graph, by a node or as an output, in this subgraph and in those inside it."""
+        defines = self._definitions.defines
+        for node in self._nodes:
+            yield from ((self, name, node) for name in node.input if name and not defines(name))
+            for body in node.bodies.values():
+                yield from body.references.outward()
+        if self._owner is not None:
+            yield from ((self, name, self._owner) for name in self.outputs if not defines(name))
+
+    def notify(self, node: Node) -> None:
+        """Call the listeners because what a node reads, or what reads its results, has changed."""
+        for listener in self._listeners:
+            listener.touched(node)
+
+    def clear(self) -> None:
+        """Remove everything that nodes refer to."""
+        self._uses.clear()
+        self._captures.clear()
+        self.unread.clear()

@@ -1,0 +1,199 @@
+"""A constant as the protobuf of a model holds it, its data inside or in an external file."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import bits, byte_size
+from xoptim.facts.errors import ModelError
+from xoptim.facts.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+else:
+    ir = lazy_module("onnx_ir")
+
+_KNOWN = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+_FIELDS: dict[int, str] = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT32: "int32_data",
+    TensorProto.INT64: "int64_data",
+}
+
+
+class StoredTensor:
+    """Reads a tensor of a protobuf, which is kept by reference and never modified.
+
+    Args:
+        proto: the tensor, its data inside or in an external file.
+        base_dir: folder of the model, against which the location of external data is resolved.
+
+    Attributes:
+        dtype: element type, a value of ``onnx.TensorProto.DataType``.
+        shape: number of elements along each axis.
+        is_external: whether the data is in a file of its own.
+
+    Raises:
+        ModelError: when the element type is unknown, or a dimension negative.
+    """
+
+    __slots__ = ("_base_dir", "_proto", "dtype", "is_external", "shape")
+
+    def __init__(self, proto: TensorProto, base_dir: Path | None = None) -> None:
+        self._proto = proto
+        self._base_dir = base_dir
+        self.dtype = proto.data_type
+        self.shape = shape = tuple(proto.dims)
+        self.is_external = proto.data_location == TensorProto.EXTERNAL
+        if self.dtype not in _KNOWN:
+            raise ModelError(f"{self._label} is damaged, or newer than the installed onnx: its type is {self.dtype}")
+        if shape and min(shape) < 0:
+            raise ModelError(f"{self._label} is damaged: its shape is {list(shape)}")
+
+    @property
+    def _label(self) -> str:
+        """The name of the tensor in messages."""
+        return f"tensor {self._proto.name!r}" if self._proto.name else "a constant"
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes that the data should have."""
+        return data_size(self.dtype, self.shape)
+
+    def check_count(self) -> None:
+        """Check that there are as many numbers as the shape requires.
+
+        Raises:
+            ModelError: when there are not.
+        """
+        field = _FIELDS.get(self.dtype)
+        if field is None or self.is_external:
+            return
+        if self._proto.HasField("raw_data"):
+            found, expected, unit = len(self._proto.raw_data), self.nbytes, "bytes of data"
+        else:
+            found, expected, unit = len(getattr(self._proto, field)), math.prod(self.shape), "numbers"
+        if found != expected:
+            raise ModelError(f"{self._label} is damaged: {found} {unit}, {expected} expected")
+
+    def external_location(self) -> tuple[Path, int, int]:
+        """File, offset and number of bytes of external data.
+
+        Raises:
+            ModelError: when the location leaves the folder of the model, or the file is missing or too short.
+        """
+        entries, label = self._entries(), self._label
+        location = entries.get("location", "")
+        base = (self._base_dir or Path()).resolve()
+        try:
+            path = (base / location).resolve()
+            available = path.stat().st_size if path.is_file() else -1
+        except (OSError, ValueError, RuntimeError, TypeError) as error:  # an invalid file name, a cycle of links
+            reason = "it is not UTF-8" if isinstance(error, TypeError) else getattr(error, "strerror", None) or error
+            raise ModelError(f"{label}: external data {location[:100]!r} cannot be read: {reason}") from error
+        if not path.is_relative_to(base):
+            raise ModelError(f"{label}: external data {location!r} is outside the model's folder")
+        if available < 0:
+            problem = "is not a file" if location and path.exists() else "is missing; put it beside the model"
+            raise ModelError(f"{label}: external data file {str(path)!r} {problem}")
+        try:
+            offset, length = int(entries.get("offset") or 0), int(entries.get("length") or self.nbytes)
+        except ValueError as error:
+            raise ModelError(f"{label}: the place of its external data is not a number: {error}") from error
+        if length < self.nbytes or offset < 0 or available < offset + length:
+            raise ModelError(f"{label}: external data file {str(path)!r} is too short; it may be truncated")
+        return path, offset, length
+
+    def place(self) -> tuple[str | None, ...]:
+        """Folder, file, offset and length of external data, as written: equal places hold equal data."""
+        entries = self._entries()
+        return str(self._base_dir), entries.get("location"), entries.get("offset"), entries.get("length")
+
+    def _entries(self) -> dict[str, str]:
+        return {entry.key: entry.value for entry in self._proto.external_data}
+
+    def numpy(self) -> np.ndarray:
+        """The numbers. External data is mapped into memory, not read.
+
+        Raises:
+            ModelError: when the data is damaged or missing.
+        """
+        try:
+            array = self._read()
+        except (ValueError, TypeError, AssertionError, OSError) as error:
+            raise ModelError(f"{self._label} is damaged: {error}") from error
+        if array.dtype.isbuiltin == 0:  # an explicit byte order: equal types would compare unequal
+            array = array.view(np.dtype(array.dtype.char))
+        return array
+
+    def _read(self) -> np.ndarray:
+        proto = self._proto
+        if self.is_external:
+            self.external_location()
+            array = ir.serde.deserialize_tensor(proto, self._base_dir or "").numpy()
+        elif self.dtype == TensorProto.STRING:
+            array = np.array([text.decode() for text in proto.string_data], dtype=object)
+        else:
+            if bits(self.dtype) < 8 or not proto.HasField("raw_data"):
+                self.to_raw()  # raises for missing data, which would be read as zeros
+            array = self._parse()
+        return array.reshape(self.shape)
+
+    def _parse(self) -> np.ndarray:
+        try:
+            return onnx.numpy_helper.to_array(self._proto)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ModelError(f"{self._label} is damaged: {error}") from error
+
+    def to_raw(self, known: np.ndarray | None = None) -> bytes:
+        """The data as ``raw_data`` holds it.
+
+        Args:
+            known: the numbers, if they were read before.
+
+        Raises:
+            ModelError: when the data is damaged or missing.
+        """
+        if self.is_external:
+            path, offset, _ = self.external_location()
+            with path.open("rb") as stream:
+                stream.seek(offset)
+                raw = stream.read(self.nbytes)
+        elif self._proto.HasField("raw_data"):
+            raw = self._proto.raw_data
+        else:
+            raw = raw_data(self.dtype, self._parse() if known is None else known)
+        if bits(self.dtype) and len(raw) != self.nbytes:
+            raise ModelError(f"{self._label} is damaged: {len(raw)} bytes of data, {self.nbytes} expected")
+        return raw
+
+    def to_proto(self, name: str) -> TensorProto:
+        """The protobuf, or a copy of it with another name."""
+        if self._proto.name == name:
+            return self._proto
+        renamed = TensorProto()
+        renamed.CopyFrom(self._proto)
+        renamed.name = name
+        return renamed
+
+
+def data_size(dtype: int, shape: tuple[int, ...]) -> int:
+    """Number of bytes of the data of a tensor (strings count eight bytes each)."""
+    size = math.prod(shape)
+    return size * 8 if dtype == TensorProto.STRING else byte_size(dtype, size)
+
+
+def raw_data(dtype: int, array: np.ndarray) -> bytes:
+    """An array as ``raw_data`` holds it: little-endian, row-major, narrow types packed."""
+    if bits(dtype) < 8:
+        return onnx.numpy_helper.from_array(array).raw_data
+    array = np.ascontiguousarray(array)
+    return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
