@@ -7,6 +7,9 @@ from functools import cache
 
 import numpy as np
 
+from xoptim.graph.constants import constant_array
+from xoptim.graph.graph import Graph
+
 
 def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     """Whether a one-element array holds ``value`` as its element type rounds it.
@@ -41,3 +44,17 @@ def is_short(value: float) -> bool:
     """Whether float16 holds a number exactly."""
     with np.errstate(over="ignore"):
         return float(np.float16(value)) == value
+
+
+def constant_number(graph: Graph, name: str) -> float | int | bool | None:
+    """The number in a constant with one element, ``None`` when the result is not such a constant. No larger weight is read."""
+    if not name:
+        return None
+    tensor = graph.tensor(name)
+    if tensor is not None and tensor.size != 1:
+        return None
+    array = constant_array(graph, name)
+    if array is None or array.size != 1 or array.dtype.kind in "OUS":
+        return None
+    item = array.reshape(()).item()
+    return item if isinstance(item, (bool, int, float)) else None
