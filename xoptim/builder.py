@@ -14,15 +14,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.diagnose.dump import dump_to
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.diagnose.session import Session
 from xoptim.facts.dims import Dim, fresh, named
-from xoptim.facts.dtypes import type_name, weakest
+from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
+from xoptim.graph.graph import Graph
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import infer_model, load_model
 from xoptim.graph.model import Model
@@ -34,7 +35,6 @@ from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.run import Optimizer
 
 _DEFAULT_OPSET = 21
 _DEFAULT_IR_VERSION = 10
@@ -67,8 +67,9 @@ class GraphBuilder(GraphQueries):
     ) -> None:
         options = optimization_options or OptimizationOptions()
         self.optimization_options = replace(options, verbose=verbose) if verbose else options
-        self._optimizer: Optimizer | None = None
-        if isinstance(model, (int, dict)):
+        if isinstance(model, Model):
+            self.model = model
+        elif isinstance(model, (int, dict)):
             given = {"": model} if isinstance(model, int) else model
             opsets = {"" if domain == "ai.onnx" else domain: _opset(domain, version) for domain, version in given.items()}
             self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
@@ -77,22 +78,14 @@ class GraphBuilder(GraphQueries):
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
             self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
-        self._begin()
-
-    def _begin(self) -> None:
         self.graph = self.scope = self.model.graph
-        self._nodes_before = self._count()
+        self.session = Session(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
     @classmethod
     def of(cls, model: Model) -> GraphBuilder:
         """A builder of a model that is in memory already, with default options. They share the model."""
-        made = cls.__new__(cls)
-        made.optimization_options = OptimizationOptions()
-        made._optimizer = None
-        made.model = model
-        made._begin()
-        return made
+        return cls(model)
 
     # ---------------------------------------------------------------- reading
 
@@ -125,7 +118,7 @@ class GraphBuilder(GraphQueries):
         Raises:
             ModelError: when the name is taken or empty, or the type or a dimension is invalid.
         """
-        self._check_new(name)
+        _check_new(self.graph, name)
         self.graph.declare_input(name, _declared(dtype, shape))
         return name
 
@@ -183,12 +176,6 @@ class GraphBuilder(GraphQueries):
         except RewriteError as error:
             raise ModelError(str(error)) from error
 
-    def _check_new(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"a name must be a non-empty string, not {name!r}")
-        if self.graph.defines(name):
-            raise ModelError(f"{name!r} is already defined")
-
     def replace(self, old: str, new: str) -> None:
         """Redirect every reader of a result of the main graph to another one of the same value.
 
@@ -222,24 +209,11 @@ class GraphBuilder(GraphQueries):
             max_iter=max_iter if max_iter >= 0 else options.max_iter,
             remove_identity=remove_identity and options.remove_identity,
         )
-        return self._new_optimizer(options).run()
-
-    def _new_optimizer(self, options: OptimizationOptions) -> Optimizer:
-        """An optimizer of the model; `report` refers to it from now on."""
-        self._optimizer = Optimizer(self.model, options)
-        if options.debug.dump is not None:
-            self._optimizer.state.events.subscribe(dump_to(options.debug.dump), ("applied",))
-        return self._optimizer
+        return self.session.start(options).run()
 
     def report(self) -> OptimizationReport:
         """The report of the last optimization."""
-        optimizer = self._optimizer
-        counts = dict(sorted(optimizer.state.counts.items())) if optimizer is not None else {}
-        used = optimizer.grades() if optimizer is not None else []
-        if optimizer is not None and self._has_half_precision():
-            used.append("rounding")
-        rows = optimizer.statistics.rows if optimizer is not None else []
-        return OptimizationReport(rows, counts, self._nodes_before, self._count(), weakest(used))
+        return self.session.report()
 
     def infer_shapes(self) -> None:
         """Infer shapes and types again."""
@@ -259,22 +233,10 @@ class GraphBuilder(GraphQueries):
         """Write the current model; see `xoptim.graph.save.save_proto`. Returns the files written."""
         return save_proto(export_model(self.model), Path(path), self.model.base_dir, external=external_data)
 
-    def _has_half_precision(self) -> bool:
-        """Whether a result is computed in 16 bits.
-
-        Runtimes without such kernels insert casts to 32 bits, whose places depend on the neighbouring nodes, so that even
-        a rewrite of equal bits may change how results are rounded.
-        """
-        infos = (info for graph in self.model.graphs() for _, info in graph.all_known())
-        return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
-
     def dispose(self) -> None:
         """Free the memory of the model at once; the builder cannot be used afterwards."""
         self.model.dispose()
-        self._optimizer = None
-
-    def _count(self) -> int:
-        return sum(self.count_types().values())
+        self.session.forget()
 
 
 def _opset(domain: str, version: int) -> int:
@@ -283,6 +245,14 @@ def _opset(domain: str, version: int) -> int:
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= newest:
         raise ModelError(f"operator set {domain or 'ai.onnx'!r} has versions from 1 to {newest}, not {version!r}")
     return version
+
+
+def _check_new(graph: Graph, name: str) -> None:
+    """Raise unless a name is valid and free."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"a name must be a non-empty string, not {name!r}")
+    if graph.defines(name):
+        raise ModelError(f"{name!r} is already defined")
 
 
 def _declared(dtype: int, shape: Sequence[int | str | None] | None) -> Info:

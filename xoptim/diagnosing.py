@@ -76,7 +76,7 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
     options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
     source = None if isinstance(model, GraphBuilder) else Source(model)
     builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source)
-    apply_in_model(builder._new_optimizer(options), pattern, at)
+    apply_in_model(builder.session.start(options), pattern, at)
     if source is None:
         return model
     result: AnyModel = source.give_back(builder.to_onnx(optimize=False))

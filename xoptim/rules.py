@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -14,6 +13,7 @@ from xoptim.dialects.filters import register_filter
 from xoptim.dialects.text import Check, Pairs, TextPattern, parse_rules, rule_class
 from xoptim.dialects.text_source import FunctionSource, Place, parse_functions, without_text
 from xoptim.facts.errors import TextRuleError
+from xoptim.match.caller import calling_frame
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize
 
@@ -75,7 +75,7 @@ def rewrite_rule(
     """
     made = _rule(match, replace, (), name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
     # It belongs to the module that calls, so that it is found there when the module is one of a pack of patterns.
-    made.__module__ = sys._getframe(1).f_globals.get("__name__", made.__module__)
+    made.__module__ = calling_frame().f_globals.get("__name__", made.__module__)
     return made
 
 

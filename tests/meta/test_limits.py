@@ -1,4 +1,4 @@
-"""Limits of the code: lengths of files and functions, parameters, prints, environment reads, forms of patterns."""
+"""Limits of the code: lengths of files, classes and functions, parameters, prints, environment reads, forms of patterns."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from xoptim.optimize.engine import Engine
 from xoptim.optimize.run import Optimizer
 
 FILE_LINES = 500
+CLASS_LINES = 200
 FUNCTION_LINES = 60
 PARAMETERS = 8
 PUBLIC_METHODS = 40
@@ -69,6 +70,16 @@ def code_lines(node: ast.ClassDef, text: str) -> int:
 
 def test_files_are_short() -> None:
     assert not [f"{s.path}: {s.lines} lines" for s in sources() if s.lines > FILE_LINES]
+
+
+def test_classes_are_short() -> None:
+    long = [
+        f"{source.path}: {node.name} has {length(node)} lines"
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and length(node) > CLASS_LINES
+    ]
+    assert not long
 
 
 def test_functions_are_short() -> None:

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = (
-    *("match/matcher.py", "match/easy.py", "match/program.py", "match/moved.py", "match/view.py", "match/functions.py"),
+    *("match/matcher.py", "match/pairing.py", "match/conditions.py", "match/literals.py", "match/easy.py", "match/program.py"),
+    *("match/moved.py", "match/view.py", "match/functions.py"),
     *("graph/edit.py", "graph/graph.py", "graph/uses.py", "graph/constants.py", "graph/propagate.py"),
     *(
         "optimize/engine.py",

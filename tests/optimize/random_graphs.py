@@ -100,267 +100,6 @@ class RandomGraph:
         """One of several things."""
         return options[int(self.rng.integers(len(options)))]
 
-    # ---------------------------------------------------------------- growth
-
-    def grow(self) -> None:
-        """Add one random operation."""
-        moves: list[Callable[[], None]] = [
-            *(self.unary, self.binary, self.scalar, self.transpose, self.reshape, self.computed_reshape, self.unsqueeze),
-            *(self.squeeze, self.slice, self.concat, self.split, self.gather, self.reduce, self.softmax, self.cast, self.where),
-            *(self.expand, self.clip, self.pad, self.mat_mul, self.dropout, self.logic, self.gelu, self.normalize, self.branch),
-        ]
-        self.choice(moves)()
-
-    def unary(self) -> None:
-        """Elementwise."""
-        x, shape = self.pick()
-        self.node(self.choice(_UNARY), [x], shape)
-
-    def binary(self) -> None:
-        """Elementwise with broadcasting, where two results fit."""
-        x, a = self.pick()
-        y, b = self.pick()
-        try:
-            shape = np.broadcast_shapes(a, b)
-        except ValueError:
-            return
-        self.node(self.choice(_BINARY), [x, y], shape)
-
-    def scalar(self) -> None:
-        """With a constant of one element, of rank 0 or more."""
-        x, shape = self.pick()
-        value = np.full((1,) * int(self.rng.integers(0, len(shape) + 1)), self.choice(_SCALARS))
-        c = self.constant(value)
-        op_type = self.choice((*_BINARY, "Div", "Pow") if float(value.flat[0]) in (1.0, 2.0) else (*_BINARY, "Add", "Mul"))
-        swapped = op_type in _BINARY and self.rng.random() < 0.4
-        self.node(op_type, [c, x] if swapped else [x, c], shape)
-
-    def transpose(self) -> None:
-        """Any permutation, the default one included."""
-        x, shape = self.pick(1)
-        perm = [int(p) for p in self.rng.permutation(len(shape))]
-        if self.rng.random() < 0.2:
-            self.node("Transpose", [x], shape[::-1])
-        else:
-            self.node("Transpose", [x], tuple(shape[p] for p in perm), perm=perm)
-
-    def reshape(self) -> None:
-        """To a constant shape, with 0 and -1 where they are right."""
-        x, shape = self.pick()
-        size = int(np.prod(shape))
-        target = self.choice([(size,), (1, size), shape, (*shape, 1), (-1,), (0, -1) if len(shape) > 1 else (-1, 1)])
-        result = np.zeros(shape, np.bool_).reshape([shape[i] if d == 0 else d for i, d in enumerate(target)]).shape
-        self.node("Reshape", [x, self.ints(*target)], result)
-
-    def computed_reshape(self) -> None:
-        """To a shape computed from Shape, as exporters write it."""
-        x, shape = self.pick(2)
-        if len(shape) < 2:
-            return
-        whole = self.aside("Shape", [x])
-        pieces = []
-        for axis in range(len(shape)):
-            one = self.aside("Gather", [whole, self.constant(axis, np.int64)], axis=0)
-            pieces.append(self.aside("Unsqueeze", [one, self.ints(0)]))
-        if self.rng.random() < 0.5:
-            pieces[-2:] = [self.aside("Mul", pieces[-2:])]
-            result = (*shape[:-2], shape[-2] * shape[-1])
-        else:
-            place = int(self.rng.integers(len(pieces) + 1))
-            pieces.insert(place, self.ints(1))
-            result = (*shape[:place], 1, *shape[place:])
-        self.node("Reshape", [x, self.aside("Concat", pieces, axis=0)], result)
-
-    def unsqueeze(self) -> None:
-        """One new axis, counted from either end."""
-        x, shape = self.pick()
-        if len(shape) > 4:
-            return
-        axis = int(self.rng.integers(0, len(shape) + 1))
-        written = axis - len(shape) - 1 if self.rng.random() < 0.5 else axis
-        self.node("Unsqueeze", [x, self.ints(written)], (*shape[:axis], 1, *shape[axis:]))
-
-    def squeeze(self) -> None:
-        """An axis of length 1, if there is one that is certain to stay so."""
-        for name, shape in list(self.shapes.items())[::-1]:
-            producer = next((n for n in self.nodes if name in n.output), None)
-            if producer is not None and producer.op_type == "Unsqueeze" and 1 in shape:
-                axis = shape.index(1)
-                if shape.count(1) == 1:
-                    self.node("Squeeze", [name, self.ints(axis)], (*shape[:axis], *shape[axis + 1 :]))
-                return
-
-    def slice(self) -> None:
-        """Along one axis, sometimes everything."""
-        x, shape = self.pick(1)
-        if not shape:
-            return
-        axis = int(self.rng.integers(len(shape)))
-        start, end = self.choice([(0, 2**63 - 1), (1, 2**63 - 1), (0, -1), (0, 2), (-1, 2**31 - 1)])
-        size = len(range(shape[axis])[start:end])
-        inputs = [x, self.ints(start), self.ints(end), self.ints(axis - len(shape) if self.rng.random() < 0.3 else axis)]
-        if size:
-            self.node("Slice", inputs, (*shape[:axis], size, *shape[axis + 1 :]))
-
-    def concat(self) -> None:
-        """Of one to three results that fit, or of a result with itself."""
-        x, shape = self.pick(1)
-        if not shape:
-            return
-        axis = int(self.rng.integers(len(shape)))
-        count = int(self.rng.integers(1, 4))
-        self.node("Concat", [x] * count, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]), axis=axis)
-
-    def split(self) -> None:
-        """A constant-sized axis in two; sometimes put together again."""
-        x, shape = self.pick(1)
-        axis = len(shape) - 1
-        if not shape or shape[axis] != 4:
-            return
-        half = (*shape[:axis], 2)
-        first = self.node("Split", [x, self.ints(2, 2)], half, outputs=2, axis=axis)
-        second = self.nodes[-1].output[1]
-        self.shapes[second] = half
-        if self.rng.random() < 0.5:
-            self.node("Concat", [first, second], shape, axis=axis)
-
-    def gather(self) -> None:
-        """With a scalar or a vector of constant indices."""
-        x, shape = self.pick(1)
-        if not shape:
-            return
-        axis = int(self.rng.integers(len(shape)))
-        if self.rng.random() < 0.5:
-            self.node("Gather", [x, self.constant(0, np.int64)], (*shape[:axis], *shape[axis + 1 :]), axis=axis)
-        else:
-            self.node("Gather", [x, self.ints(0, -1)], (*shape[:axis], 2, *shape[axis + 1 :]), axis=axis)
-
-    def reduce(self) -> None:
-        """One axis, kept or not."""
-        x, shape = self.pick(1)
-        if not shape:
-            return
-        axis, keep = int(self.rng.integers(len(shape))), int(self.rng.integers(2))
-        result = (*shape[:axis], *((1,) if keep else ()), *shape[axis + 1 :])
-        op_type = self.choice(("ReduceMean", "ReduceSum", "ReduceMax"))
-        self.node(op_type, [x, self.ints(axis)], result, keepdims=keep)
-
-    def softmax(self) -> None:
-        """Along any axis."""
-        x, shape = self.pick(1)
-        if shape:
-            self.node("Softmax", [x], shape, axis=int(self.rng.integers(len(shape))) - len(shape))
-
-    def cast(self) -> None:
-        """There and back, through types that lose or keep."""
-        x, shape = self.pick()
-        middle = self.choice((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL))
-        clipped = self.aside("Clip", [x, self.constant(-9.0), self.constant(9.0)])
-        self.node("Cast", [self.aside("Cast", [clipped], to=middle)], shape, to=TensorProto.FLOAT)
-
-    def where(self) -> None:
-        """Between a result and a constant, by a comparison, sometimes negated."""
-        x, shape = self.pick()
-        condition = self.aside(self.choice(("Greater", "LessOrEqual")), [x, self.constant(self.choice((0.0, 0.5)))])
-        if self.rng.random() < 0.5:
-            condition = self.aside("Not", [condition])
-        other = self.constant(self.choice(_SCALARS))
-        self.node("Where", [condition, x, other] if self.rng.random() < 0.5 else [condition, other, x], shape)
-
-    def expand(self) -> None:
-        """To its own shape, or by one axis; the target constant or computed."""
-        x, shape = self.pick()
-        if len(shape) > 3:
-            return
-        target = self.aside("Shape", [x])
-        if self.rng.random() < 0.5:
-            self.node("Expand", [x, target], shape)
-        else:
-            longer = self.aside("Concat", [self.ints(2), target], axis=0)
-            self.node("Expand", [x, longer], (2, *shape))
-
-    def clip(self) -> None:
-        """With both bounds or one."""
-        x, shape = self.pick()
-        low = self.constant(self.choice((0.0, -1.0))) if self.rng.random() < 0.7 else ""
-        high = self.constant(self.choice((6.0, 1.0))) if self.rng.random() < 0.7 else ""
-        self.node("Clip", [x, low, high], shape)
-
-    def pad(self) -> None:
-        """The last axis, or nothing."""
-        x, shape = self.pick(1)
-        if not shape:
-            return
-        amount = int(self.rng.integers(0, 2))
-        pads = [0] * len(shape) * 2
-        pads[len(shape) - 1] = amount
-        self.node("Pad", [x, self.ints(*pads)], (*shape[:-1], shape[-1] + amount))
-
-    def mat_mul(self) -> None:
-        """By a constant matrix, with or without a bias."""
-        x, shape = self.pick(2)
-        if len(shape) < 2:
-            return
-        weight = self.constant(self.rng.standard_normal((shape[-1], 4)) / 2)
-        if self.rng.random() < 0.3:
-            weight = self.aside("Transpose", [self.constant(self.rng.standard_normal((4, shape[-1])) / 2)], perm=[1, 0])
-        product = self.node("MatMul", [x, weight], (*shape[:-1], 4))
-        if self.rng.random() < 0.6:
-            self.node("Add", [product, self.constant(self.rng.standard_normal(4))], (*shape[:-1], 4))
-
-    def dropout(self) -> None:
-        """As exporters leave it."""
-        x, shape = self.pick()
-        self.node("Dropout", [x], shape)
-
-    def logic(self) -> None:
-        """Comparisons joined by a connective."""
-        x, shape = self.pick()
-        a, b = (self.aside("Greater", [x, self.constant(v)]) for v in (0.0, 1.0))
-        joined = self.aside(self.choice(("And", "Or", "Xor")), [a, self.choice((b, self.constant(True, np.bool_)))])
-        self.node("Cast", [joined], shape, to=TensorProto.FLOAT)
-
-    def gelu(self) -> None:
-        """The exact unit, spelled out."""
-        x, shape = self.pick()
-        e = self.aside("Erf", [self.aside("Div", [x, self.constant(np.sqrt(2))])])
-        p = self.aside("Mul", [x, self.aside("Add", [e, self.constant(1.0)])])
-        self.node("Mul", [p, self.constant(0.5)], shape)
-
-    def normalize(self) -> None:
-        """Layer normalization or root mean square normalization, spelled out."""
-        x, shape = self.pick(1)
-        if not shape or shape[-1] < 2:
-            return
-        axes = self.ints(-1)
-        centred = x
-        if self.rng.random() < 0.6:
-            centred = self.aside("Sub", [x, self.aside("ReduceMean", [x, axes], keepdims=1)])
-        square = (
-            self.aside("Pow", [centred, self.constant(2.0)]) if self.rng.random() < 0.5 else self.aside("Mul", [centred] * 2)
-        )
-        variance = self.aside("Add", [self.aside("ReduceMean", [square, axes], keepdims=1), self.constant(1e-5)])
-        y = self.node("Div", [centred, self.aside("Sqrt", [variance])], shape)
-        if self.rng.random() < 0.6:
-            self.node("Mul", [y, self.constant(self.rng.standard_normal(shape[-1]))], shape)
-
-    def branch(self) -> None:
-        """An If that captures a result, its condition constant or not."""
-        x, shape = self.pick()
-        if self.rng.random() < 0.4:
-            condition = self.constant(bool(self.rng.integers(2)), np.bool_)
-        else:
-            total = self.aside("ReduceSum", [x], keepdims=0)
-            # Not 0: sums of normalized rows are 0 but for rounding, which must not decide.
-            condition = self.aside("Greater", [total, self.constant(0.3)])
-        bodies = []
-        for op_type in ("Relu", "Neg"):
-            inner, result = self.name(), self.name()
-            nodes = [helper.make_node(op_type, [x], [inner]), helper.make_node("Identity", [inner], [result])]
-            output = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
-            bodies.append(helper.make_graph(nodes, op_type, [], [output]))
-        self.node("If", [condition], shape, then_branch=bodies[0], else_branch=bodies[1])
-
     # ---------------------------------------------------------------- result
 
     def model(self, size: int) -> onnx.ModelProto:
@@ -368,9 +107,293 @@ class RandomGraph:
         for shape in (("n", "m", 4), (2, 3, 4), ("n", 4)):
             self.input(shape)
         while len(self.nodes) < size:
-            self.grow()
+            self.choice(MOVES)(self)
         names = [name for name in self.shapes if name not in self.feeds]
         chosen = dict.fromkeys([names[-1], *(self.choice(names) for _ in range(2))])
         outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * len(self.shapes[name])) for name in chosen]
         graph = helper.make_graph(self.nodes, "random", self.inputs, outputs, self.initializers)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+
+
+# -------------------------------------------------------------------- moves
+
+
+def _unary(g: RandomGraph) -> None:
+    """Elementwise."""
+    x, shape = g.pick()
+    g.node(g.choice(_UNARY), [x], shape)
+
+
+def _binary(g: RandomGraph) -> None:
+    """Elementwise with broadcasting, where two results fit."""
+    x, a = g.pick()
+    y, b = g.pick()
+    try:
+        shape = np.broadcast_shapes(a, b)
+    except ValueError:
+        return
+    g.node(g.choice(_BINARY), [x, y], shape)
+
+
+def _scalar(g: RandomGraph) -> None:
+    """With a constant of one element, of rank 0 or more."""
+    x, shape = g.pick()
+    value = np.full((1,) * int(g.rng.integers(0, len(shape) + 1)), g.choice(_SCALARS))
+    c = g.constant(value)
+    op_type = g.choice((*_BINARY, "Div", "Pow") if float(value.flat[0]) in (1.0, 2.0) else (*_BINARY, "Add", "Mul"))
+    swapped = op_type in _BINARY and g.rng.random() < 0.4
+    g.node(op_type, [c, x] if swapped else [x, c], shape)
+
+
+def _transpose(g: RandomGraph) -> None:
+    """Any permutation, the default one included."""
+    x, shape = g.pick(1)
+    perm = [int(p) for p in g.rng.permutation(len(shape))]
+    if g.rng.random() < 0.2:
+        g.node("Transpose", [x], shape[::-1])
+    else:
+        g.node("Transpose", [x], tuple(shape[p] for p in perm), perm=perm)
+
+
+def _reshape(g: RandomGraph) -> None:
+    """To a constant shape, with 0 and -1 where they are right."""
+    x, shape = g.pick()
+    size = int(np.prod(shape))
+    target = g.choice([(size,), (1, size), shape, (*shape, 1), (-1,), (0, -1) if len(shape) > 1 else (-1, 1)])
+    result = np.zeros(shape, np.bool_).reshape([shape[i] if d == 0 else d for i, d in enumerate(target)]).shape
+    g.node("Reshape", [x, g.ints(*target)], result)
+
+
+def _computed_reshape(g: RandomGraph) -> None:
+    """To a shape computed from Shape, as exporters write it."""
+    x, shape = g.pick(2)
+    if len(shape) < 2:
+        return
+    whole = g.aside("Shape", [x])
+    pieces = []
+    for axis in range(len(shape)):
+        one = g.aside("Gather", [whole, g.constant(axis, np.int64)], axis=0)
+        pieces.append(g.aside("Unsqueeze", [one, g.ints(0)]))
+    if g.rng.random() < 0.5:
+        pieces[-2:] = [g.aside("Mul", pieces[-2:])]
+        result = (*shape[:-2], shape[-2] * shape[-1])
+    else:
+        place = int(g.rng.integers(len(pieces) + 1))
+        pieces.insert(place, g.ints(1))
+        result = (*shape[:place], 1, *shape[place:])
+    g.node("Reshape", [x, g.aside("Concat", pieces, axis=0)], result)
+
+
+def _unsqueeze(g: RandomGraph) -> None:
+    """One new axis, counted from either end."""
+    x, shape = g.pick()
+    if len(shape) > 4:
+        return
+    axis = int(g.rng.integers(0, len(shape) + 1))
+    written = axis - len(shape) - 1 if g.rng.random() < 0.5 else axis
+    g.node("Unsqueeze", [x, g.ints(written)], (*shape[:axis], 1, *shape[axis:]))
+
+
+def _squeeze(g: RandomGraph) -> None:
+    """An axis of length 1, if there is one that is certain to stay so."""
+    for name, shape in list(g.shapes.items())[::-1]:
+        producer = next((n for n in g.nodes if name in n.output), None)
+        if producer is not None and producer.op_type == "Unsqueeze" and 1 in shape:
+            axis = shape.index(1)
+            if shape.count(1) == 1:
+                g.node("Squeeze", [name, g.ints(axis)], (*shape[:axis], *shape[axis + 1 :]))
+            return
+
+
+def _slice(g: RandomGraph) -> None:
+    """Along one axis, sometimes everything."""
+    x, shape = g.pick(1)
+    if not shape:
+        return
+    axis = int(g.rng.integers(len(shape)))
+    start, end = g.choice([(0, 2**63 - 1), (1, 2**63 - 1), (0, -1), (0, 2), (-1, 2**31 - 1)])
+    size = len(range(shape[axis])[start:end])
+    inputs = [x, g.ints(start), g.ints(end), g.ints(axis - len(shape) if g.rng.random() < 0.3 else axis)]
+    if size:
+        g.node("Slice", inputs, (*shape[:axis], size, *shape[axis + 1 :]))
+
+
+def _concat(g: RandomGraph) -> None:
+    """Of one to three results that fit, or of a result with itg."""
+    x, shape = g.pick(1)
+    if not shape:
+        return
+    axis = int(g.rng.integers(len(shape)))
+    count = int(g.rng.integers(1, 4))
+    g.node("Concat", [x] * count, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]), axis=axis)
+
+
+def _split(g: RandomGraph) -> None:
+    """A constant-sized axis in two; sometimes put together again."""
+    x, shape = g.pick(1)
+    axis = len(shape) - 1
+    if not shape or shape[axis] != 4:
+        return
+    half = (*shape[:axis], 2)
+    first = g.node("Split", [x, g.ints(2, 2)], half, outputs=2, axis=axis)
+    second = g.nodes[-1].output[1]
+    g.shapes[second] = half
+    if g.rng.random() < 0.5:
+        g.node("Concat", [first, second], shape, axis=axis)
+
+
+def _gather(g: RandomGraph) -> None:
+    """With a scalar or a vector of constant indices."""
+    x, shape = g.pick(1)
+    if not shape:
+        return
+    axis = int(g.rng.integers(len(shape)))
+    if g.rng.random() < 0.5:
+        g.node("Gather", [x, g.constant(0, np.int64)], (*shape[:axis], *shape[axis + 1 :]), axis=axis)
+    else:
+        g.node("Gather", [x, g.ints(0, -1)], (*shape[:axis], 2, *shape[axis + 1 :]), axis=axis)
+
+
+def _reduce(g: RandomGraph) -> None:
+    """One axis, kept or not."""
+    x, shape = g.pick(1)
+    if not shape:
+        return
+    axis, keep = int(g.rng.integers(len(shape))), int(g.rng.integers(2))
+    result = (*shape[:axis], *((1,) if keep else ()), *shape[axis + 1 :])
+    op_type = g.choice(("ReduceMean", "ReduceSum", "ReduceMax"))
+    g.node(op_type, [x, g.ints(axis)], result, keepdims=keep)
+
+
+def _softmax(g: RandomGraph) -> None:
+    """Along any axis."""
+    x, shape = g.pick(1)
+    if shape:
+        g.node("Softmax", [x], shape, axis=int(g.rng.integers(len(shape))) - len(shape))
+
+
+def _cast(g: RandomGraph) -> None:
+    """There and back, through types that lose or keep."""
+    x, shape = g.pick()
+    middle = g.choice((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL))
+    clipped = g.aside("Clip", [x, g.constant(-9.0), g.constant(9.0)])
+    g.node("Cast", [g.aside("Cast", [clipped], to=middle)], shape, to=TensorProto.FLOAT)
+
+
+def _where(g: RandomGraph) -> None:
+    """Between a result and a constant, by a comparison, sometimes negated."""
+    x, shape = g.pick()
+    condition = g.aside(g.choice(("Greater", "LessOrEqual")), [x, g.constant(g.choice((0.0, 0.5)))])
+    if g.rng.random() < 0.5:
+        condition = g.aside("Not", [condition])
+    other = g.constant(g.choice(_SCALARS))
+    g.node("Where", [condition, x, other] if g.rng.random() < 0.5 else [condition, other, x], shape)
+
+
+def _expand(g: RandomGraph) -> None:
+    """To its own shape, or by one axis; the target constant or computed."""
+    x, shape = g.pick()
+    if len(shape) > 3:
+        return
+    target = g.aside("Shape", [x])
+    if g.rng.random() < 0.5:
+        g.node("Expand", [x, target], shape)
+    else:
+        longer = g.aside("Concat", [g.ints(2), target], axis=0)
+        g.node("Expand", [x, longer], (2, *shape))
+
+
+def _clip(g: RandomGraph) -> None:
+    """With both bounds or one."""
+    x, shape = g.pick()
+    low = g.constant(g.choice((0.0, -1.0))) if g.rng.random() < 0.7 else ""
+    high = g.constant(g.choice((6.0, 1.0))) if g.rng.random() < 0.7 else ""
+    g.node("Clip", [x, low, high], shape)
+
+
+def _pad(g: RandomGraph) -> None:
+    """The last axis, or nothing."""
+    x, shape = g.pick(1)
+    if not shape:
+        return
+    amount = int(g.rng.integers(0, 2))
+    pads = [0] * len(shape) * 2
+    pads[len(shape) - 1] = amount
+    g.node("Pad", [x, g.ints(*pads)], (*shape[:-1], shape[-1] + amount))
+
+
+def _mat_mul(g: RandomGraph) -> None:
+    """By a constant matrix, with or without a bias."""
+    x, shape = g.pick(2)
+    if len(shape) < 2:
+        return
+    weight = g.constant(g.rng.standard_normal((shape[-1], 4)) / 2)
+    if g.rng.random() < 0.3:
+        weight = g.aside("Transpose", [g.constant(g.rng.standard_normal((4, shape[-1])) / 2)], perm=[1, 0])
+    product = g.node("MatMul", [x, weight], (*shape[:-1], 4))
+    if g.rng.random() < 0.6:
+        g.node("Add", [product, g.constant(g.rng.standard_normal(4))], (*shape[:-1], 4))
+
+
+def _dropout(g: RandomGraph) -> None:
+    """As exporters leave it."""
+    x, shape = g.pick()
+    g.node("Dropout", [x], shape)
+
+
+def _logic(g: RandomGraph) -> None:
+    """Comparisons joined by a connective."""
+    x, shape = g.pick()
+    a, b = (g.aside("Greater", [x, g.constant(v)]) for v in (0.0, 1.0))
+    joined = g.aside(g.choice(("And", "Or", "Xor")), [a, g.choice((b, g.constant(True, np.bool_)))])
+    g.node("Cast", [joined], shape, to=TensorProto.FLOAT)
+
+
+def _gelu(g: RandomGraph) -> None:
+    """The exact unit, spelled out."""
+    x, shape = g.pick()
+    e = g.aside("Erf", [g.aside("Div", [x, g.constant(np.sqrt(2))])])
+    p = g.aside("Mul", [x, g.aside("Add", [e, g.constant(1.0)])])
+    g.node("Mul", [p, g.constant(0.5)], shape)
+
+
+def _normalize(g: RandomGraph) -> None:
+    """Layer normalization or root mean square normalization, spelled out."""
+    x, shape = g.pick(1)
+    if not shape or shape[-1] < 2:
+        return
+    axes = g.ints(-1)
+    centred = x
+    if g.rng.random() < 0.6:
+        centred = g.aside("Sub", [x, g.aside("ReduceMean", [x, axes], keepdims=1)])
+    square = g.aside("Pow", [centred, g.constant(2.0)]) if g.rng.random() < 0.5 else g.aside("Mul", [centred] * 2)
+    variance = g.aside("Add", [g.aside("ReduceMean", [square, axes], keepdims=1), g.constant(1e-5)])
+    y = g.node("Div", [centred, g.aside("Sqrt", [variance])], shape)
+    if g.rng.random() < 0.6:
+        g.node("Mul", [y, g.constant(g.rng.standard_normal(shape[-1]))], shape)
+
+
+def _branch(g: RandomGraph) -> None:
+    """An If that captures a result, its condition constant or not."""
+    x, shape = g.pick()
+    if g.rng.random() < 0.4:
+        condition = g.constant(bool(g.rng.integers(2)), np.bool_)
+    else:
+        total = g.aside("ReduceSum", [x], keepdims=0)
+        # Not 0: sums of normalized rows are 0 but for rounding, which must not decide.
+        condition = g.aside("Greater", [total, g.constant(0.3)])
+    bodies = []
+    for op_type in ("Relu", "Neg"):
+        inner, result = g.name(), g.name()
+        nodes = [helper.make_node(op_type, [x], [inner]), helper.make_node("Identity", [inner], [result])]
+        output = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
+        bodies.append(helper.make_graph(nodes, op_type, [], [output]))
+    g.node("If", [condition], shape, then_branch=bodies[0], else_branch=bodies[1])
+
+
+MOVES: tuple[Callable[[RandomGraph], None], ...] = (
+    _unary, _binary, _scalar, _transpose, _reshape, _computed_reshape, _unsqueeze, _squeeze, _slice, _concat,
+    _split, _gather, _reduce, _softmax, _cast, _where, _expand, _clip, _pad, _mat_mul, _dropout, _logic,
+    _gelu, _normalize, _branch,
+)  # fmt: skip
+"""Each adds one random operation, or nothing where it finds no fitting operand."""

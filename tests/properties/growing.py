@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -241,23 +241,7 @@ class Growing:
         data = tuple((int(v),) * len(self.sizes) for v in array.flat) if dtype == "int64" and array.ndim < 2 else None
         result = Value(name, dtype, shape, low, high, 0.0 if on_grid else max(abs(low), abs(high)), data)
         tensor = numpy_helper.from_array(array, name)
-        form = self.below(6)
-        if form in (1, 2):
-            self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
-        elif form == 3 and array.size and array.ndim < 2 and dtype in ("float32", "int64"):
-            key = ("value_float", "value_int")[dtype == "int64"] + "s" * array.ndim
-            self.nodes.append(helper.make_node("Constant", [], [name], **{key: array.tolist()}))
-        elif form == 4 and array.size and dtype in ("float32", "int64") and np.all(array == array.flat[0]):
-            lengths = numpy_helper.from_array(np.asarray(array.shape, np.int64), self.name())
-            self.initializers.append(lengths)
-            fill = numpy_helper.from_array(array.reshape(-1)[:1])
-            self.nodes.append(helper.make_node("ConstantOfShape", [lengths.name], [name], value=fill))
-        elif form == 5 and not self.depth and dtype in FLOATS:
-            self.initializers.append(tensor)
-            if self.flag(4):  # an input with a default: not a constant
-                self.optional.append(tensor)
-        else:
-            self.initializers.append(tensor)
+        _store(self, tensor, array, dtype)
         return result
 
     def ints(self, *elements: int) -> Value:
@@ -289,12 +273,12 @@ class Growing:
 
     def leaves(self) -> list[Value]:
         """Results that nothing reads."""
-        read = set(self._read())
+        read = set(_read(self.nodes))
         return [v for _, values in self.made for v in values if v.name not in read]
 
     def model(self, outputs: Sequence[Value], typed: bool) -> onnx.ModelProto:
         """The model; with ``typed`` it declares what its results are."""
-        used = set(self._read()) | {value.name for value in outputs}
+        used = set(_read(self.nodes)) | {value.name for value in outputs}
         inputs = [self._declared(v) for v in self.inputs]
         inputs += [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in self.optional if t.name in used]
         declared = [self._declared(v, self.flag(3)) for v in outputs]
@@ -302,14 +286,6 @@ class Growing:
         initializers = [t for t in self.initializers if t.name in used or not t.name.endswith("3")]
         graph = helper.make_graph(self.nodes, "drawn", inputs, declared, initializers, value_info=infos)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=_IR_VERSION)
-
-    def _read(self) -> Iterator[str]:
-        pending = list(self.nodes)
-        while pending:
-            node = pending.pop()
-            yield from node.input
-            for attribute in node.attribute:
-                pending += attribute.g.node
 
     def _declared(self, value: Value, vague: bool = False) -> onnx.ValueInfoProto:
         names = {tuple(n for n, _ in self.sizes): "n", tuple(m for _, m in self.sizes): "m"}
@@ -323,6 +299,37 @@ class Growing:
             rng = np.random.default_rng([seed, run])
             runs.append({v.name: _numbers(rng, v.dtype, [d[run] for d in v.shape]) for v in self.inputs})
         return tuple(runs)
+
+
+def _store(g: Growing, tensor: TensorProto, array: np.ndarray, dtype: str) -> None:
+    """Add a constant to a graph, in one of the forms that a model has for it."""
+    name, form = tensor.name, g.below(6)
+    if form in (1, 2):
+        g.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
+    elif form == 3 and array.size and array.ndim < 2 and dtype in ("float32", "int64"):
+        key = ("value_float", "value_int")[dtype == "int64"] + "s" * array.ndim
+        g.nodes.append(helper.make_node("Constant", [], [name], **{key: array.tolist()}))
+    elif form == 4 and array.size and dtype in ("float32", "int64") and np.all(array == array.flat[0]):
+        lengths = numpy_helper.from_array(np.asarray(array.shape, np.int64), g.name())
+        g.initializers.append(lengths)
+        fill = numpy_helper.from_array(array.reshape(-1)[:1])
+        g.nodes.append(helper.make_node("ConstantOfShape", [lengths.name], [name], value=fill))
+    elif form == 5 and not g.depth and dtype in FLOATS:
+        g.initializers.append(tensor)
+        if g.flag(4):  # an input with a default: not a constant
+            g.optional.append(tensor)
+    else:
+        g.initializers.append(tensor)
+
+
+def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """Names of the results that nodes read, those in inner graphs included."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        yield from node.input
+        for attribute in node.attribute:
+            pending += attribute.g.node
 
 
 def _is_tame(value: Value) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import POSITIONS, Entry, Index, Order, in_order, is_pass, make_entry, placed, shared
+from xoptim.catalogue.entries import POSITIONS, Entry, Index, in_order, is_pass, make_entry, placed, shared
+from xoptim.catalogue.members import Members, Place
 from xoptim.catalogue.query import Item, Name, Query, class_of
-from xoptim.catalogue.words import short, unknown, warn_once
+from xoptim.catalogue.words import warn_once
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass, Phase, Rewrite
@@ -19,45 +19,19 @@ logger = logging.getLogger("xoptim")
 AnyRewrite = TypeVar("AnyRewrite", bound="Rewrite | type[Rewrite]")
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A group in a sequence; its tags apply to all patterns in it."""
-
-    name: str
-    group: PatternGroup
-    position: float
-    tags: frozenset[str]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name of the place, and those of the patterns in its group."""
-        return (self.name, *self.group._names)
-
-    @property
-    def order(self) -> Order:
-        """Key to sort by, among the entries of passes."""
-        return self.position, True, 0, self.name
-
-
-def _own_names(member: Entry | _Place) -> tuple[str, ...]:
-    """The names of a member itself, without those in its group."""
-    return (member.name,) if isinstance(member, _Place) else member.names
-
-
 class Database:
-    """The base of groups and sequences: stores patterns by name, and evaluates queries."""
+    """The base of groups and sequences: stores patterns by name, and evaluates queries.
+
+    Attributes:
+        members: the patterns, or the groups and passes.
+    """
 
     def __init__(self) -> None:
-        self._members: dict[str, Entry | _Place] = {}
-        self._names: set[str] = set()
-        self._sequences: list[PatternSequence] = []
-        self._index: Index | None = None
+        self.members = Members()
 
     def index(self) -> Index:
         """The index of words."""
-        if self._index is None:
-            self._index = Index(self._entries())
-        return self._index
+        return self.members.index()
 
     def entries(self) -> tuple[Entry, ...]:
         """All patterns, those of groups too, in the order in which they run."""
@@ -92,7 +66,7 @@ class Database:
         Raises:
             UnknownPatternError: when no group has that name.
         """
-        groups = {key: member.group for key, member in self._members.items() if isinstance(member, _Place)}
+        groups = self.members.groups()
         if name not in groups:
             raise UnknownPatternError(f"unknown group {name!r}; there are: {', '.join(sorted(groups)) or 'none'}")
         return groups[name]
@@ -111,59 +85,21 @@ class Database:
         Raises:
             UnknownPatternError: when no entry is registered under this name.
         """
-        holder: Database = self
-        names = self.index().names
-        if name not in self._members and short(name) in names:
-            entry = names[short(name)][0]
-            name, holder = entry.name, self.group(entry.group) if entry.group else self
-        if name not in holder._members:
-            raise UnknownPatternError(unknown(name, self._members.keys() | names.keys()))
-        member = holder._members.pop(name)
-        holder._names.difference_update(_own_names(member))
-        if isinstance(member, _Place):
-            member.group._sequences.remove(self)  # type: ignore[arg-type]
-        holder._changed()
+        self.members.remove(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._members, key=lambda name: self._members[name].order))
+        members = self.members.by_name
+        return iter(sorted(members, key=lambda name: members[name].order))
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members.by_name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._members
+        return name in self.members.by_name
 
     def __getitem__(self, name: str) -> Rewrite | PatternGroup:
-        member = self._members[name]
+        member = self.members.by_name[name]
         return member.pattern if isinstance(member, Entry) else member.group
-
-    def _add(self, member: Entry | _Place) -> None:
-        """Add a member under its name; raises if one of its names is taken in this database or in a sequence that holds it."""
-        # Names are unique in a sequence with all its groups, and a group may be in several sequences.
-        held_by: Sequence[Database] = self._sequences or [self]
-        for name in member.names:
-            if any(database._takes(name) for database in held_by):
-                raise ValueError(f"the name {name!r} is taken; choose another, or unregister its owner")
-        self._members[member.name] = member
-        self._names.update(_own_names(member))
-        self._changed()
-
-    def _takes(self, name: str) -> bool:
-        groups = (member.group for member in self._members.values() if isinstance(member, _Place))
-        return name in self._names or any(name in group._names for group in groups)
-
-    def _changed(self) -> None:
-        for database in (self, *self._sequences):
-            database._index = None
-
-    def _entries(self) -> Iterator[Entry]:
-        for name, member in self._members.items():
-            if isinstance(member, Entry):
-                yield member
-            else:
-                words = member.tags | {name}
-                for entry in member.group._entries():
-                    yield replace(entry, words=entry.words | words, group=name, position=member.position)
 
     # ---------------------------------------------------------------- the answer to a query
 
@@ -236,7 +172,7 @@ class PatternGroup(Database):
             raise TypeError(f"a group holds patterns, not {entry!r}")
         if self.phase not in (None, entry.phase):
             raise ValueError(f"{name!r} belongs to the phase {entry.phase!r}, not to {self.phase!r}")
-        self._add(make_entry(name, entry, tags))
+        self.members.add(make_entry(name, entry, tags))
 
 
 class PatternSequence(Database):
@@ -259,17 +195,16 @@ class PatternSequence(Database):
         if isinstance(position, str):
             raise TypeError(f"the position of {name!r} is a number, not {position!r}; tags come after it")
         if isinstance(entry, PatternGroup):
-            self._add(_Place(name, entry, position, frozenset(tags)))
-            entry._sequences.append(self)
+            self.members.add(Place(name, entry, position, frozenset(tags)))
             return
         if not is_pass(entry):
             raise TypeError(f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator")
-        self._add(make_entry(name, placed(entry, position), tags, position))
+        self.members.add(make_entry(name, placed(entry, position), tags, position))
 
     def add(self, rewrite: Rewrite | type[Rewrite], *tags: str) -> None:
         """Add a pattern or a pass as `xoptim.register` does to the principal database."""
         if is_pass(rewrite):
-            self._add(make_entry(rewrite.name(), rewrite, tags, POSITIONS.get(rewrite.phase, 0.0)))
+            self.members.add(make_entry(rewrite.name(), rewrite, tags, POSITIONS.get(rewrite.phase, 0.0)))
         elif issubclass(class_of(rewrite), PatternOptimization):
             self.group(rewrite.phase).register(rewrite.name(), rewrite, *tags)  # type: ignore[arg-type]
         else:

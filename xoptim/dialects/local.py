@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
@@ -10,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.match.caller import calling_frame
 from xoptim.match.easy import connect
 from xoptim.match.making import camel_case, is_copy, pattern_class
 from xoptim.match.pattern import PatternOptimization, Refused
@@ -43,7 +43,7 @@ class LocalView(PatternRewriter):
         listen = listener()
         if listen is not None:
             self.has_refused = True
-            frame = sys._getframe(1)
+            frame = calling_frame()
             line = frame.f_lineno
             listen(Refusal(self._pattern, node, reason, frame.f_code.co_filename, line, line))
         return None

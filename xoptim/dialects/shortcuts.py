@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -13,6 +12,7 @@ from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.facts.info import Shape
 from xoptim.facts.schema import attribute_names, schema
+from xoptim.match.caller import calling_frame
 from xoptim.match.create import make_node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.making import is_copy, pattern_class
@@ -217,7 +217,7 @@ def PatternSub(  # noqa: N802 - returns a class
     Raises:
         TypeError: when an expression is malformed, or a class attribute is unknown.
     """
-    frame = sys._getframe(1)
+    frame = calling_frame()
     inner = in_pattern["pattern"] if _is_sub_pattern(in_pattern) else in_pattern
     if not isinstance(inner, tuple):
         raise TypeError(f"PatternSub looks for an operator with operands, ('Add', 'x', 'y'), not for {in_pattern!r}")
@@ -407,5 +407,5 @@ def _operator(name: Any, where: str) -> tuple[str, str]:
 
 def _caller() -> str:
     """Name of the module that calls the function that calls this one."""
-    module: str = sys._getframe(2).f_globals.get("__name__", "")
+    module: str = calling_frame(2).f_globals.get("__name__", "")
     return module

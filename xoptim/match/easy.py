@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
-from xoptim.match.near_miss import NearMiss
+from xoptim.match.near_miss import NearPairing, report_miss
+from xoptim.match.pairing import Pairing
 from xoptim.match.pattern import Key, PatternOptimization, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import COMPLETE, Misfit, listener, listening
@@ -131,38 +132,38 @@ class EasyPatternOptimization(PatternOptimization):
         if listen is None:
             # With only one variant, the producers were checked when the pattern was selected for the node.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
-                found = Attempt(program, g, examine).run(node)
+                found = Attempt(Pairing(program, g), examine).run(node)
                 if found is not None:
                     return found
             return None
         for program in programs:
             with listening(None):
-                found = Attempt(program, g, examine).run(node)
+                found = Attempt(Pairing(program, g), examine).run(node)
             if found is not None:
                 return found
             if program.anchor_key == (node.domain, node.op_type):
-                NearMiss(program, g, examine, self.name(), listen).report(node)
+                report_miss(NearPairing(program, g, self.name(), listen), examine, node)
         return None
 
-    def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, attempt: Attempt) -> MatchResult | Misfit:
+    def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, pairing: Pairing) -> MatchResult | Misfit:
         """Check the conditions on a match as a whole: its nodes fit one by one."""
-        program, names = attempt.program, attempt.names
+        program, names = pairing.program, pairing.names
         found = program.trace
-        nodes = [*attempt.bound, *attempt.extra]
+        nodes = [*pairing.bound, *pairing.extra]
         bindings: dict[str, Any] = {name: names[register] or "" for name, register in program.captures}
-        bindings.update(attempt.attributes)
+        bindings.update(pairing.attributes)
         bindings.update(found.options)
         outputs: list[str] = []
         for symbol in found.outputs:
             outputs += bindings[symbol.name] if symbol.kind is Variadic else (names[symbol.index] or "",)
         operands = {name for register in program.operands if (name := names[register])}
         for listed in program.lists:
-            operands.update(filter(None, attempt.attributes.get(listed, ())))
+            operands.update(filter(None, pairing.attributes.get(listed, ())))
         if not operands.isdisjoint(outputs):
             return Misfit(anchor, "an operand is one of the results")
         kept = needed_outside(g, nodes, set(outputs), operands)
         match = Match(bindings, nodes, outputs, found.output_names)
-        misfit = _cannot_stay(g, attempt, kept, match, operands, self.interior) if kept else None
+        misfit = _cannot_stay(g, pairing, kept, match, operands, self.interior) if kept else None
         misfit = misfit or self._unsatisfied(g, found.conditions, match, anchor)
         if misfit is not None:
             return misfit
@@ -272,15 +273,15 @@ def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], o
 
 def _cannot_stay(
     g: GraphBuilderPatternOptimization,
-    attempt: Attempt,
+    pairing: Pairing,
     kept: Sequence[Node],
     match: Match,
     operands: set[str],
     interior: str,
 ) -> Misfit | None:
     """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None`` if they can."""
-    trace = attempt.program.trace
-    said = {attempt.names[s.index]: s.interior for s in trace.symbols if s.interior}
+    trace = pairing.program.trace
+    said = {pairing.names[s.index]: s.interior for s in trace.symbols if s.interior}
     outputs, inside = set(match.outputs), set(match.nodes)
     for node in kept:
         for name in node.output:

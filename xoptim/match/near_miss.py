@@ -1,7 +1,8 @@
 """The nearest miss of an attempt that failed: the same steps run once more, for a listener.
 
 The first condition that fails is skipped, to measure how much else would fit; the search path that gets furthest is reported.
-Each step and each condition of `xoptim.match.matcher` that can fail runs as there; a failure is turned into a message.
+Each step and each condition of `xoptim.match.matcher` and `xoptim.match.pairing` that can fail runs as there; a failure is
+turned into a message.
 """
 
 from __future__ import annotations
@@ -12,32 +13,67 @@ from typing import Any
 
 from xoptim.facts.attributes import AttributeReference
 from xoptim.graph.node import Node
+from xoptim.match.conditions import suits, unexpected_operands, unfit_attribute
 from xoptim.match.matcher import Attempt, Examine
 from xoptim.match.moved import read_moved
-from xoptim.match.program import Program, Step
+from xoptim.match.pairing import Pairing, Tree
+from xoptim.match.program import Program
 from xoptim.match.refusal import COMPLETE, Listener, Misfit, Refusal, listening
-from xoptim.match.result import MatchResult
-from xoptim.match.trace import Capture, Constant, PatternNode, Scalar, Symbol, Variadic
+from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization
 
 
-class NearMiss(Attempt):
-    """An attempt that reports why it fails.
+def report_miss(pairing: NearPairing, examine: Examine, anchor: Node) -> None:
+    """Search at a node where a program does not match, and report the refusal that came nearest to a match.
 
     Args:
-        program: the program to find.
-        g: the view of the graph.
+        pairing: pairs the nodes of the program, none so far.
         examine: see `Attempt`.
+        anchor: the node.
+    """
+    _NearSearch(pairing, lambda _: pairing.judge(examine)).run(anchor)
+    pairing.report()
+
+
+class _NearSearch(Attempt):
+    """An attempt that reports where its search ends."""
+
+    __slots__ = ()
+    pairing: NearPairing
+
+    def _producer(self, name: str, wanted: PatternNode) -> Node | None:
+        node = super()._producer(name, wanted)
+        if node is None:
+            self.pairing.refuse(None, f"{name!r} is not produced by {wanted.op_type}", wanted, name)
+        return node
+
+    def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
+        readers = super()._readers(name, wanted)
+        if not readers:
+            self.pairing.refuse(None, f"nothing reads {name!r}", wanted, name)
+        return readers
+
+    def _trees(self, wanted: PatternNode) -> Iterator[Tree]:
+        yield from super()._trees(wanted)
+        root, count = self.pairing.node_of(wanted), len(wanted.inputs)
+        if len(root.input) <= count:
+            self.pairing.refuse(root, f"no tree of {wanted.op_type} with {count} operands", wanted)
+
+
+class NearPairing(Pairing):
+    """A pairing that reports each pair that does not fit, and goes on after the first one.
+
+    Args:
+        program: the program whose nodes are paired.
+        g: the view of the graph.
         pattern: name of the pattern.
         listen: receives the refusals.
     """
 
     __slots__ = ("_furthest", "_is_complete", "_listen", "_pattern", "_waived")
 
-    def __init__(
-        self, program: Program, g: GraphBuilderPatternOptimization, examine: Examine, pattern: str, listen: Listener
-    ) -> None:
-        super().__init__(program, g, examine)
+    def __init__(self, program: Program, g: GraphBuilderPatternOptimization, pattern: str, listen: Listener) -> None:
+        super().__init__(program, g)
         self._pattern = pattern
         self._listen = listen
         self._furthest: Refusal | None = None
@@ -46,13 +82,12 @@ class NearMiss(Attempt):
         self._is_complete = False
         """Whether all nodes fitted one by one. No search path gets further than that, and each such assignment is reported."""
 
-    def report(self, anchor: Node) -> None:
-        """Search at a node, and report the refusal that came nearest to a match."""
-        self.run(anchor)
+    def report(self) -> None:
+        """Report the refusal that came nearest to a match, unless complete assignments were reported."""
         if self._furthest is not None and not self._is_complete:
             self._listen(self._furthest)
 
-    def _refuse(
+    def refuse(
         self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False, waive: bool = False
     ) -> bool:
         """Remember the first condition that failed on this search path, if no other path got further.
@@ -83,29 +118,19 @@ class NearMiss(Attempt):
             self._furthest = replace(found, progress=progress, matched=tuple(n for n in bound if n is not found.node))
         return False
 
-    # ---------------------------------------------------------------- search
+    def judge(self, examine: Examine) -> None:
+        """Report why nodes that fit one by one are not a match.
 
-    def _first(
-        self, step: Step, position: int, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
-    ) -> MatchResult | None:
-        waived = self._waived
-
-        def fits_alone(wanted: PatternNode, choice: Any) -> bool:
-            self._waived = waived
-            return fits(wanted, choice)
-
-        found = super()._first(step, position, choices, fits_alone)
-        self._waived = waived
-        return found
-
-    def _complete(self) -> MatchResult | None:
+        Args:
+            examine: see `Attempt`.
+        """
         if self._waived is not None:
-            self._refuse(None, "", self.program.anchor)
-            return None
+            self.refuse(None, "", self.program.anchor)
+            return
         self._is_complete = True
         heard: list[Refusal] = []
         with listening(heard.append):
-            found = self.examine(self)
+            found = examine(self)
         if isinstance(found, Misfit):
             nodes = (*self.bound, *self.extra)
             line, values = found.line or self.program.anchor.line, tuple(filter(None, found.values))
@@ -113,62 +138,72 @@ class NearMiss(Attempt):
             for refusal in heard if heard and found.is_general else [*heard, own]:
                 is_mine = refusal.pattern == self._pattern
                 self._listen(replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal)
-        return None
 
-    def _producer(self, name: str, wanted: PatternNode) -> Node | None:
-        node = super()._producer(name, wanted)
-        if node is None:
-            self._refuse(None, f"{name!r} is not produced by {wanted.op_type}", wanted, name)
-        return node
+    def alternatives(
+        self, wanted: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
+    ) -> Iterator[None]:
+        """As in a pairing; a choice may skip the first condition that fails unless one was skipped before."""
+        waived = self._waived
 
-    def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
-        readers = super()._readers(name, wanted)
-        if not readers:
-            self._refuse(None, f"nothing reads {name!r}", wanted, name)
-        return readers
+        def fits_alone(wanted: PatternNode, choice: Any) -> bool:
+            self._waived = waived
+            return fits(wanted, choice)
 
-    def _trees(self, wanted: PatternNode) -> Iterator[tuple[tuple[str, ...], tuple[Node, ...]]]:
-        yield from super()._trees(wanted)
-        root, count = self._found(wanted), len(wanted.inputs)
-        if len(root.input) <= count:
-            self._refuse(root, f"no tree of {wanted.op_type} with {count} operands", wanted)
+        yield from super().alternatives(wanted, choices, fits_alone)
+        self._waived = waived
 
-    # ---------------------------------------------------------------- nodes and operands
-
-    def _bind(self, wanted: PatternNode, node: Node) -> bool:
+    def bind(self, wanted: PatternNode, node: Node) -> bool:
+        """As in a pairing."""
         if node.op_type != wanted.op_type or node.domain != wanted.domain:
             reason = f"{wanted.op_type} expected, {node.op_type} found"
-            return self._refuse(node, reason, wanted, waive=node not in self.nodes) and self._results(wanted, node)
-        if self._is_taken(node):
-            return self._refuse(node, "one node cannot match two nodes of the pattern", wanted)
-        return super()._bind(wanted, node)
+            return self.refuse(node, reason, wanted, waive=node not in self.nodes) and self._results(wanted, node)
+        if node in self.nodes or node in self.extra:
+            return self.refuse(node, "one node cannot match two nodes of the pattern", wanted)
+        return self._attributes(wanted, node) and self._results(wanted, node)
+
+    def _is_inner(self, wanted: PatternNode, node: Node) -> bool:
+        return node not in self.nodes and node not in self.extra and self._attributes(wanted, node)
+
+    def _attributes(self, wanted: PatternNode, node: Node) -> bool:
+        """Compare the attributes; each that does not fit is refused."""
+        excused: set[str] = set()
+        while (name := unfit_attribute(self.g, wanted, node, self.attributes, excused)) is not None:
+            if name in wanted.attributes:
+                reason = f"attribute {name}={_shown(read_moved(self.g.graph, node, name))} does not fit"
+            elif wanted.others is None:
+                reason = f"attribute {name}={node.attribute[name]!r} is not its default"
+            else:
+                return self.refuse(node, "attributes cannot be captured", wanted, near=True)
+            if not self.refuse(node, reason, wanted, near=True, waive=True):
+                return False
+            excused.add(name)
+        return True
 
     def _results(self, wanted: PatternNode, node: Node) -> bool:
         if super()._results(wanted, node):
             return True
         symbols = [symbol for symbol in wanted.outputs if symbol.kind is not Variadic]
         if len(node.output) < len(symbols):
-            return self._refuse(node, f"{len(symbols)} results expected", wanted)
+            return self.refuse(node, f"{len(symbols)} results expected", wanted)
         for symbol, name in zip(symbols, node.output, strict=False):
             known = self.names[symbol.index]
             if known is not None and known != name:
-                return self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
+                return self.refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
         return False  # the list of remaining results does not fit, which has been reported
 
-    def _may_be_unnamed(self, wanted: PatternNode, node: Node, attribute: str, name: str) -> bool:
-        if super()._may_be_unnamed(wanted, node, attribute, name):
-            return True
-        return self._refuse(node, f"{len(wanted.inputs)} operands expected, {len(node.input)} found", wanted, waive=True)
+    def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:
+        reason = f"{len(wanted.inputs)} operands expected, {len(node.input)} found"
+        return all(self.refuse(node, reason, wanted, waive=True) for _ in unexpected_operands(self.g, wanted, node))
 
     def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
         if super()._is_absent(place, wanted, node):
             return True
-        return self._refuse(node, f"operand {place} must be absent", wanted, node.input[place], waive=True)
+        return self.refuse(node, f"operand {place} must be absent", wanted, node.input[place], waive=True)
 
     def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
         named = len(wanted.inputs) - 1
         if len(node.input) < named:
-            return self._refuse(node, f"at least {named} operands expected, {len(node.input)} found", wanted)
+            return self.refuse(node, f"at least {named} operands expected, {len(node.input)} found", wanted)
         return super()._operands_and_list(wanted, node, order)
 
     def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
@@ -176,15 +211,15 @@ class NearMiss(Attempt):
             return True
         known = self.names[symbol.index]
         if known is not None:
-            return self._refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True)
+            return self.refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True)
         if symbol.kind is None and symbol.literal is None:
-            return self._refuse(node, "an operand is missing", wanted)
+            return self.refuse(node, "an operand is missing", wanted)
         if symbol.kind is Variadic:
-            return self._refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
-        if self._suits(symbol, name):
-            return self._refuse(node, f"{name!r} may change the shape of the result", wanted, name, waive=True)
+            return self.refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
+        if suits(self.g, symbol, name):
+            return self.refuse(node, f"{name!r} may change the shape of the result", wanted, name, waive=True)
         reason = self._unsuitable(symbol, name)
-        return self._refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
+        return self.refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
 
     def _unsuitable(self, symbol: Symbol, name: str) -> str:
         """The reason why a result does not satisfy the literal or the annotation of a symbol."""
@@ -203,31 +238,12 @@ class NearMiss(Attempt):
             return True
         known = self.attributes.get(symbol.name)
         if known is not None:
-            return self._refuse(node, f"{known} expected, {names} found", wanted, *names)
+            return self.refuse(node, f"{known} expected, {names} found", wanted, *names)
         if len(names) < symbol.least:
             reason = f"at least {symbol.least} results expected for {symbol.name!r}, {len(names)} found"
-            return self._refuse(node, reason, wanted)
+            return self.refuse(node, reason, wanted)
         variable = next(name for name in names if name and not self.g.is_constant(name))
-        return self._refuse(node, f"{variable!r} is not constant", wanted, variable)
-
-    # ---------------------------------------------------------------- attributes
-
-    def _attribute(self, name: str, expected: Any, wanted: PatternNode, node: Node) -> bool:
-        if super()._attribute(name, expected, wanted, node):
-            return True
-        found = _shown(read_moved(self.g.graph, node, name))
-        return self._refuse(node, f"attribute {name}={found} does not fit", wanted, near=True, waive=True)
-
-    def _is_default(self, name: str, wanted: PatternNode, node: Node) -> bool:
-        if super()._is_default(name, wanted, node):
-            return True
-        reason = f"attribute {name}={node.attribute[name]!r} is not its default"
-        return self._refuse(node, reason, wanted, near=True, waive=True)
-
-    def _capture_others(self, others: Capture, wanted: PatternNode, node: Node) -> bool:
-        if super()._capture_others(others, wanted, node):
-            return True
-        return self._refuse(node, "attributes cannot be captured", wanted, near=True)
+        return self.refuse(node, f"{variable!r} is not constant", wanted, variable)
 
 
 def _shown(value: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
+from xoptim.match.caller import calling_frame
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult, checked
 from xoptim.match.rewrite import Rewrite
@@ -106,7 +106,7 @@ class PatternOptimization(Rewrite):
         listen = listener()
         if listen is None:
             return None
-        frame = sys._getframe(1)
+        frame = calling_frame()
         reason = msg() if callable(msg) else msg or ""
         line = lineno or frame.f_lineno
         listen(Refusal(self.name(), node, reason, frame.f_code.co_filename, line, self.progress(line)))

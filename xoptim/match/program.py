@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from xoptim.facts.schema import is_commutative
+from xoptim.match.literals import is_short
 from xoptim.match.pattern import Key
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace, Variadic
-from xoptim.match.view import is_short
 
 Kind = Literal["inputs", "terms", "up", "down"]
 

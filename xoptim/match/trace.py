@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from xoptim.facts.schema import is_associative
+from xoptim.match.caller import calling_frame
 
 Answer = TypeVar("Answer")
 _VARIANTS = 512
@@ -268,7 +268,7 @@ class PatternBuilder:
             check: called with the view of the graph and the match, before `validate_attribute_mapping`.
             reason: reported when the condition does not hold.
         """
-        self.trace.conditions.append(Condition(check, reason, sys._getframe(1).f_lineno))
+        self.trace.conditions.append(Condition(check, reason, calling_frame().f_lineno))
 
     # ---------------------------------------------------------------- nodes
 
@@ -283,7 +283,7 @@ class PatternBuilder:
         inputs = [self._operand(operand) for operand in operands]
         others = attributes.pop("attributes", None)
         associative, any_order = attributes.pop("associative", False), attributes.pop("any_order", False)
-        line = self.place[1] if self.place is not None else sys._getframe(2).f_lineno
+        line = self.place[1] if self.place is not None else calling_frame(2).f_lineno
         index = len(self.trace.nodes)
         domain = "" if domain == "ai.onnx" else domain
         node = PatternNode(index, op_type, domain, inputs, [], attributes, others, line, associative, any_order)

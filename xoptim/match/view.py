@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,10 @@ from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.splice import can_splice, splice
 from xoptim.graph.walk import owner_in
-from xoptim.match.create import OpBuilder, make_node
+from xoptim.match.create import Draft, OpBuilder
 from xoptim.match.functions import define_function
+from xoptim.match.given import GivenTensors
+from xoptim.match.literals import constant_number, equals_literal
 from xoptim.match.moved import read_moved
 
 
@@ -33,20 +34,13 @@ class GraphBuilderPatternOptimization(GraphQueries):
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
     """
 
-    __slots__ = ("_edit", "_given", "_leading", "graph", "provider", "scope")
+    __slots__ = ("_draft", "_given", "graph", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "") -> None:
         self.graph = self.scope = graph
         self.provider = provider
-        self._edit: Edit | None = None
-        self._given: dict[Dim, dict[int, tuple[str, Shape]]] | None = None
-        self._leading: frozenset[str] = frozenset()
-
-    def _draft(self) -> Edit:
-        """The edit to which new nodes belong; one made in `match` is never committed."""
-        if self._edit is None:
-            self._edit = Edit(self.graph)
-        return self._edit
+        self._draft = Draft(graph)
+        self._given = GivenTensors(graph)
 
     # ---------------------------------------------------------------- shapes and types
 
@@ -77,33 +71,11 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
     def given_tensors(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
         """Tensor inputs of this and the enclosing graphs that have one of these axes, with their shapes, in order."""
-        index = self._given_index()
-        found = {place: tensor for axis in axes for place, tensor in index.get(axis, {}).items()}
-        return [found[place] for place in sorted(found)]
+        return self._given.with_axes(axes)
 
     def leading_symbols(self) -> frozenset[str]:
         """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch size and sequence length."""
-        self._given_index()
-        return self._leading
-
-    def _given_index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
-        """The inputs by axis and position, computed once: there may be as many inputs as nodes that look them up."""
-        if self._given is None:
-            self._given = {}
-            scope: Graph | None = self.graph
-            place, leading = 0, set[str]()
-            while scope is not None:
-                for name in scope.inputs:
-                    info = scope.info_of(name)
-                    if info.shape is None or not info.is_tensor:
-                        continue
-                    place += 1
-                    for axis in info.shape:
-                        self._given.setdefault(axis, {})[place] = (name, info.shape)
-                    leading.update(*(axis.symbols for axis in info.shape[:2] if not isinstance(axis, int)))
-                scope = scope.parent
-            self._leading = frozenset(leading)
-        return self._given
+        return self._given.leading
 
     def has_device(self, name: str) -> bool:
         """False: ONNX does not record devices."""
@@ -127,22 +99,10 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
     def get_constant_scalar(self, name: str) -> float | int | bool | None:
         """The number in a constant with one element, ``None`` when it is not such a constant."""
-        if not name:
-            return None
-        tensor = self.scope.tensor(name)
-        if tensor is not None and tensor.size != 1:
-            return None
-        array = self.get_computed_constant(name)
-        if array is None or array.size != 1 or array.dtype.kind in "OUS":
-            return None
-        item = array.reshape(()).item()
-        return item if isinstance(item, (bool, int, float)) else None
+        return constant_number(self.scope, name)
 
     def get_computed_constant(self, name: str) -> np.ndarray | None:
-        """The value of a constant, computed when it depends on others; ``None`` when it is not constant.
-
-        Do not modify it.
-        """
+        """The value of a constant, computed when it depends on others, ``None`` if it is not constant. Do not modify it."""
         return constant_array(self.scope, name) if name else None
 
     def get_ints(self, name: str) -> list[int] | None:
@@ -205,15 +165,12 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
     def is_exclusive(self, name: str) -> bool:
         """Whether a result is read at most once, is not an output, and is not captured by a subgraph."""
-        graph = self.graph
-        return graph.use_count(name) <= 1 and not graph.is_output(name) and not graph.is_captured(name)
+        return self.graph.use_count(name) <= 1 and not self.graph.is_output(name) and not self.graph.is_captured(name)
 
     def is_used_only_by(self, name: str, *nodes: Node) -> bool:
         """Whether only these nodes read a result: it is not an output, and no subgraph reads it."""
         graph = self.graph
-        if graph.is_output(name) or graph.is_captured(name):
-            return False
-        return all(any(reader is node for node in nodes) for reader in graph.consumers(name))
+        return not graph.is_output(name) and not graph.is_captured(name) and all(n in nodes for n in graph.consumers(name))
 
     def can_splice(self, body: Graph) -> bool:
         """Whether a subgraph of a node can be copied into this graph (`PatternRewriter.splice`)."""
@@ -246,9 +203,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
             doc_string: remark on the node.
             **attributes: attributes; ``None`` values are omitted.
         """
-        node = make_node(self._draft(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
-        node.doc_string = doc_string
-        return node
+        return self._draft.node(
+            op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, doc_string=doc_string
+        )
 
     def make_node_check_opset(
         self,
@@ -260,13 +217,12 @@ class GraphBuilderPatternOptimization(GraphQueries):
         **attributes: Any,
     ) -> Node:
         """Like `make_node`; attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes."""
-        return make_node(
-            self._draft(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain
-        )
+        adapt = not domain
+        return self._draft.node(op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
 
     def unique_name(self, prefix: str) -> str:
         """A result name that is not used in the model."""
-        return self._draft().names.fresh(prefix)
+        return self._draft.edit.names.fresh(prefix)
 
 
 class PatternRewriter(GraphBuilderPatternOptimization):
@@ -280,15 +236,16 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
     def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
         super().__init__(graph, provider)
-        own = Edit(graph) if edit is None else edit
-        self.scope = self._edit = own
+        if edit is not None:
+            self._draft = Draft(graph, edit)
+        own = self.scope = self._draft.edit
         # Not a bound method: views that refer to themselves, of which there are thousands, wait for the garbage collector.
         self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property
     def edit(self) -> Edit:
         """The edit of the graph to which new nodes and constants belong; committing it changes the graph."""
-        return self._draft()
+        return self._draft.edit
 
     @property
     def created(self) -> list[Node]:
@@ -323,38 +280,3 @@ class PatternRewriter(GraphBuilderPatternOptimization):
             source: used as the name when ``name`` is empty.
         """
         return store(self.edit, name or source or "constant", np.asarray(value))
-
-
-def equals_literal(array: np.ndarray, value: float | bool) -> bool:
-    """Whether a one-element array holds ``value`` as its element type rounds it.
-
-    A number that 16 bits hold (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store it, and a constant that
-    is computed equals it exactly. Others (√2, 1/6, 0.044715) may be off by two units in the last place of the element type,
-    which covers literals that were computed in another precision and then rounded, and nothing else.
-    """
-    item = array.reshape(())
-    kind, size = item.dtype.kind, item.dtype.itemsize
-    if kind == "f" and size >= 4 and not isinstance(value, bool):
-        found = float(item)
-        if found == value or is_short(value):
-            return found == value
-        return abs(found - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
-    if kind == "b" or isinstance(value, bool):
-        return kind == "b" and bool(item) == value
-    if kind in "iu":
-        return int(item) == value
-    if kind in "OUSc":
-        return False
-    with np.errstate(over="ignore"):
-        wanted = np.asarray(value).astype(item.dtype)
-    if is_short(value) or not np.isfinite(np.float64(wanted)):
-        return bool(item == wanted)
-    digits = 2.0**-6 if item.dtype.name == "bfloat16" else 2.0**-9 if size == 2 else 2.0**-3
-    return abs(float(item) - float(wanted)) <= digits * abs(float(wanted))
-
-
-@cache
-def is_short(value: float) -> bool:
-    """Whether float16 holds a number exactly."""
-    with np.errstate(over="ignore"):
-        return float(np.float16(value)) == value

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
+from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
@@ -30,6 +30,38 @@ EXTERNAL_BUDGET = 1 << 29
 """Maximal number of bytes of external data that folding reads."""
 
 
+class _Budget:
+    """How much folding may read and store.
+
+    Args:
+        graph: the graph.
+        limit: see `Folder`.
+    """
+
+    def __init__(self, graph: Graph, limit: int) -> None:
+        self._graph = graph
+        self._limit = limit
+        self._external = 0
+
+    def reads(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be read; an external one is counted."""
+        if not tensor.is_external:
+            return True
+        if tensor.nbytes > EXTERNAL_LIMIT or self._external + tensor.nbytes > EXTERNAL_BUDGET:
+            return False
+        self._external += tensor.nbytes
+        return True
+
+    def stores(self, node: Node, size: int) -> bool:
+        """Whether results of so many bytes may replace a node."""
+        freed = 0
+        for name in dict.fromkeys(node.input):
+            tensor = self._graph.initializers.get(name) if name else None
+            if tensor is not None and self._graph.use_count(name) == 1 and not self._graph.is_captured(name):
+                freed += tensor.nbytes
+        return size <= max(self._limit, 2 * freed)
+
+
 class Folder:
     """Folds the constants of one graph.
 
@@ -41,7 +73,6 @@ class Folder:
 
     def __init__(self, graph: Graph, limit: int, events: EventStream) -> None:
         self.graph = graph
-        self.limit = limit
         self.events = events
         self.count = 0
         self.rounds = False
@@ -50,7 +81,7 @@ class Folder:
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         self._pending: set[str] = set()
-        self._external = 0
+        self._budget = _Budget(graph, limit)
 
     def run(self) -> int:
         """Fold all constant nodes; returns the number of nodes folded."""
@@ -138,18 +169,18 @@ class Folder:
                 tensor = graph.tensor(name)
                 if tensor is None:
                     return
-                if not self._affordable(tensor):
+                if not self._budget.reads(tensor):
                     return self._refuse(node, "an operand is large and external")
                 inputs.append(tensor.numpy() if not waits else None)
             else:
                 inputs.append(None)
         if any(graph.is_output(name) for name in node.output):  # for the same runtimes as in `_store_constant`
             return None
-        if self._too_large(node):
+        if not self._budget.stores(node, _known_size(graph, node)):
             return self._refuse(node, "the result would be much larger than what it replaces")
         results = None if waits else self._compute(node, inputs)
         if results is not None:
-            if sum(r.nbytes for r in results) > self._allowance(node):
+            if not self._budget.stores(node, sum(r.nbytes for r in results)):
                 return self._refuse(node, "the result would be much larger than what it replaces")
             self._replace(node, results)
         elif node.domain in ("", "com.microsoft", "ai.onnx.ml") and node.op_type not in _CRASHING:
@@ -168,35 +199,9 @@ class Folder:
             self._refuse(node, f"{type(error).__name__}: {error}")
             return None
 
-    def _affordable(self, tensor: Tensor) -> bool:
-        if not tensor.is_external:
-            return True
-        if tensor.nbytes > EXTERNAL_LIMIT or self._external + tensor.nbytes > EXTERNAL_BUDGET:
-            return False
-        self._external += tensor.nbytes
-        return True
-
-    def _allowance(self, node: Node) -> int:
-        """Maximal number of bytes of the results of a node."""
-        freed = 0
-        for name in dict.fromkeys(node.input):
-            tensor = self.graph.initializers.get(name) if name else None
-            if tensor is not None and self.graph.use_count(name) == 1 and not self.graph.is_captured(name):
-                freed += tensor.nbytes
-        return max(self.limit, 2 * freed)
-
     def _is_unsized(self, node: Node) -> bool:
         infos = [self.graph.known(name) for name in node.output if name]
         return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
-
-    def _too_large(self, node: Node) -> bool:
-        size = 0
-        for name in node.output:
-            info = self.graph.known(name)
-            shape = None if info is None else info.static_shape
-            if info is not None and shape is not None:
-                size += byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
-        return size > self._allowance(node)
 
     def _refuse(self, node: Node, reason: str) -> None:
         self.events.send("refused", "fold", node=node, text=reason, level=10)
@@ -218,27 +223,9 @@ class Folder:
 
     def _run_region(self, nodes: list[Node]) -> None:
         """Evaluate nodes in one session; if that fails, each half by itself, so that an invalid node affects only itself."""
-        graph = self.graph
-        inside = {name for node in nodes for name in node.output if name}
-        feeds: dict[str, np.ndarray] = {}
-        for node in nodes:
-            for name in node.input:
-                if name and name not in inside and name not in feeds:
-                    tensor = graph.tensor(name)
-                    if tensor is None:
-                        return
-                    feeds[name] = tensor.numpy()
-        members = set(nodes)
-        wanted = [
-            name
-            for node in nodes
-            for name in node.output
-            if name and (graph.is_captured(name) or any(n not in members for n in graph.consumers(name)))
-        ]
-        if not wanted:
-            return
-        protos = [node.to_proto() for node in nodes]
-        result = evaluate_with_onnxruntime(protos, feeds, wanted, graph.opsets, graph.model.ir_version)
+        result = _evaluated(self.graph, nodes)
+        if result is None:
+            return None
         if result.values is None:
             if len(nodes) == 1:
                 return self._refuse(nodes[0], result.reason)
@@ -257,6 +244,41 @@ class Folder:
                     self._add(name, values[name])
             self.count += 1
             self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+
+
+def _known_size(graph: Graph, node: Node) -> int:
+    """Number of bytes of the results of a node whose shapes are known."""
+    size = 0
+    for name in node.output:
+        info = graph.known(name)
+        shape = None if info is None else info.static_shape
+        if info is not None and shape is not None:
+            size += byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
+    return size
+
+
+def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
+    """The results of nodes that other nodes read; ``None`` when nothing does, or an operand is not stored."""
+    inside = {name for node in nodes for name in node.output if name}
+    feeds: dict[str, np.ndarray] = {}
+    for node in nodes:
+        for name in node.input:
+            if name and name not in inside and name not in feeds:
+                tensor = graph.tensor(name)
+                if tensor is None:
+                    return None
+                feeds[name] = tensor.numpy()
+    members = set(nodes)
+    wanted = [
+        name
+        for node in nodes
+        for name in node.output
+        if name and (graph.is_captured(name) or any(n not in members for n in graph.consumers(name)))
+    ]
+    if not wanted:
+        return None
+    protos = [node.to_proto() for node in nodes]
+    return evaluate_with_onnxruntime(protos, feeds, wanted, graph.opsets, graph.model.ir_version)
 
 
 def _is_unsure(info: Info | None) -> bool:

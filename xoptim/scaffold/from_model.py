@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import builtins
-import keyword
-import math
-import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 from xoptim.diagnose.words import locate
-from xoptim.facts.attributes import AttributeReference, same_attribute
+from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
-from xoptim.facts.families import BROADCASTING
-from xoptim.facts.moved import moved_inputs
-from xoptim.facts.schema import attribute_default, since_version
-from xoptim.graph.constants import constant_array
+from xoptim.facts.schema import since_version
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.match.functions import DOMAIN
-from xoptim.match.moved import AT_RUN_TIME, read_moved
-
-_WIDTH = 128
-"""Length of a line, as everywhere in the house."""
-_PARAMETERS = 8
-"""Most parameters of a function, ``self`` not counted, as everywhere in the house."""
-_SHOWN = 16
-"""Elements up to which a constant is written out."""
+from xoptim.scaffold.calls import Calls
+from xoptim.scaffold.local_function import LocalFunction
+from xoptim.scaffold.python_text import assigned, imports, quoted, signature
 
 TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 
@@ -48,7 +34,7 @@ FUNCTION = """
 {function}
 """
 """The function that the pattern calls, until you write a replacement in `apply_pattern`."""
-TYPES = {types}
+{types}
 
 
 class {name}(EasyPatternOptimization):
@@ -117,7 +103,7 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
         raise ModelError(f"node {_called(stray)} is not in the main graph")
     chosen = [node for node in graph.nodes if node in found and node.op_type != "Constant"]
     _check(graph, chosen)
-    return _Selection(graph, chosen, class_name).text()
+    return _text(class_name, Calls(graph, chosen))
 
 
 def _called(node: Node) -> str:
@@ -160,339 +146,44 @@ def _check_nothing_between(graph: Graph, chosen: Sequence[Node]) -> None:
             raise ModelError(f"node {_called(node)} lies between the nodes; select it too")
 
 
-@dataclass(slots=True)
-class _Selection:
-    """Selected nodes of a graph, and the state of writing them as the text of a pattern.
-
-    Attributes:
-        variables: name in the pattern of each result, and of each operand from outside.
-        parameters: those of the operands, in order: whether each must be constant.
-        inside: constants that the function and the example hold, by the name that stands for them there.
-    """
-
-    graph: Graph
-    nodes: Sequence[Node]
-    class_name: str
-    variables: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, bool] = field(default_factory=dict)
-    inside: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def text(self) -> str:
-        """The file."""
-        made = {name for node in self.nodes for name in node.output if name}
-        calls = [self._call(node, made) for node in self.nodes]
-        results = self._results()
-        kinds = {name: "Constant" if constant else "Symbol" for name, constant in self.parameters.items()}
-        count = len(results)
-        returned = ", ".join(results)
-        names = ", ".join(self.parameters)
-        opset = self.graph.opsets.get("", 0)
-        body = "\n".join(calls) + f"\n        return {returned}"
-        types = {name: self.graph.info_of(result).dtype for result, name in self.variables.items() if name in self.parameters}
-        unknown = next((result for result, name in self.variables.items() if types.get(name) == 0), None)
-        if unknown is not None:
-            raise ModelError(f"the type of operand {unknown!r} is not known")
-        operators = ", ".join(dict.fromkeys(node.op_type for node in self.nodes))
-        function = self._function(results)
-        domains = {domain: self.graph.opsets.get(domain, 1) for domain in dict.fromkeys(n.domain for n in self.nodes) if domain}
-        return TEMPLATE.format(
-            title=textwrap.shorten(operators, 80, placeholder=" ..."),
-            imports=_imports(body, kinds.values(), types.values()),
-            function="\n".join(function),
-            types=_braces(f"{_quoted(name)}: TensorProto.{TensorProto.DataType.Name(t)}" for name, t in types.items()),
-            name=self.class_name,
-            arrow=textwrap.shorten(f"{operators} → {self.class_name.removesuffix('Pattern')}", 100, placeholder=" ..."),
-            settings=self._settings(self.graph.info_of(result).dtype for result in self.variables),
-            match=_signature("match_pattern", "PatternBuilder", kinds, "Symbol", count),
-            pattern=body,
-            apply=_signature("apply_pattern", "PatternRewriter", dict.fromkeys(self.parameters, "str"), "str", count),
-            arguments=names,
-            before=self._example([self._proto(node) for node in self.nodes], results),
-            after=self._example([helper.make_node(self._short, list(self.parameters), results, domain=DOMAIN)], results)
-            + "\n"
-            + self._definition(function),
-            opset=opset,
-            domains=repr((*domains.items(), (DOMAIN, 1))).replace("'", '"'),
-        )
-
-    @property
-    def _short(self) -> str:
-        return self.class_name.removesuffix("Pattern")
-
-    # ---------------------------------------------------------------- the pattern
-
-    def _call(self, node: Node, made: set[str]) -> str:
-        moved = self._moved(node)
-        kept = len(node.input) if not moved else min(moved)
-        operands = [self._operand(node, place, made) for place in range(kept)]
-        while operands and operands[-1] == "None":
-            operands.pop()
-        words = [*operands, *(f"{name}={_literal(value)}" for name, value in self._attributes(node, moved.values()))]
-        outputs = list(node.output)
-        while not outputs[-1]:
-            outputs.pop()
-        if node.domain:
-            words.append(f"domain={_quoted(node.domain)}")
-        if len(outputs) > 1:
-            words.append(f"outputs={len(outputs)}")
-        targets = [self._result(node, name) for name in outputs]
-        return _wrapped(f"        {', '.join(targets)} = g.op.{node.op_type}(", words)
-
-    def _moved(self, node: Node) -> dict[int, str]:
-        """The last operands, as far as they are constant and can be written as attributes."""
-        found: dict[int, str] = {}
-        known = moved_inputs(node.op_type, node.opset) if not node.domain else {}
-        for place in range(len(node.input) - 1, -1, -1):
-            name = node.input[place]
-            value = read_moved(self.graph, node, known[place]) if place in known else AT_RUN_TIME
-            if (name and value is AT_RUN_TIME) or place not in known or (isinstance(value, list) and len(value) > _SHOWN):
-                break
-            found[place] = known[place]
-        return found
-
-    def _attributes(self, node: Node, moved: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        rank = self.graph.info_of(node.input[0]).rank if node.input and node.input[0] else None
-        for name, value in node.attribute.items():
-            default = attribute_default(
-                node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape")
-            )  # what is not mentioned must have its default
-            if default is None or not same_attribute(value, default):
-                yield name, value
-        for name in moved:
-            value = read_moved(self.graph, node, name)
-            if value is not None:
-                yield name, value
-
-    def _operand(self, node: Node, place: int, made: set[str]) -> str:
-        name = node.input[place]
-        if not name:
-            return "None"
-        if name in made:
-            return self.variables[name]
-        array = self._constant(name)
-        if array is not None and array.size == 1 and array.dtype.kind in "bif" and np.isfinite(array).all():
-            if node.op_type in BROADCASTING and not node.domain:
-                return _literal(_number(array))
-            return f"np.array({_literal([_number(array)] if array.ndim == 1 else _number(array))})"
-        known = self.variables.get(name)
-        if known is None:
-            constants = sum(self.parameters.values())
-            free = len(self.parameters) - constants
-            if array is not None:
-                known = f"c{constants + 1}" if constants else "c"
-            else:
-                known = "xyzuvw"[free] if free < 6 else f"x{free + 1}"
-            self.variables[name] = known
-            self.parameters[known] = array is not None
-        return known
-
-    def _constant(self, name: str) -> np.ndarray | None:
-        """The value of a constant operand with few elements; an array of zeros of the right shape for a large one."""
-        tensor = self.graph.tensor(name)
-        if tensor is None:
-            return constant_array(self.graph, name)
-        return tensor.numpy()
-
-    def _result(self, node: Node, name: str) -> str:
-        word = re.sub(r"\W", "_", node.op_type).lower()
-        used = {*self.variables.values(), *keyword.kwlist, *dir(builtins), "g", "self", "np"}
-        found, number = word, 1
-        while found in used:
-            number += 1
-            found = f"{word}_{number}"
-        if not name or not (self.graph.is_needed(name)):
-            return f"_{found}"
-        self.variables[name] = found
-        return found
-
-    def _results(self) -> list[str]:
-        """Results of the pattern: those that other nodes read, or those of the last node."""
-        inside, graph = set(self.nodes), self.graph
-        read = [
-            name
-            for node in self.nodes
-            for name in node.output
-            if name
-            and (graph.is_output(name) or graph.is_captured(name) or any(r not in inside for r in graph.consumers(name)))
-        ]
-        return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]
-
-    def _settings(self, types: Iterable[int]) -> str:
-        """Class attributes: the exactness, and the operator sets with the same versions of the operators as this one."""
-        opset = self.graph.opsets.get("", 0)
-        operators = {node.op_type for node in self.nodes if not node.domain}
-        since = {op: since_version(op, "", opset) for op in operators}
-        newest = onnx.defs.onnx_opset_version()
-        last = next((v for v in range(opset, newest) if any(since_version(op, "", v + 1) != since[op] for op in operators)), 0)
-        lines = ['    exactness = "rounding"'] if any(map(is_float, types)) else []
-        lines += [f"    min_opset = {max(version or 1 for version in since.values())}"] if since else []
-        lines += [f"    max_opset = {last}"] if last else []
-        return "\n".join(("", *lines, "")) if lines else ""
-
-    # ---------------------------------------------------------------- the function and the example
-
-    def _proto(self, node: Node) -> onnx.NodeProto:
-        """A node with the names of the pattern."""
-        proto = node.to_proto()
-        inputs = [self.variables.get(name) or self._stored(name) if name else "" for name in node.input]
-        proto.ClearField("name")
-        proto.ClearField("doc_string")
-        proto.ClearField("metadata_props")
-        del proto.input[:], proto.output[:]
-        proto.input.extend(inputs)
-        proto.output.extend(
-            self.variables.get(name, f"unread{place}" if name else "") for place, name in enumerate(node.output)
-        )
-        return proto
-
-    def _stored(self, name: str) -> str:
-        """The name that stands for a constant that is not a parameter."""
-        array = self._constant(name)
-        assert array is not None
-        for known, other in self.inside.items():
-            if other.dtype == array.dtype and np.array_equal(other, array):
-                return known
-        known = f"k{len(self.inside) + 1}"
-        self.inside[known] = array
-        return known
-
-    def _function(self, results: Sequence[str]) -> list[str]:
-        nodes = [self._proto(node) for node in self.nodes]
-        constants = [helper.make_node("Constant", [], [k], value=numpy_helper.from_array(v, k)) for k, v in self.inside.items()]
-        lines = [line for node in (*constants, *nodes) for line in _lines(onnx.printer.to_text(node))]
-        return [
-            f"{self._short} ({', '.join(self.parameters)}) => ({', '.join(results)})",
-            "{",
-            *(f"    {line}" for line in lines),
-            "}",
-        ]
-
-    def _definition(self, function: Sequence[str]) -> str:
-        """The function with its header, for the example."""
-        used = dict.fromkeys([*([""] if self.inside else []), *(node.domain for node in self.nodes)])
-        imports = ", ".join(f'"{domain}" : {self.graph.opsets.get(domain, 1)}' for domain in used)
-        return "\n".join((f'<domain: "{DOMAIN}", opset_import: [{imports}]>', *function))
-
-    def _example(self, nodes: Sequence[onnx.NodeProto], results: Sequence[str]) -> str:
-        """The text of a graph of these nodes."""
-        dims: dict[str, str] = {}
-        by_name = {variable: result for result, variable in self.variables.items()}
-        graph = onnx.GraphProto(name="agraph")
-        for name, constant in self.parameters.items():
-            if constant:
-                graph.node.extend(_constant_nodes(name, self.graph, by_name[name]))
-            else:
-                graph.input.append(self._declared(name, by_name[name], dims))
-        if len(nodes) > 1 or nodes[0].domain != DOMAIN:
-            graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in self.inside.items())
-        graph.node.extend(nodes)
-        graph.output.extend(self._declared(name, by_name[name], dims) for name in results)
-        return "\n".join(_lines(onnx.printer.to_text(graph)))
-
-    def _declared(self, name: str, result: str, dims: dict[str, str]) -> onnx.ValueInfoProto:
-        info = self.graph.info_of(result)
-        if info.shape is None:
-            return helper.make_tensor_value_info(name, info.dtype, None)
-        shape = [d if isinstance(d, int) else _dim(str(d), dims) for d in info.shape]
-        return helper.make_tensor_value_info(name, info.dtype, shape)
+def _text(class_name: str, calls: Calls) -> str:
+    """The file."""
+    graph, nodes = calls.graph, calls.nodes
+    short = class_name.removesuffix("Pattern")
+    types = calls.types
+    function = LocalFunction(short, calls)
+    kinds = {name: "Constant" if constant else "Symbol" for name, constant in calls.parameters.items()}
+    body = "\n".join((*calls.lines, f"        return {', '.join(calls.results)}"))
+    operators = ", ".join(dict.fromkeys(node.op_type for node in nodes))
+    domains = {domain: graph.opsets.get(domain, 1) for domain in dict.fromkeys(node.domain for node in nodes) if domain}
+    count = len(calls.results)
+    return TEMPLATE.format(
+        title=textwrap.shorten(operators, 80, placeholder=" ..."),
+        imports=imports(body, kinds.values(), types.values()),
+        function="\n".join(function.lines),
+        types=assigned("TYPES", (f"{quoted(name)}: TensorProto.{TensorProto.DataType.Name(t)}" for name, t in types.items())),
+        name=class_name,
+        arrow=textwrap.shorten(f"{operators} → {short}", 100, placeholder=" ..."),
+        settings=_settings(graph, nodes, (graph.info_of(result).dtype for result in calls.variables)),
+        match=signature("match_pattern", "PatternBuilder", kinds, "Symbol", count),
+        pattern=body,
+        apply=signature("apply_pattern", "PatternRewriter", dict.fromkeys(calls.parameters, "str"), "str", count),
+        arguments=", ".join(calls.parameters),
+        before=function.before,
+        after=function.after,
+        opset=graph.opsets.get("", 0),
+        domains=repr((*domains.items(), (DOMAIN, 1))).replace("'", '"'),
+    )
 
 
-def _dim(text: str, dims: dict[str, str]) -> str:
-    """A dimension as a word."""
-    return text if text.isidentifier() and text.isascii() else dims.setdefault(text, f"d{len(dims)}")
-
-
-def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto]:
-    """Nodes that make a constant: itself when it is small, else one of its type and shape."""
-    info, tensor = graph.info_of(result), graph.tensor(result)
-    shape = info.static_shape if tensor is None else tensor.shape
-    assert shape is not None
-    if math.prod(shape) <= _SHOWN:
-        array = constant_array(graph, result)
-        assert array is not None
-        return [helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))]
-    if info.dtype == TensorProto.STRING:
-        raise ModelError(f"operand {result!r} holds too many texts for an example")
-    value = np.array([0.5 if info.dtype in (TensorProto.FLOAT, TensorProto.DOUBLE) else 0])
-    filled = numpy_helper.from_array(value.astype(helper.tensor_dtype_to_np_dtype(info.dtype)))
-    sizes = numpy_helper.from_array(np.array(shape, np.int64))
-    return [
-        helper.make_node("Constant", [], [f"{name}_shape"], value=sizes),
-        helper.make_node("ConstantOfShape", [f"{name}_shape"], [name], value=filled),
-    ]
-
-
-# -------------------------------------------------------------------- text
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Lines of ONNX text, the long ones broken where the syntax allows it."""
-    for line in text.strip().splitlines():
-        yield from textwrap.wrap(line, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-
-
-def _number(array: np.ndarray) -> bool | int | float:
-    """The number in an array of one element, with the fewest digits that identify it in its own type."""
-    value = array.reshape(-1)[0]
-    return float(str(value)) if array.dtype.kind == "f" else value.item()
-
-
-def _literal(value: Any) -> str:
-    """Python text of an attribute or a number."""
-    if isinstance(value, float):
-        text = repr(float(str(np.float32(value)))) if np.float32(value) == value else repr(value)
-        return text.replace("e+", "e")
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_literal, value))}]"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, TensorProto):
-        array = numpy_helper.to_array(value)
-        if array.size <= _SHOWN and array.dtype.kind in "bif":
-            return f"lambda t: numpy_helper.to_array(t).tolist() == {array.tolist()}"
-    elif isinstance(value, (bool, int, bytes)):
-        return repr(value)
-    raise ModelError(f"an attribute of type {type(value).__name__} cannot be written as Python; leave its node out")
-
-
-def _quoted(text: str) -> str:
-    """A string literal with the quotes of the house."""
-    return '"' + repr("'" + text)[2:-1] + '"' if '"' not in text else repr(text)
-
-
-def _wrapped(head: str, words: Sequence[str], tail: str = ")", *, apart: bool = False) -> str:
-    """A call in one line (unless its head must stand apart), or in the lines that the formatter would make of it."""
-    indent = " " * (len(head) - len(head.lstrip()))
-    line = f"{head}{', '.join(words)}{tail}"
-    if len(line) <= _WIDTH and not apart:
-        return line
-    inner = f"{indent}    {', '.join(words)}"
-    if len(inner) <= _WIDTH:
-        return f"{head}\n{inner}\n{indent}{tail}"
-    return "\n".join((head, *(f"{indent}    {word}," for word in words), f"{indent}{tail}"))
-
-
-def _signature(name: str, builder: str, parameters: Mapping[str, str], kind: str, results: int) -> str:
-    """The head of a method that takes some parameters and returns as many results of a kind."""
-    words = ["self", f"g: {builder}", *(f"{parameter}: {its_kind}" for parameter, its_kind in parameters.items())]
-    returned = kind if results == 1 else f"tuple[{', '.join([kind] * results)}]"
-    many = len(words) - 1 > _PARAMETERS
-    return _wrapped(f"    def {name}({'  # noqa: PLR0913' if many else ''}", words, f") -> {returned}:", apart=many)
-
-
-def _braces(words: Iterable[str]) -> str:
-    listed = list(words)
-    return _wrapped("TYPES = {", listed, "}").removeprefix("TYPES = ")
-
-
-def _imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
-    words = {"EasyPatternOptimization", "Example", "GraphView", "Match", "PatternBuilder", "PatternRewriter", "Symbol", *kinds}
-    lines = ["import numpy as np"] if "np.array" in body else []
-    lines.append(f"from onnx import TensorProto{', numpy_helper' if 'numpy_helper' in body else ''}")
-    listed = sorted(words)
-    one_line = f"from xoptim.match import {', '.join(listed)}"
-    if len(one_line) > _WIDTH:
-        inner = f"    {', '.join(listed)}"
-        rest = [inner] if len(inner) <= _WIDTH else [f"    {word}," for word in listed]
-        one_line = "\n".join(("from xoptim.match import (", *rest, ")"))
-    return "\n".join((*lines, "", one_line, ""))
+def _settings(graph: Graph, nodes: Sequence[Node], types: Iterable[int]) -> str:
+    """Class attributes: the exactness, and the operator sets with the same versions of the operators as this one."""
+    opset = graph.opsets.get("", 0)
+    operators = {node.op_type for node in nodes if not node.domain}
+    since = {op: since_version(op, "", opset) for op in operators}
+    newest = onnx.defs.onnx_opset_version()
+    last = next((v for v in range(opset, newest) if any(since_version(op, "", v + 1) != since[op] for op in operators)), 0)
+    lines = ['    exactness = "rounding"'] if any(map(is_float, types)) else []
+    lines += [f"    min_opset = {max(version or 1 for version in since.values())}"] if since else []
+    lines += [f"    max_opset = {last}"] if last else []
+    return "\n".join(("", *lines, "")) if lines else ""

@@ -97,42 +97,43 @@ class _Scope:
         """All lines: inputs, nodes, outputs, and nodes that no output needs."""
         results = []
         for value in outputs:
-            self._require(value.name)
+            self.require(value.name)
             text = _declaration(value, value.name).replace("input:", "output:", 1) if named else "output:"
             results.append(f"{text} = {self.text(value.name)}")
         for node in self._nodes:
             for name in node.output if id(node) not in self.emitted else ():
-                self._require(name)
+                self.require(name)
         return self.lines + results
 
     def text(self, name: str) -> str:
-        """The text that stands for a result that `_require` has written."""
+        """The text that stands for a result that `require` has written."""
         if name in self.known:
             return self.known[name]
         return self.parent.text(name) if self.parent is not None else f"?{name}"
 
-    def _require(self, name: str) -> None:
-        """Write the nodes that a result needs, the first operand's first."""
-        scope: _Scope | None = self
-        while scope is not None and name not in scope.known and name not in scope.producers:
-            scope = scope.parent
-        if scope is None or name in scope.known:
+    def require(self, name: str) -> None:
+        """Write the nodes that a result needs, the first operand's first: here, or in the enclosing graph that computes it."""
+        if name in self.known:
             return
-        pending = [scope.producers[name]]
+        if name not in self.producers:
+            if self.parent is not None:
+                self.parent.require(name)
+            return
+        pending = [self.producers[name]]
         while pending:
             node = pending[-1]
-            waiting = next((r for r in _reads(node) if r not in scope.known and r in scope.producers), None)
+            waiting = next((r for r in _reads(node) if r not in self.known and r in self.producers), None)
             if waiting is not None:
-                pending.append(scope.producers[waiting])
+                pending.append(self.producers[waiting])
                 continue
             pending.pop()
-            if id(node) not in scope.emitted:
-                scope._emit(node)
+            if id(node) not in self.emitted:
+                self._emit(node)
 
     def _emit(self, node: NodeProto) -> None:
         self.emitted.add(id(node))
         for name in _reads(node):
-            self._require(name)  # of an enclosing graph
+            self.require(name)  # of an enclosing graph
         outputs = []
         for name in node.output:
             if name:

@@ -1,0 +1,164 @@
+"""The conditions of patterns on single operands and attributes: literals, annotations, captures, defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from xoptim.facts.attributes import AttributeReference, same_attribute
+from xoptim.facts.families import STRETCHING
+from xoptim.facts.moved import MOVED_DEFAULTS, moved_inputs
+from xoptim.facts.schema import attribute_default
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import UNIFORM_LIMIT
+from xoptim.match.literals import equals_literal
+from xoptim.match.moved import read_moved
+from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternNode, Scalar, Symbol, Variadic
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+# -------------------------------------------------------------------- operands
+
+
+def suits(g: GraphBuilderPatternOptimization, symbol: Symbol, name: str) -> bool:
+    """Whether a result satisfies the literal or the annotation of a symbol."""
+    if symbol.literal is not None:
+        return bool(name) and _is_literal(g, name, symbol.literal)
+    kind = symbol.kind
+    if kind is Variadic or not name:
+        return kind is Optional
+    if kind is Scalar:
+        number = g.get_constant_scalar(name)
+        return number is not None and (symbol.predicate is None or bool(symbol.predicate(number)))
+    if kind is Constant and not g.is_constant(name):
+        return False
+    if symbol.predicate is None:
+        return True
+    value = g.get_computed_constant(name)
+    return value is not None and bool(symbol.predicate(value))
+
+
+def _is_literal(g: GraphBuilderPatternOptimization, name: str, literal: Any) -> bool:
+    tensor = g.graph.tensor(name)
+    if tensor is not None and not isinstance(literal, np.ndarray):
+        value = tensor.uniform()
+        return value is not None and equals_literal(value, literal)
+    array = g.get_computed_constant(name)
+    if array is None or not 0 < array.size <= UNIFORM_LIMIT:
+        return False
+    if not isinstance(literal, np.ndarray):
+        return bool((array == array.flat[0]).all()) and equals_literal(array.ravel()[:1], literal)
+    if array.shape != literal.shape:
+        return False
+    return all(equals_literal(a, b.item()) for a, b in zip(array.ravel(), literal.ravel(), strict=True))
+
+
+def keeps_shape(
+    g: GraphBuilderPatternOptimization, symbol: Symbol, name: str, node: Node, beside: Sequence[str] | None = None
+) -> bool:
+    """Whether the other operands determine the shape of the result, so that a constant may stand for a number.
+
+    Args:
+        g: the view of the graph.
+        symbol: the operand of the pattern.
+        name: the operand of the graph, empty when absent.
+        node: the node that reads it.
+        beside: the other operands; those of the node when not given.
+    """
+    if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in STRETCHING:
+        return True
+    shape = g.info(name).shape
+    if shape == ():
+        return True
+    if shape is None:
+        return False
+    if beside is None:
+        beside = [other for other in node.input if other and other != name]
+    others = [g.info(other).shape for other in beside]
+    # An operand whose axes all have length 1 may still raise the rank of the result.
+    if all(d == 1 for d in shape):
+        return any(other is not None and len(other) >= len(shape) for other in others)
+    result = g.info(node.output[0]).shape
+    return result is not None and result in others
+
+
+def unexpected_operands(g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node) -> list[str]:
+    """Operands after those that the pattern lists, unless they are attributes that it mentions, or have their defaults."""
+    moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
+    found = []
+    for place in range(len(wanted.inputs), len(node.input)):
+        name = node.input[place]
+        attribute = moved.get(place, "")
+        if not name or (attribute and (wanted.others is ANY or attribute in wanted.attributes)):
+            continue
+        default = MOVED_DEFAULTS.get((node.op_type, attribute)) if attribute else None
+        if default is None or not g.close(name, default):
+            found.append(name)
+    return found
+
+
+# -------------------------------------------------------------------- attributes
+
+
+def unfit_attribute(
+    g: GraphBuilderPatternOptimization,
+    wanted: PatternNode,
+    node: Node,
+    captured: dict[str, Any],
+    excused: Collection[str] = (),
+) -> str | None:
+    """The first attribute that does not fit, ``None`` when all do.
+
+    Args:
+        g: the view of the graph.
+        wanted: the pattern node, with a condition on each attribute.
+        node: the node.
+        captured: values by the name under which they are captured; those of this node are added.
+        excused: attributes that need not fit.
+    """
+    for name, expected in wanted.attributes.items():
+        if expected is not ANY and name not in excused and not _fits(read_moved(g.graph, node, name), expected, captured):
+            return name
+    if wanted.others is None:
+        for name in node.attribute:
+            if name not in wanted.attributes and name not in excused and not _has_default(g, node, name):
+                return name
+    elif isinstance(wanted.others, Capture):
+        fixed = [name for name, value in node.attribute.items() if isinstance(value, AttributeReference)]
+        if fixed or node.bodies:
+            return next(iter((*fixed, *node.bodies)))
+        captured[wanted.others.name] = {k: v for k, v in node.attribute.items() if k not in wanted.attributes}
+    return None
+
+
+def _fits(value: Any, expected: Any, captured: dict[str, Any]) -> bool:
+    """Whether the value of an attribute fits, which may be an operand; a name captures one value only."""
+    if isinstance(value, AttributeReference):
+        return False
+    if isinstance(expected, Capture):
+        return _capture(value, expected, captured)
+    if isinstance(expected, AnyOf):
+        return any(same_attribute(value, choice) for choice in expected.values)
+    if callable(expected):
+        return value is not None and bool(expected(value))
+    return value is None if expected is None else same_attribute(value, expected)
+
+
+def _capture(value: Any, expected: Capture, captured: dict[str, Any]) -> bool:
+    if value is None and not expected.optional:
+        return False
+    if expected.predicate is not None and not expected.predicate(value):
+        return False
+    if expected.name in captured:
+        return same_attribute(captured[expected.name], value)
+    captured[expected.name] = value
+    return True
+
+
+def _has_default(g: GraphBuilderPatternOptimization, node: Node, name: str) -> bool:
+    """Whether an attribute that is written has the schema's default."""
+    rank = g.info(node.input[0]).rank if node.input and node.input[0] else None
+    kernel = node.attribute.get("kernel_shape")
+    default = attribute_default(node.op_type, node.domain, node.opset, name, rank, kernel)
+    return default is not None and same_attribute(node.attribute[name], default)
