@@ -273,6 +273,7 @@ def test_unreadable_text_is_shown() -> None:
         parse("agraph (float[n] x) => nonsense")
 
 
+@pytest.mark.slow
 def test_onnxruntime_may_crash() -> None:
     """It reads the first element of a position that has none: release 1.31 does not survive that."""
     runtime = Runtime()
