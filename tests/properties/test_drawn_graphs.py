@@ -13,7 +13,7 @@ from tests.properties.hunting import Hunt, hunt
 from tests.properties.regressions import save
 from tests.support import in_parts
 
-GRAPHS, CHUNKS = 1000, 20
+GRAPHS, CHUNKS = 1000, 10
 OPERATORS = 60
 
 
