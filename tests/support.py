@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
@@ -18,6 +19,11 @@ from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import owner_in
+
+
+def in_parts(name: str, count: int) -> pytest.MarkDecorator:
+    """Parametrizes a battery of similar cases by the number of a part of them, from 0; all parts but the first are slow."""
+    return pytest.mark.parametrize(name, [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, count))])
 
 
 def parse(text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[str, int] | None = None) -> onnx.ModelProto:

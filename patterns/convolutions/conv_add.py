@@ -21,6 +21,7 @@ from xoptim.match import (
 
 from .._channels import output_channels, per_channel
 from .._folding import Array, constant, doubles, rounded
+from ._convolution import any_convolution, same_convolution
 
 
 class ConvAddPattern(EasyPatternOptimization):
@@ -40,8 +41,7 @@ class ConvAddPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, c: Constant) -> Symbol:
         """Four variants."""
-        conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
-        y = conv(x, w, b, attributes=g.capture("attributes"))
+        y = any_convolution(g, x, w, b)
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -66,8 +66,7 @@ class ConvAddPattern(EasyPatternOptimization):
         bias: Array,
     ) -> str:
         """The sum of the biases, rounded once."""
-        conv = g.op.ConvTranspose if transposed else g.op.Conv
-        return conv(x, w, bias, **attributes)
+        return same_convolution(g, x, w, bias, attributes, transposed)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -20,6 +20,7 @@ from xoptim.match import (
 
 from .._channels import normalization, scale_outputs
 from .._folding import Array, constant, doubles, rounded
+from ._convolution import any_convolution, same_convolution
 
 
 class ConvBatchNormalizationPattern(EasyPatternOptimization):
@@ -43,8 +44,7 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
     ) -> Symbol:
         """The normalization must not be in training mode."""
-        conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
-        y = conv(x, w, b, attributes=g.capture("attributes"))
+        y = any_convolution(g, x, w, b)
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -65,8 +65,7 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
         self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any], transposed: bool
     ) -> str:
         """Weights and bias come from the match."""
-        conv = g.op.ConvTranspose if transposed else g.op.Conv
-        return conv(x, weight, bias, **attributes)
+        return same_convolution(g, x, weight, bias, attributes, transposed)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

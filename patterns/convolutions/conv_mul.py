@@ -19,6 +19,7 @@ from xoptim.match import (
 
 from .._channels import output_channels, per_channel, scale_outputs
 from .._folding import Array, constant, doubles, rounded
+from ._convolution import any_convolution, same_convolution
 
 
 class ConvMulPattern(EasyPatternOptimization):
@@ -38,8 +39,7 @@ class ConvMulPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, c: Constant) -> Symbol:
         """Four variants."""
-        conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
-        y = conv(x, w, b, attributes=g.capture("attributes"))
+        y = any_convolution(g, x, w, b)
         return g.op.Div(y, c) if g.option("division") else g.op.Mul(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -69,8 +69,7 @@ class ConvMulPattern(EasyPatternOptimization):
         transposed: bool,
     ) -> str:
         """Weights and bias come from the match."""
-        conv = g.op.ConvTranspose if transposed else g.op.Conv
-        return conv(x, weight, shift, **attributes)
+        return same_convolution(g, x, weight, shift, attributes, transposed)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from xoptim.facts.dims import Dim, is_nonnegative
+from xoptim.facts.moved import moved
 from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 _FAR: Final = 2**31 - 1
@@ -34,20 +35,13 @@ class Cut:
 def cut_of(g: GraphView, node: Node) -> Cut | None:
     """Return the part that a Slice takes; ``None`` for an empty part, several axes, other steps, or unknown bounds."""
     shape = g.try_infer_shape(node.input[0]) if node.op_type == "Slice" and not node.domain else None
-    if shape is None:
+    axis = None if shape is None else _axis(g, node, len(shape))
+    if shape is None or axis is None:
         return None
-    starts, ends, axes = (g.get_argument(node, name) for name in ("starts", "ends", "axes"))
-    if AT_RUN_TIME in (starts, ends, axes):
+    bounds, size = [g.get_argument(node, name) for name in ("starts", "ends")], shape[axis]
+    if not isinstance(size, int) or not all(isinstance(bound, list) and len(bound) == 1 for bound in bounds):
         return None
-    axes = [0] if axes is None else axes
-    steps = g.get_ints(node.input[4]) if len(node.input) > 4 and node.input[4] else [1]
-    if starts is None or ends is None or axes is None or steps != [1] or not len(starts) == len(ends) == len(axes) == 1:
-        return None
-    axis = axes[0] % len(shape) if shape else 0
-    size = shape[axis] if shape else None
-    if not isinstance(size, int):
-        return None
-    start, end, _ = slice(starts[0], ends[0]).indices(size)
+    start, end, _ = slice(*(bound[0] for bound in bounds)).indices(size)
     return Cut(node, axis, start, end, size) if start < end else None
 
 
@@ -61,28 +55,28 @@ def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
     axis = None if shape is None else _axis(g, node, len(shape))
     if shape is None or axis is None:
         return None
-    bounds = [_bound(g, node, name, place) for name, place in (("starts", 1), ("ends", 2))]
-    start, end = (_from_front(bound, shape[axis]) for bound in bounds)
+    start, end = (_from_front(_bound(g, node, name), shape[axis]) for name in ("starts", "ends"))
     return None if start is None or end is None else (axis, start, end)
 
 
 def _axis(g: GraphView, node: Node, rank: int) -> int | None:
-    """The only axis that a Slice by steps of 1 cuts, ``None`` when there are others or it is not known."""
-    absent = len(node.input) < 4 or not node.input[3] if node.opset >= 10 else node.attribute.get("axes") is None
-    axes = [0] if absent else g.get_argument(node, "axes")
-    steps = g.get_ints(node.input[4]) if len(node.input) > 4 and node.input[4] else [1]
-    starts = node.get_attribute("starts") if node.opset < 10 else g.try_infer_shape(node.input[1])
-    count = starts[0] if node.opset >= 10 and starts else len(starts or ())
-    if not isinstance(axes, list) or len(axes) != 1 or steps != [1] or count != 1 or not -rank <= axes[0] < rank:
+    """The only axis that a Slice by steps of 1 cuts, ``None`` when there are others or it is not known.
+
+    Without ``axes`` it is the first one, as long as there is one start and one end.
+    """
+    axes, steps = (g.get_argument(node, name) for name in ("axes", "steps"))
+    axes = [0] if axes is None else axes
+    if not isinstance(axes, list) or len(axes) != 1 or steps not in (None, [1]) or not -rank <= axes[0] < rank:
         return None
     return axes[0] % rank
 
 
-def _bound(g: GraphView, node: Node, name: str, place: int) -> Dim | None:
-    written = g.get_argument(node, name)
-    if not isinstance(written, list):
-        written = g.info(node.input[place]).data if node.opset >= 10 else None
-    return written[0] if written is not None and len(written) == 1 else None
+def _bound(g: GraphView, node: Node, name: str) -> Dim | None:
+    """The only start, or end, of a Slice, ``None`` when there are others or it is not known."""
+    bounds, operand = g.get_argument(node, name), moved(node.op_type, name, node.opset)
+    if bounds is AT_RUN_TIME and operand is not None:
+        bounds = g.info(node.input[operand.place]).data
+    return bounds[0] if isinstance(bounds, (list, tuple)) and len(bounds) == 1 else None
 
 
 def _from_front(position: Dim | None, size: Dim) -> Dim | None:

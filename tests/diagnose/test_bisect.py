@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from tests.optimize.random_graphs import RandomGraph
-from tests.support import parse, types
+from tests.support import in_parts, parse, types
 from xoptim import EasyPatternOptimization, OptimizationOptions, Suspect, optimize
 from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.graph.sources import Source
@@ -88,10 +88,10 @@ def test_what_is_right_on_the_recorded_run_is_bisected() -> None:
     assert culprit.avoided_by(found.options).drop == ("RightFor",)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@in_parts("seed", 3)
 def test_the_number_of_runs_grows_slowly(seed: int) -> None:
-    """Hundreds of right rewrites and a wrong one among them."""
-    count = 100 + 40 * seed
+    """Many right rewrites, up to hundreds, and a wrong one among them."""
+    count = 40 + 70 * seed
     body = [f"n{i} = Neg(t{i}) m{i} = Neg(n{i}) t{i + 1} = Sin(m{i})" for i in range(count)]
     body[17 + seed] = f"n{17 + seed} = Neg(t{17 + seed}) m{17 + seed} = Neg(n{17 + seed}) t{18 + seed} = Relu(m{17 + seed})"
     model = parse(f"agraph (float[N,3] t0) => (float[N,3] y) {{ {' '.join(body)} y = Identity(t{count}) }}")

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.bad_patterns import WrongReluPattern
 from tests.meta.sources import ROOT
 from tests.optimize.random_graphs import RandomGraph
-from tests.support import parse
+from tests.support import in_parts, parse
 from xoptim import PatternOptimization, XoptimError, installed_patterns, optimize, replay
 from xoptim.optimize.environment import DebugSettings
 from xoptim.testing import parse as parse_example
@@ -42,10 +42,10 @@ def test_all_rewrites_of_random_graphs_are_equal(tmp_path: Path, seed: int, opse
     assert [(each.name, each.reason) for each in found if each.status != "equal"] == []
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, half: int, caplog: pytest.LogCaptureFixture) -> None:
+@in_parts("part", 8)
+def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, part: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    patterns = [cls for cls in list(installed_patterns().values())[half::2] if cls.examples()]
+    patterns = [cls for cls in list(installed_patterns().values())[part::8] if cls.examples()]
     for cls in patterns:
         example = cls.examples()[0]
         provider = cls.providers[0] if cls.providers else "cpu"

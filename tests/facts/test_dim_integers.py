@@ -29,6 +29,7 @@ def _wrapped(value: int, bits: int) -> int:
     return (value + half) % (half * 2) - half
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(POLYNOMIALS, POLYNOMIALS, st.sampled_from((1, 3, 2**20, 2**31, 2**33 + 1)), st.sampled_from((32, 64)))
 def test_arithmetic_of_integers_is_what_a_processor_computes(left: Tree, right: Tree, scale: int, bits: int) -> None:

@@ -111,6 +111,7 @@ def _sympy(text: str) -> Any:
     return eval(text, {"__builtins__": {}}, names)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(EXPRESSIONS)
 def test_an_expression_is_worth_what_it_says_at_every_point(tree: Tree) -> None:
@@ -131,6 +132,7 @@ def test_the_text_is_the_expression(tree: Tree, point: dict[str, int]) -> None:
     assert eval(str(dim), scope) == _number(tree, point)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(POLYNOMIALS, POLYNOMIALS)
 def test_polynomials_are_one_object_exactly_when_sympy_proves_them_equal(left: Tree, right: Tree) -> None:
@@ -142,6 +144,7 @@ def test_polynomials_are_one_object_exactly_when_sympy_proves_them_equal(left: T
     assert _dim(("*", left, right)) == _dim(("*", right, left))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(POLYNOMIALS, POLYNOMIALS)
 def test_exact_quotient_inverts_multiplication(left: Tree, right: Tree) -> None:

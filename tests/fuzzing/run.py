@@ -82,10 +82,10 @@ class _Limits:
 
     def __enter__(self) -> None:
         self._before = signal.signal(signal.SIGALRM, _too_slow)
-        signal.alarm(SLOWEST)
+        signal.setitimer(signal.ITIMER_REAL, SLOWEST)
 
     def __exit__(self, *_: object) -> None:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._before)
 
 

@@ -62,6 +62,7 @@ def test_a_model_cut_anywhere(xopt: Xopt) -> None:
         assert xopt("model.onnx", "-q").error
 
 
+@pytest.mark.slow
 @listed(
     "file-flipped",
     "a model with one byte changed, 150 times",

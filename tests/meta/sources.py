@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
-from functools import cache
+import gc
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("xoptim", "patterns", "cli", "tests", "examples", "benchmarks")
+in_one_process = pytest.mark.xdist_group("sources")
+"""Marks files of tests that read all sources, so that one process parses them once for all of these tests."""
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """A file.
 
     Attributes:
@@ -23,6 +29,11 @@ class Source(NamedTuple):
     path: str
     text: str
     tree: ast.Module
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree, walked once for all tests."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def lines(self) -> int:
@@ -44,7 +55,12 @@ def sources(*folders: str) -> tuple[Source, ...]:
 @cache
 def _in(folder: str) -> tuple[Source, ...]:
     found = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        found.append(Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
+    gc.disable()  # the trees stay, so that looking for garbage among them again and again would only take time
+    try:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            found.append(Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
+    finally:
+        gc.freeze()
+        gc.enable()
     return tuple(found)

@@ -121,6 +121,7 @@ def test_the_pattern_by_hand_is_the_declared_one(playground: Path) -> None:
     assert [n.op_type for n in by_hand.graph.node] == [n.op_type for n in session["smaller"].graph.node]
 
 
+@pytest.mark.slow
 def test_shell_snippets_run(playground: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
     skipped: set[str] = set()

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.meta.sources import Source, sources
+from tests.meta.sources import Source, in_one_process, sources
+
+pytestmark = in_one_process
 
 TABLES = ("definitions", "facts", "references")
 """The tables of a graph."""
@@ -22,7 +24,7 @@ UNDOING = re.compile(r"undo|roll_?back|restore|revert|put_back|take_back|forget"
 
 def tables_touched(source: Source) -> Iterator[str]:
     """The places that name a table of a graph."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in TABLES and not _is_call_of_text(node):
             yield f"{source.path}:{node.lineno} .{node.attr}"
 
@@ -34,14 +36,14 @@ def _is_call_of_text(node: ast.Attribute) -> bool:
 
 def node_fields_set(source: Source) -> Iterator[str]:
     """The places that assign operands or results."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("input", "output"):
             yield f"{source.path}:{node.lineno} .{node.attr} = ..."
 
 
 def undos(source: Source) -> Iterator[str]:
     """Functions whose names suggest an undo, and handlers that catch every exception, which only an undo needs."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and UNDOING.search(node.name):
             yield f"{source.path}:{node.lineno} {node.name}"
         if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) == "BaseException"):

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.meta.sources import ROOT, Source, sources
+from tests.meta.sources import ROOT, Source, in_one_process, sources
+
+pytestmark = in_one_process
 
 BANNED = (
     *(r"to blame", r"to and fro", r"turns? comes", r"(has|have|had|takes?) (its|their) turn", r"takes? turns", r"by surprise"),
@@ -22,14 +24,14 @@ PAGES = sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 
 def _docstrings(source: Source) -> Iterator[tuple[int, str]]:
     """Line and text of each docstring of a file, those of attributes and constants included."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
 
 def _texts(source: Source) -> Iterator[tuple[int, str]]:
     """Line and text of each string and comment of a file, docstrings and the constant parts of f-strings included."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
     for number, line in enumerate(source.text.splitlines(), 1):

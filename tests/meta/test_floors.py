@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.meta.sources import Source, sources
+from tests.meta.sources import Source, in_one_process, sources
+
+pytestmark = in_one_process
 
 FLOORS = {
     "facts": 0, "inference": 1, "evaluate": 2, "graph": 3, "match": 4, "dialects": 5, "catalogue": 6,
@@ -24,7 +26,7 @@ OPTIONAL = ("torch", "onnxscript", "dask", "pandas", "jinja2")
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
     """Line and full name of every module that a file imports, inside functions too; relative ones start with a dot."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -161,7 +163,7 @@ def test_imports_inside_functions_are_of_optional_packages() -> None:
     inner = [
         f"{source.path}:{line} imports {module}"
         for source in sources("xoptim", "patterns", "cli")
-        for function in ast.walk(source.tree)
+        for function in source.nodes
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         for line, module in imports(Source(source.path, "", ast.Module(function.body, [])))
         if module.split(".")[0] not in OPTIONAL

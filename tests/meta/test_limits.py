@@ -9,10 +9,12 @@ from statistics import median
 
 import pytest
 
-from tests.meta.sources import Source, sources
+from tests.meta.sources import Source, in_one_process, sources
 from xoptim import EasyPatternOptimization, GraphBuilder, installed_patterns
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.run import Optimizer
+
+pytestmark = in_one_process
 
 FILE_LINES = 500
 CLASS_LINES = 200
@@ -34,7 +36,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def functions(source: Source) -> Iterator[Function]:
     """All functions and methods of a file."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
@@ -97,7 +99,7 @@ def test_only_the_command_line_prints() -> None:
         f"{source.path}:{node.lineno}"
         for source in sources()
         if source.path.split("/")[0] not in MAY_PRINT
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "pprint")
     ]
     assert not calls
@@ -107,7 +109,7 @@ def test_the_environment_is_read_in_one_place() -> None:
     readers = {
         source.path
         for source in sources("xoptim", "patterns", "cli")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if (isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv"))
         or (isinstance(node, ast.ImportFrom) and node.module == "os" and any("env" in a.name for a in node.names))
     }

@@ -295,6 +295,7 @@ class Growing(EasyPatternOptimization):
         return g.op.Neg(g.op.Ceil(g.op.Neg(g.op.Ceil(x))))
 
 
+@pytest.mark.slow
 def test_a_pattern_that_grows_without_end_is_stopped() -> None:
     with pytest.raises(BudgetError, match=r"no end after \d+ rounds and \d+ nodes; try without Growing"):
         tuned(chain("Neg"), Growing)

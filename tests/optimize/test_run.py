@@ -121,6 +121,7 @@ sys.stdout.buffer.write(optimize(demo_mlp_model(), patterns="default").Serialize
 """
 
 
+@pytest.mark.slow
 def test_the_same_bytes_whatever_the_hash_seed() -> None:
     results = []
     for seed in ("0", "1"):

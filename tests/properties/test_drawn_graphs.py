@@ -11,6 +11,7 @@ import pytest
 
 from tests.properties.hunting import Hunt, hunt
 from tests.properties.regressions import save
+from tests.support import in_parts
 
 GRAPHS, CHUNKS = 1000, 10
 OPERATORS = 60
@@ -21,7 +22,7 @@ def _hunted(chunk: int) -> Hunt:
     return hunt(chunk, GRAPHS // CHUNKS)
 
 
-@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(1, CHUNKS))])
+@in_parts("chunk", CHUNKS)
 @pytest.mark.filterwarnings("ignore")
 def test_random_graphs_stay_what_they_are(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)

@@ -273,6 +273,7 @@ def test_unreadable_text_is_shown() -> None:
         parse("agraph (float[n] x) => nonsense")
 
 
+@pytest.mark.slow
 def test_onnxruntime_may_crash() -> None:
     """It reads the first element of a position that has none: release 1.31 does not survive that."""
     runtime = Runtime()
@@ -316,5 +317,33 @@ def test_runs_are_asked_for_in_batches() -> None:
         assert found[1] == ["crashes"]
         found = [results for _, results in runtime.run_all([loaded, loaded], iter([good, {}, deadly, good, good]), 2)]
         assert [len(results) for results in found] == [2, 1, 1, 2], "until it has run twice; what does not run is not compared"
+    finally:
+        runtime.stop()
+
+
+class Counting(Runtime):
+    """Counts the models that it has loaded."""
+
+    loaded = 0
+
+    def _ask(self, question: tuple[Any, bytes | None, Any]) -> Any:
+        self.loaded += question[1] is not None
+        return super()._ask(question)
+
+
+def test_a_model_that_was_just_loaded_is_not_loaded_again() -> None:
+    runtime = Counting()
+    try:
+        models = [parse(f"agraph (float[n] x) => (float[n] y) {{ y = {op_type}(x) }}") for op_type in ("Neg", "Nothing")]
+        for _ in range(3):
+            session, refusal = (runtime.load(model) for model in models)
+            assert not isinstance(session, str)
+            assert np.array_equal(runtime.run(session, {"x": np.ones(2, np.float32)}), [[-1.0, -1.0]])  # type: ignore[arg-type]
+            assert isinstance(refusal, str)
+        assert runtime.loaded == 2
+        for name in "abcdefghijkl":
+            runtime.load(parse(f"agraph (float[n] {name}) => (float[n] y) {{ y = Neg({name}) }}"))
+        assert np.array_equal(runtime.run(session, {"x": np.ones(2, np.float32)}), [[-1.0, -1.0]])  # type: ignore[arg-type]
+        assert runtime.loaded == 2 + 12 + 1, "the other process holds a few sessions, so that it has loaded the first one again"
     finally:
         runtime.stop()

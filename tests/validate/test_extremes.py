@@ -198,6 +198,7 @@ def test_the_numbers_that_a_model_is_written_for() -> None:
     assert written_sizes(model) == [7, 11, 12, 13, 15, 17]
 
 
+@pytest.mark.slow
 def test_an_end_where_nothing_can_be_told_says_nothing() -> None:
     """The larger the size, the more a rounding error is magnified; what holds at ordinary sizes counts."""
     head = "agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}>"

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.arguments import dtype_of, fresh_shape, integers, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.windows import read_window, windowed_shape
+from xoptim.inference.windows import read_window, spatial_axes, windowed_shape
 
 
 def convolution_shape(
@@ -22,10 +22,9 @@ def convolution_shape(
         channels_last: layout of data and result.
         auto_pad: whether the operator has the attribute.
     """
-    rank = len(x) if x is not None else len(w) if w is not None else 0
-    if rank < 3 or (w is not None and len(w) != rank):
+    spatial = spatial_axes(x, w)
+    if spatial is None:
         return None
-    spatial = rank - 2
     batch = x[0] if x is not None else ctx.fresh()
     channels = w[0] if w is not None else ctx.fresh()
     if x is None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.arguments import dtype_of, fresh_shape, integers, known, natural, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.windows import read_window, unwindowed_shape
+from xoptim.inference.windows import read_window, spatial_axes, unwindowed_shape
 
 
 def _transposed_shape(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Shape | None:
-    rank = len(x) if x is not None else len(w) if w is not None else 0
-    if rank < 3 or (w is not None and len(w) != rank):
+    spatial = spatial_axes(x, w)
+    if spatial is None:
         return None
-    spatial = rank - 2
     batch = x[0] if x is not None else ctx.fresh()
     group = natural(ctx, "group", 1)
     channels = w[1] * group if w is not None and group is not None else ctx.fresh()

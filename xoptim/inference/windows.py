@@ -53,6 +53,12 @@ def _per_axis(ctx: NodeContext, name: str, length: int, default: int) -> list[in
     return integers(ctx, name, length)
 
 
+def spatial_axes(x: Shape | None, w: Shape | None) -> int | None:
+    """Number of spatial axes of data (N, C, ...) and of weights; ``None`` when no rank is known, or the ranks contradict."""
+    rank = len(x) if x is not None else len(w) if w is not None else 0
+    return None if rank < 3 or (w is not None and len(w) != rank) else rank - 2
+
+
 def windowed_shape(ctx: NodeContext, sizes: Sequence[Dim], kernel: Sequence[Dim] | None, window: Window | None) -> Shape:
     """Spatial sizes after a window slid over ``sizes``; an unknown axis gets a new symbol."""
     if window is None:

@@ -29,7 +29,7 @@ or NaN, not the zeros of fresh memory. Other C libraries have no such option."""
 _LONGEST = 2.0
 """Seconds of computing after which a run counts as a crash: some kernels never end on a window without elements."""
 _KEPT = 8
-"""Sessions that the other process holds."""
+"""Sessions that the other process holds, the last ones."""
 _GONE = "gone"
 _CRASHED = "onnxruntime crashes"
 
@@ -54,13 +54,21 @@ class Runtime:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
+        self._recent: OrderedDict[bytes, Loaded | str] = OrderedDict()
 
     def load(self, model: onnx.ModelProto | bytes) -> Loaded | str:
-        """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails."""
+        """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails.
+
+        Several checks of one model follow each other, so that the last answers are kept.
+        """
         data = model if isinstance(model, bytes) else model.SerializeToString()
-        self._count += 1
-        answer = self._ask(([self._count], data, []))
-        return Loaded(self._count, data, answer) if isinstance(answer, tuple) else str(answer)
+        if data not in self._recent:
+            self._count += 1
+            answer = self._ask(([self._count], data, []))
+            self._recent[data] = Loaded(self._count, data, answer) if isinstance(answer, tuple) else str(answer)
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return self._recent[data]
 
     def run(self, loaded: Loaded, feeds: Mapping[str, Value]) -> list[Value] | str:
         """Results of a model; text says why there are none."""
