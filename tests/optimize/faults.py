@@ -16,9 +16,11 @@ import onnx
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
 from xoptim.evaluate import regions
 from xoptim.graph import edit, export, propagate, save
+from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
+from xoptim.graph.references import References
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
@@ -83,8 +85,9 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
         *places("refresh", edit, fold),
     ],
     "verbs": lambda: [
-        *methods(Graph, "insert", "remove", "rename", "rename_output", "set_inputs", "add_initializer", "remove_initializer"),
-        *methods(Graph, "sweep", "suspect", "learn", "learn_constness"),
+        *methods(Graph, "insert", "remove", "rename", "rename_output", "add_initializer", "remove_initializer", "sweep"),
+        *methods(References, "set_inputs"),
+        *methods(FactTable, "learn_constness"),
         *places("load_bodies", edit),
     ],
     "folding and merging": lambda: [
