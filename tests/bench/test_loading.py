@@ -14,6 +14,7 @@ from xoptim.validate import LoadError, SessionSettings
 MEGABYTES = 64
 
 
+@pytest.mark.slow
 def test_memory_of_the_weights_is_counted(tmp_path: Path) -> None:
     count = (MEGABYTES << 20) // 4
     weight = numpy_helper.from_array(np.random.default_rng(0).random(count, np.float32), "w")

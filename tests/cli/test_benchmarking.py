@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, write
+from xoptim.bench import Loading
 
 QUICK = ("--seconds", "0.01", "--threads", "1")
 ABS = "agraph (float[a,b] x) => (float[a,b] y) { y = Abs(x) }"
 
 
 @pytest.fixture(autouse=True)
-def one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are not looked at here."""
-    monkeypatch.setattr("cli.optimization.PATIENCE", 0.01)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of the figures do not matter here: nothing is warmed up, and loading is not measured."""
+    monkeypatch.setattr("xoptim.cli.optimization.PATIENCE", 0.01)
+    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
+    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
+    monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
 
 
 def test_two_models(xopt: Xopt) -> None:
@@ -26,6 +30,7 @@ def test_two_models(xopt: Xopt) -> None:
     lines = out.splitlines()
     assert lines[0].split() == ["median", "minimum", "spread", "loading", "memory"]
     assert lines[1].startswith("1  ")
+    assert lines[1].endswith("500.0 ms  2.0 MB")
     assert "1  a.onnx" in lines
     assert next(line for line in lines if line.startswith("2  b.onnx: ")).endswith("; equal")
     assert lines[-1] == "cpu, 1 thread, a=3, b=2; onnxruntime's optimizations: all"

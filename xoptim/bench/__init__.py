@@ -1,7 +1,7 @@
 """Measurements: how long models run side by side, what loading them takes, and which operators take the time."""
 
-from xoptim.bench.bench import bench
 from xoptim.bench.loading import Loading
+from xoptim.bench.measure import bench
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import OperatorTime, profile
 from xoptim.bench.ratio import Interval, Ratio, ratio_of
