@@ -155,8 +155,15 @@ def _say(message: str, code: int) -> int:
     return code
 
 
+def _report_ignored(ignored: Any) -> None:
+    """Report an exception that Python ignores, except a lack of memory in a destructor: an error follows that says so."""
+    if not issubclass(ignored.exc_type, MemoryError):
+        sys.__unraisablehook__(ignored)
+
+
 def main() -> None:
     """Entry point of the script."""
+    sys.unraisablehook = _report_ignored
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from xoptim.cli import main as cli
@@ -138,3 +139,11 @@ def test_nobody_reads_the_output() -> None:
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (cli.UNREAD, "")
+
+
+def test_ignored_exceptions_are_reported_but_for_a_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[SimpleNamespace] = []
+    monkeypatch.setattr("sys.__unraisablehook__", seen.append)
+    for kind in (MemoryError, ValueError):
+        cli._report_ignored(SimpleNamespace(exc_type=kind))
+    assert [each.exc_type for each in seen] == [ValueError]

@@ -140,7 +140,11 @@ def test_too_little_memory(megabytes: int) -> None:
     room = "import onnxruntime, xoptim.cli.main, xoptim.validate; xoptim.installed_patterns()\n"
     room += f"LIMIT = xoptim.validate.data_size() + ({megabytes} << 20)"
     measured = measure("model.onnx", before=room, limit=("RLIMIT_DATA", "LIMIT"))
-    assert measured.outcome.error == "out of memory; nothing was written"
+    code, out, err = measured.outcome
+    *ignored, last = err.splitlines()
+    assert (code, out, last) == (2, "", "xopt: error: out of memory; nothing was written")
+    # Python itself writes such a line where there is no memory left to call the hook for errors in destructors.
+    assert all(line.startswith("Exception ignored in") for line in ignored)
     assert files() == {"model.onnx"}
 
 
