@@ -25,8 +25,8 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     2. the scale is not a constant vector.
     """
 
-    phase = "target"
-    priority = 2
+    phase = "specialize"
+    priority = 3
     min_opset = 17
     providers = ("cpu",)
 
