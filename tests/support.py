@@ -32,6 +32,17 @@ def parse(text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[
     return onnx.parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{imports}]> {text}")
 
 
+def tensor_proto(**fields: Any) -> onnx.TensorProto:
+    """A tensor with these fields, valid or not."""
+    tensor = onnx.TensorProto(name="w")
+    for field, value in fields.items():
+        if isinstance(value, list):
+            getattr(tensor, field).extend(value)
+        else:
+            setattr(tensor, field, value)
+    return tensor
+
+
 def load(text: str, opset: int = 18, **options: Any) -> Model:
     """The same, wrapped."""
     return load_model(parse(text, opset, **options))

@@ -25,6 +25,7 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     2. the scale is not a constant vector.
     """
 
+    # Of the provider, as those of the phase `target`; but a stage of its own would cost a sweep over the whole graph.
     phase = "specialize"
     priority = 3
     min_opset = 17

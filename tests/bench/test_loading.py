@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xoptim.bench.loading import measure_loading, resident_size
+from xoptim.bench.loading import measure_loading
 from xoptim.validate import LoadError, SessionSettings
+from xoptim.validate.memory import resident_size
 
 MEGABYTES = 64
 

@@ -38,7 +38,7 @@ def test_a_difference_is_found_in_noise(factor: float) -> None:
 def test_identical_models_rarely_differ() -> None:
     """The interval contains 1 in about 95 of 100 measurements of two equal models."""
     wrong = sum(ratio_of(drawn(1.0, seed), drawn(1.0, seed + 1000)).is_difference for seed in range(40))
-    assert wrong <= 8
+    assert wrong <= 6
 
 
 def test_load_that_lasts_several_rounds_cancels_out() -> None:

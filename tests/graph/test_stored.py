@@ -7,18 +7,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
+from tests.support import tensor_proto
 from xoptim.facts.errors import ModelError
 from xoptim.graph.stored import StoredTensor, data_size, raw_data
-
-
-def proto(**fields: Any) -> TensorProto:
-    tensor = TensorProto(name="w")
-    for field, value in fields.items():
-        if isinstance(value, list):
-            getattr(tensor, field).extend(value)
-        else:
-            setattr(tensor, field, value)
-    return tensor
 
 
 @pytest.mark.parametrize(
@@ -41,11 +32,11 @@ def proto(**fields: Any) -> TensorProto:
 )
 def test_damaged_data(fields: dict[str, Any]) -> None:
     with pytest.raises(ModelError, match="tensor 'w' is damaged"):
-        StoredTensor(proto(**fields)).numpy()
+        StoredTensor(tensor_proto(**fields)).numpy()
 
 
 def external(**place: str) -> TensorProto:
-    tensor = proto(data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
+    tensor = tensor_proto(data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
     for key, value in place.items():
         tensor.external_data.add(key=key, value=value)
     return tensor
@@ -110,17 +101,17 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
 
 
 def test_a_wrong_count_is_found_without_reading_the_numbers() -> None:
-    StoredTensor(proto(data_type=1, dims=[2], float_data=[1.0, 2.0])).check_count()
-    StoredTensor(proto(data_type=9, dims=[2])).check_count()  # only the usual types are checked ahead
+    StoredTensor(tensor_proto(data_type=1, dims=[2], float_data=[1.0, 2.0])).check_count()
+    StoredTensor(tensor_proto(data_type=9, dims=[2])).check_count()  # only the usual types are checked ahead
     StoredTensor(external(location="nothing")).check_count()
     with pytest.raises(ModelError, match="'w' is damaged: 1 numbers, 2 expected"):
-        StoredTensor(proto(data_type=1, dims=[2], float_data=[1.0])).check_count()
+        StoredTensor(tensor_proto(data_type=1, dims=[2], float_data=[1.0])).check_count()
     with pytest.raises(ModelError, match="'w' is damaged: 4 bytes of data, 8 expected"):
-        StoredTensor(proto(data_type=1, dims=[2], raw_data=b"1234")).check_count()
+        StoredTensor(tensor_proto(data_type=1, dims=[2], raw_data=b"1234")).check_count()
 
 
 def test_numbers_that_were_read_are_not_parsed_again() -> None:
-    stored = StoredTensor(proto(data_type=1, dims=[2], float_data=[1.0, 2.0]))
+    stored = StoredTensor(tensor_proto(data_type=1, dims=[2], float_data=[1.0, 2.0]))
     assert stored.to_raw() == np.array([1, 2], np.float32).tobytes()
     assert stored.to_raw(np.array([3, 4], np.float32)) == np.array([3, 4], np.float32).tobytes()
 

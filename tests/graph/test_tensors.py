@@ -1,27 +1,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.support import tensor_proto
 from xoptim.facts.dtypes import ELEMENT_TYPES, numpy_dtype
 from xoptim.facts.errors import ModelError
 from xoptim.graph.tensors import Tensor
 
 NUMBERS = [number for number in ELEMENT_TYPES if number != TensorProto.STRING]
-
-
-def proto(**fields: Any) -> TensorProto:
-    tensor = TensorProto(name="w")
-    for field, value in fields.items():
-        if isinstance(value, list):
-            getattr(tensor, field).extend(value)
-        else:
-            setattr(tensor, field, value)
-    return tensor
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: ELEMENT_TYPES[d].name)
@@ -68,7 +58,7 @@ def test_bits_decide_not_values() -> None:
 
 def test_strings() -> None:
     values = ["a", "", "zoë", "null\0"]
-    stored = Tensor.from_proto(proto(data_type=8, dims=[2, 2], string_data=[v.encode() for v in values]))
+    stored = Tensor.from_proto(tensor_proto(data_type=8, dims=[2, 2], string_data=[v.encode() for v in values]))
     assert stored.numpy().tolist() == [["a", ""], ["zoë", "null\0"]]
     assert stored.numpy().dtype == object
     array = Tensor.from_array(np.array(values, dtype=object).reshape(2, 2))
@@ -87,7 +77,7 @@ def test_foreign_byte_order_and_layout() -> None:
 
 
 def test_empty_and_scalar() -> None:
-    empty = Tensor.from_proto(proto(data_type=1, dims=[0, 3]))
+    empty = Tensor.from_proto(tensor_proto(data_type=1, dims=[0, 3]))
     assert empty.numpy().shape == (0, 3)
     assert empty.key() == Tensor.from_array(np.zeros((0, 3), np.float32)).key()
     scalar = Tensor.from_proto(numpy_helper.from_array(np.array(2.5, np.float32)))
@@ -96,13 +86,13 @@ def test_empty_and_scalar() -> None:
 
 
 def test_stripped_weights_are_not_all_equal() -> None:
-    stripped = proto(data_type=1, dims=[4])
+    stripped = tensor_proto(data_type=1, dims=[4])
     with pytest.raises(ModelError, match="'w' is damaged"):
         Tensor.from_proto(stripped).key()
 
 
 def external(**place: str) -> TensorProto:
-    tensor = proto(data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
+    tensor = tensor_proto(data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
     for key, value in place.items():
         tensor.external_data.add(key=key, value=value)
     return tensor

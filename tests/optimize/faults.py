@@ -86,8 +86,8 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
     ],
     "verbs": lambda: [
         *methods(Graph, "insert", "remove", "rename", "rename_output", "add_initializer", "remove_initializer", "sweep"),
+        *methods(FactTable, "move", "learn_constness"),
         *methods(References, "set_inputs"),
-        *methods(FactTable, "learn_constness"),
         *places("load_bodies", edit),
     ],
     "folding and merging": lambda: [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xoptim.validate.errors import LoadError
+from xoptim.validate.memory import resident_size
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
 _CHILD = "from xoptim.bench.loading import main; main()"
@@ -62,12 +63,3 @@ def main() -> None:
     after = resident_size()
     memory = None if before is None or after is None else max(0, after - before)
     sys.stdout.buffer.write(pickle.dumps((seconds, memory)))
-
-
-def resident_size() -> int | None:
-    """Bytes of this process in memory, ``None`` where the system does not report them."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS:")), None)

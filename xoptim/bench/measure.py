@@ -52,16 +52,14 @@ def bench(
     with as_files(models, options.base_dirs) as subjects:
         say("choosing values")
         reference = values_for(subjects[0], options)
-        for subject in subjects[1:]:
-            opened(subject, options.settings, reference.feeds)  # an error is raised before anything is measured
+        say("measuring")
+        times = _measure(subjects, reference.feeds, options)
         comparisons: list[ValidationReport | None] = [None] * len(subjects)
         if options.compare:
             say("comparing")
             comparisons[1:] = [_compare(subjects[0], each, reference.feeds, options) for each in subjects[1:]]
         say("loading")
         loading = [measure_loading(each.path, options.settings, reference.feeds) for each in subjects]
-        say("measuring")
-        times = _measure(subjects, reference.feeds, options)
     figures = [
         ModelTimes(
             label=subject.label,

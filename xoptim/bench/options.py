@@ -49,7 +49,7 @@ class BenchOptions:
     @property
     def settings(self) -> SessionSettings:
         """The settings of the sessions: onnxruntime's defaults but for the level and the threads."""
-        return SessionSettings((self.provider,), self.level, self.threads, reuse=True)
+        return SessionSettings((self.provider,), self.level, self.threads, tf32=True, reuse=True)
 
     @property
     def checks(self) -> ValidationOptions:

@@ -71,7 +71,7 @@ class BenchReport:
     @property
     def is_equal(self) -> bool:
         """Whether no model was found to compute something else than the first one."""
-        return all(each.comparison is None or each.comparison.ok for each in self.models)
+        return all(each.comparison is None or each.comparison.status != "different" for each in self.models)
 
     def latency(self) -> dict[str, Any]:
         """The first model against the last one, as JSON values: for a model before and after an optimization."""

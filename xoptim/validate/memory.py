@@ -60,8 +60,17 @@ def _left_in_limit() -> int | None:
 
 def data_size() -> int | None:
     """Bytes of private memory that this process has reserved, ``None`` where the system does not report them."""
+    return _status("VmData")
+
+
+def resident_size() -> int | None:
+    """Bytes of this process in memory, ``None`` where the system does not report them."""
+    return _status("VmRSS")
+
+
+def _status(field: str) -> int | None:
     lines = _read("/proc/self/status").splitlines()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:")), None)
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:")), None)
 
 
 def _read(path: str) -> str:
