@@ -63,6 +63,7 @@ class Engine:
     def confirm(self) -> int:
         """Offer every node to every pattern once more if anything was rewritten since the last call; returns the rewrites."""
         if self._unconfirmed:
+            self.state.worklist.clear()  # all nodes are offered anyway
             self._unconfirmed = self._loop(self._index)
         return self._unconfirmed
 

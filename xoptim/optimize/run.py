@@ -148,13 +148,13 @@ class Optimizer:
         total = sum(each.run(self.model) for each in stage.passes)
         if total:
             self._apply(self._settling, engine.graph)
-        confirmed = 0
+        changed = engine.run(stage.patterns)
+        total += changed
         for _ in range(ALTERNATIONS):
-            changed = engine.run(stage.patterns)
-            settled = self._apply(self._settling, engine.graph) if changed or confirmed else 0
-            confirmed = 0 if settled else engine.confirm()
-            total += changed + settled + confirmed
-            if not (settled or confirmed):
+            settled = self._apply(self._settling, engine.graph) if changed else 0
+            changed = engine.confirm()
+            total += changed + settled
+            if not changed:
                 break
         return total
 
