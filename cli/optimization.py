@@ -21,6 +21,22 @@ from .selection import chosen_patterns, selection_options
 from .summary import print_summary
 from .validation import check_choices, check_values_used, chosen_values, validation_options
 
+
+class OperatorSet(click.ParamType[int | str]):
+    """A version of the operator set of ONNX, or ``newest``."""
+
+    name = "N|newest"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word."""
+        if value == "newest":
+            return "newest"
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor `newest`", param, ctx)
+
+
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
 
@@ -32,6 +48,7 @@ PATIENCE: Final = 5.0
 @selection_options(default="default")
 @click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+@click.option("--opset", type=OperatorSet(), help="Raise MODEL to this operator set of ONNX first: a number, or `newest`.")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
 @click.option(
@@ -118,6 +135,7 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
     return OptimizationOptions(
         patterns=with_rules(chosen_patterns(choices), choices["rewrite"]),
         drop=choices["drop"],
+        opset=choices["opset"],
         provider=choices["provider"][0],
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
         strategy=choices["strategy"],

@@ -32,6 +32,7 @@ class Summary:
         exactness: weakest promise of these patterns.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
+        opsets: operator set of ONNX before and after, 0 for none.
         reports: validation on each provider; empty with ``--no-verify``.
         unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not support.
         written: files written.
@@ -49,6 +50,7 @@ class Summary:
     exactness: Exactness
     load_seconds: float
     optimize_seconds: float
+    opsets: tuple[int, int] = (0, 0)
     bytes_after: int | None = None
     reports: list[ValidationReport] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -82,6 +84,8 @@ class Summary:
             "nodes_after": sum(self.after.values()),
             "operators_before": self.before,
             "operators_after": self.after,
+            "opset_before": self.opsets[0],
+            "opset_after": self.opsets[1],
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "patterns": self.applied,
@@ -114,6 +118,8 @@ def print_summary(summary: Summary) -> None:
     console.print(_operators(summary))
     if summary.applied:
         console.print(_patterns(summary))
+    if summary.opsets[0] != summary.opsets[1]:
+        console.print(f"opset       {summary.opsets[0]} → {summary.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size        {bytes_text(summary.bytes_before)}{size}")
     console.print(f"time        loading {summary.load_seconds:.2f} s, optimizing {summary.optimize_seconds:.2f} s")
