@@ -12,6 +12,7 @@ import click
 
 from xoptim import OptimizationOptions, XoptimError
 from xoptim.bench import BenchOptions, BenchReport, bench
+from xoptim.diagnose.hints import OpsetHint, opset_hint
 from xoptim.proof import Proof, ProofOptions, prove
 
 from .pipeline import protect_weights, summarize, target_of, verdict, write
@@ -105,6 +106,9 @@ def optimize_command(model: Path, **choices: Any) -> int:
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
             summary.latency = _measured(model, proof, choices)
+        if not choices["quiet"] and not summary.refusal(choices["strict"]):
+            progress.say("looking at newer operator sets")
+            summary.hint = _hint(proof, _options(choices, progress))
         summary.written = write(proof, target, summary, choices, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
@@ -128,6 +132,13 @@ def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport
     except XoptimError as error:
         click.echo(f"xopt: warning: not measured: {error}", err=True)
         return None
+
+
+def _hint(proof: Proof, options: OptimizationOptions) -> OpsetHint | None:
+    """The patterns that would apply in a newer operator set, those that were left out excepted."""
+    for culprit in proof.left_out:
+        options = culprit.avoided_by(options)
+    return opset_hint(proof.proto, options, proof.builder.model.base_dir)
 
 
 def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions:

@@ -12,6 +12,7 @@ from rich.table import Table
 from xoptim import Culprit, Exactness
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
+from xoptim.diagnose.hints import OpsetHint
 from xoptim.validate import ValidationReport
 
 from .figures import bytes_text, circumstances, milliseconds
@@ -39,6 +40,7 @@ class Summary:
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
+        hint: patterns that would apply in a newer operator set.
     """
 
     model: Path
@@ -58,6 +60,7 @@ class Summary:
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
     latency: BenchReport | None = None
+    hint: OpsetHint | None = None
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -97,6 +100,7 @@ class Summary:
             "left_out": [culprit.to_json() for culprit in self.left_out],
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
+            "hints": [] if self.hint is None else [self.hint.to_json()],
         }
 
 
@@ -143,6 +147,8 @@ def print_summary(summary: Summary) -> None:
         console.print(f"left out    {culprit}")
     if summary.unchecked:
         console.print(f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs")
+    if summary.hint is not None:
+        console.print(f"hint        {summary.hint}")
     written = ", ".join(map(str, summary.written)) or "nothing"
     console.print(f"written     {written}")
 

@@ -208,7 +208,7 @@ KEYS: dict[str, Any] = {
     "model": str, "written": list, "nodes_before": int, "nodes_after": int, "operators_before": dict, "operators_after": dict,
     "opset_before": int, "opset_after": int, "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str,
     "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validation": list, "left_out": list,
-    "each": type(None), "latency": type(None),
+    "each": type(None), "latency": type(None), "hints": list,
 }  # fmt: skip
 REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",
@@ -425,3 +425,24 @@ def test_a_node_that_cannot_be_raised(xopt: Xopt) -> None:
     assert said.code == 2
     assert "node 'drop' (Dropout) cannot be raised to operator set 10" in said.err
     assert files() == {"model.onnx"}
+
+
+GELU = """agraph (float[2,8] x) => (float[2,8] y) {
+    r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()
+    h = Constant <value = float {0.5}> ()
+    d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) y = Mul(m, h)
+}"""
+
+
+def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
+    write(GELU, opset=17)
+    said = xopt("model.onnx")
+    assert re.search(
+        r"^hint +1 times \w+ \(operator set 20\) would apply with --opset 20; the model has operator set 17$", said.out, re.M
+    )
+    (hint,) = json.loads(xopt("model.onnx", "--json").out)["hints"]
+    assert hint["opset"] == 20
+    report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
+    assert report["hints"] == []
+    assert hint["patterns"].items() <= report["patterns"].items()
+    assert xopt("model.onnx", "--drop", *hint["patterns"], "--json").json["hints"] == []

@@ -7,6 +7,7 @@ from tests.support import load
 from xoptim.facts.kernels import has_kernel
 from xoptim.opsets import newest
 from xoptim.opsets.newest import newest_for, newest_that_loads
+from xoptim.opsets.raising import raise_model
 
 RELU = "agraph (float[n] x) => (float[n] y) { y = Relu(x) }"
 
@@ -50,6 +51,13 @@ def test_the_installed_kernels() -> None:
 def test_nodes_that_cannot_be_raised_are_a_bound() -> None:
     text = "agraph (float[n] x) => (float[n] y, bool[n] m) { y, m = Dropout (x) }"
     assert newest_for(load(text, 10), "cpu") == 11
+
+
+def test_a_function_of_an_older_set_in_a_model_that_has_the_newest_one() -> None:
+    text = """agraph (float[2] x) => (float[2] y, float[2] m) { y, m = own.f (x) }
+        <domain: "own", opset_import: ["" : 9]> f (x) => (y, m) { y, m = Dropout (x) }"""
+    model = load(text, newest_that_loads(), domains={"own": 1})
+    assert raise_model(model, newest_for(model, "cpu")) == 0
 
 
 def test_a_model_that_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,13 @@ def test_a_mask_that_is_read(opset: int) -> None:
     assert "the Dropout that computes 'y' cannot be raised to operator set" in reason(text, opset, 24)
 
 
+def test_a_mask_that_a_branch_reads() -> None:
+    text = """agraph (float[n] x, bool c) => (float[n] y) { d, m = Dropout (x)
+        y = If (c) <then_branch = g () => (float[n] p) { p = Add(d, m) },
+                    else_branch = h () => (float[n] q) { q = Neg(d) }> }"""
+    assert "its mask is read" in reason(text, 7, 24)
+
+
 def test_an_attribute_of_the_caller() -> None:
     text = """agraph (float[n] x) => (float[n] y) { y = own.f <axes = [0]> (x) }
         <domain: "own", opset_import: ["" : 11]> f <axes> (x) => (y)

@@ -57,8 +57,8 @@ def newest_for(model: Model, provider: str) -> int:
     Returns:
         The present set when no newer one is supported as well.
     """
-    present = model.opsets.get("", newest_that_loads())
     target = newest_that_loads()
+    present = model.opsets.get("", onnx.defs.onnx_opset_version())
     while target > present:
         lost = _lost_since(model, provider, present, target)
         if lost is None:

@@ -53,7 +53,8 @@ class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
 def raise_model(model: Model, target: int) -> int:
     """Raise a model in place: its graphs, subgraphs and local functions compute the same in a newer operator set.
 
-    Operator sets of other domains stay as they are.
+    Operator sets of other domains stay as they are. A model that has the operator set, or imports none of the standard domain,
+    is left unchanged.
 
     Args:
         model: the model.
@@ -67,6 +68,8 @@ def raise_model(model: Model, target: int) -> int:
             is then unchanged.
     """
     check_target(model, target)
+    if model.opsets.get("", target) == target:
+        return 0
     return carry_out(model, plan(model, target))
 
 
@@ -86,8 +89,8 @@ def plan(model: Model, target: int) -> Plan:
         CannotBeRaised: when a node cannot be expressed in the operator set.
     """
     found = Plan(target)
-    if model.shell.training_info and model.opsets.get("", target) < target:
-        raise CannotBeRaised("the model holds graphs for training, which cannot be raised", model.opsets[""] + 1)
+    if model.shell.training_info:
+        raise CannotBeRaised("the model holds graphs for training, which cannot be raised", model.opsets.get("", 0) + 1)
     for place, root in _roots(model):
         if root.opsets.get("", target) < target:
             found.graphs.append(root)
