@@ -131,6 +131,12 @@ def test_a_node_that_cannot_be_raised_is_named() -> None:
     assert message.startswith("node 'drop' (Dropout) cannot be raised to operator set 10: its mask is read")
 
 
+def test_declarations_that_contradict_the_model() -> None:
+    proto = parse("agraph (float[2,3] x) => (float[2,9] y) { y = Softmax <axis = 0> (x) }", 11)
+    with pytest.raises(ModelError, match="'y' cannot be raised to operator set 13: result 'y' would change its shape"):
+        raise_model(load_model(proto, infer=False), 13)
+
+
 def test_operators_that_no_set_has() -> None:
     text = "agraph (float[n] x) => (float[n] y) { y = %s (x) }"
     assert "Gelu" in reason(text % "Gelu", 17, 20)
