@@ -46,11 +46,11 @@ def test_local_functions() -> None:
         <domain: "own", opset_import: ["" : 9]> g (x) => (y) { t = Unsqueeze <axes = [0]> (x) y = Squeeze <axes = [0]> (t) }"""
     before = parse(text, 11, domains={"own": 1})
     model = load_model(before)
-    assert raise_model(model, 13) == 3
+    assert raise_model(model, 14) == 3
     verify_tables(model)
-    assert raise_model(model, 13) == 0
+    assert raise_model(model, 14) == 0
     after = export_model(model)
-    assert [{o.domain: o.version for o in f.opset_import} for f in after.functions] == [{"": 13, "own": 1}, {"": 13}]
+    assert [{o.domain: o.version for o in f.opset_import} for f in after.functions] == [{"": 14, "own": 1}, {"": 14}]
     onnx.checker.check_model(after)
     np.testing.assert_array_equal(run(after, X)[0], run(parse(text.replace(": 9", ": 11"), 11, domains={"own": 1}), X)[0])
     assert before.functions[0].opset_import[0].version == 11, "the given model is left unchanged"
