@@ -104,6 +104,7 @@ def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport
         seconds=PATIENCE,
         base_dirs={} if folder is None else {"result": folder},
         compare=False,  # the proof has done it
+        loading=False,
         **chosen_values(choices),
     )
     try:
