@@ -24,7 +24,7 @@ from xoptim.match import (
 
 from .._factors import scaled
 from .._kernels import runs
-from .._shapes import is_given_size
+from .._shapes import broadcasts_to, is_given_size
 from ._mask import fits_scores, is_finite_mask, write_mask
 
 _LONGEST: Final = 1024
@@ -42,7 +42,7 @@ class AttentionPattern(EasyPatternOptimization):
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
     3. the number of keys is known, and greater than 1024.
-    4. the factor is not a positive number.
+    4. the factor is not a positive number, or has more than four axes.
     5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked as a whole is NaN in the formula,
        and 0 in the operator.
     6. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
@@ -54,13 +54,13 @@ class AttentionPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol, shape: Symbol
+        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
         """Keys swapped from three layouts; a factor of the keys, and one of the scores."""
         keys = g.either(
             lambda: g.op.Transpose(k, perm=[0, 1, 3, 2]),
             lambda: g.op.Transpose(k, perm=[0, 2, 3, 1]),
-            lambda: g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), shape, attributes=ANY),
+            lambda: g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY),
             name="layout",
         )
         if g.option("scaled_keys"):
@@ -84,9 +84,10 @@ class AttentionPattern(EasyPatternOptimization):
             return self.none(product, msg="more keys than the operator is fast for")
         scale: float | None = 1.0
         for name, division in ((m.get("factor"), False), (m.get("s"), m.scaling == "Div")):
-            scale = scaled(g, m.q, scale, name, division=division) if name and scale else scale
+            if name and scale:
+                scale = scaled(g, m.q, scale, name, division=division) if broadcasts_to(g, name, m.q) else None
         if scale is None or scale <= 0:  # (4)
-            return self.none(product, msg="the scale is not a positive number")
+            return self.none(product, msg="the scale is not a positive number, or adds axes")
         if m.masked and not self._can_mask(g, m, scores):  # (5)
             return self.none(product, msg="the mask does not have the shape of the scores, or may hold infinities")
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (6)
