@@ -12,6 +12,7 @@ import click
 
 from xoptim import OptimizationOptions, XoptimError
 from xoptim.bench import BenchOptions, BenchReport, bench
+from xoptim.diagnose.hints import OpsetHint, opset_hint
 from xoptim.proof import Proof, ProofOptions, prove
 
 from .pipeline import protect_weights, summarize, target_of, verdict, write
@@ -20,6 +21,22 @@ from .rules import with_rules
 from .selection import chosen_patterns, selection_options
 from .summary import print_summary
 from .validation import check_choices, check_values_used, chosen_values, validation_options
+
+
+class OperatorSet(click.ParamType[int | str]):
+    """A version of the operator set of ONNX, or ``newest``."""
+
+    name = "N|newest"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word."""
+        if value == "newest":
+            return "newest"
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor `newest`", param, ctx)
+
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
@@ -32,6 +49,7 @@ PATIENCE: Final = 5.0
 @selection_options(default="default")
 @click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+@click.option("--opset", type=OperatorSet(), help="Raise MODEL to this operator set of ONNX first: a number, or `newest`.")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
 @click.option(
@@ -88,6 +106,9 @@ def optimize_command(model: Path, **choices: Any) -> int:
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
             summary.latency = _measured(model, proof, choices)
+        if not choices["quiet"] and not summary.refusal(choices["strict"]):
+            progress.say("looking at newer operator sets")
+            summary.hint = _hint(proof, _options(choices, progress))
         summary.written = write(proof, target, summary, choices, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
@@ -114,11 +135,19 @@ def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport
         return None
 
 
+def _hint(proof: Proof, options: OptimizationOptions) -> OpsetHint | None:
+    """The patterns that would apply in a newer operator set, those that were left out excepted."""
+    for culprit in proof.left_out:
+        options = culprit.avoided_by(options)
+    return opset_hint(proof.proto, options, proof.builder.model.base_dir)
+
+
 def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions:
     verbose = choices["verbose"]
     return OptimizationOptions(
         patterns=with_rules(chosen_patterns(choices), choices["rewrite"]),
         drop=choices["drop"],
+        opset=choices["opset"],
         provider=choices["provider"][0],
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
         strategy=choices["strategy"],

@@ -62,6 +62,7 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
         exactness=report.exactness,
         load_seconds=proof.load_seconds,
         optimize_seconds=proof.optimize_seconds,
+        opsets=(proof.opset_before, proof.builder.model.opsets.get("", 0)),
         reports=proof.reports,
         left_out=proof.left_out,
         each=proof.each,

@@ -12,6 +12,7 @@ from rich.table import Table
 from xoptim import Culprit, Exactness
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
+from xoptim.diagnose.hints import OpsetHint
 from xoptim.validate import ValidationReport
 
 from .figures import bytes_text, circumstances, milliseconds
@@ -32,12 +33,14 @@ class Summary:
         exactness: weakest promise of these patterns.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
+        opsets: operator set of ONNX before and after, 0 for none.
         reports: validation on each provider; empty with ``--no-verify``.
         unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not support.
         written: files written.
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
+        hint: patterns that would apply in a newer operator set.
     """
 
     model: Path
@@ -49,6 +52,7 @@ class Summary:
     exactness: Exactness
     load_seconds: float
     optimize_seconds: float
+    opsets: tuple[int, int] = (0, 0)
     bytes_after: int | None = None
     reports: list[ValidationReport] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -56,6 +60,7 @@ class Summary:
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
     latency: BenchReport | None = None
+    hint: OpsetHint | None = None
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -82,6 +87,8 @@ class Summary:
             "nodes_after": sum(self.after.values()),
             "operators_before": self.before,
             "operators_after": self.after,
+            "opset_before": self.opsets[0],
+            "opset_after": self.opsets[1],
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "patterns": self.applied,
@@ -93,6 +100,7 @@ class Summary:
             "left_out": [culprit.to_json() for culprit in self.left_out],
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
+            "hints": [] if self.hint is None else [self.hint.to_json()],
         }
 
 
@@ -114,6 +122,8 @@ def print_summary(summary: Summary) -> None:
     console.print(_operators(summary))
     if summary.applied:
         console.print(_patterns(summary))
+    if summary.opsets[0] != summary.opsets[1]:
+        console.print(f"opset       {summary.opsets[0]} → {summary.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size        {bytes_text(summary.bytes_before)}{size}")
     console.print(f"time        loading {summary.load_seconds:.2f} s, optimizing {summary.optimize_seconds:.2f} s")
@@ -137,6 +147,8 @@ def print_summary(summary: Summary) -> None:
         console.print(f"left out    {culprit}")
     if summary.unchecked:
         console.print(f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs")
+    if summary.hint is not None:
+        console.print(f"hint        {summary.hint}")
     written = ", ".join(map(str, summary.written)) or "nothing"
     console.print(f"written     {written}")
 

@@ -65,6 +65,7 @@ class Proof:
         before: number of nodes by operator in the original, subgraphs included.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
+        opset_before: operator set of ONNX that the original imports, 0 for none.
         reports: one for each provider; empty without a comparison.
         each: the check of each rewrite by itself, if it was made.
         left_out: the rewrites that were left out because they made the model compute something else.
@@ -75,6 +76,7 @@ class Proof:
     before: dict[str, int]
     load_seconds: float
     optimize_seconds: float
+    opset_before: int = 0
     reports: list[ValidationReport] = field(default_factory=list)
     each: EachCheck | None = None
     left_out: list[Culprit] = field(default_factory=list)
@@ -160,11 +162,11 @@ def _optimize(model: Source | str | Path | onnx.ModelProto, options: Optimizatio
     builder = GraphBuilder(model, optimization_options=options, inline=proof.inline)
     loaded = perf_counter()
     proof.on_loaded(builder)
-    before = builder.count_types()
+    before, opset = builder.count_types(), builder.model.opsets.get("", 0)
     proof.on_step("optimizing")
     builder.optimize()
     proto = builder.to_onnx(optimize=False)
-    return Proof(builder, proto, before, loaded - start, perf_counter() - loaded)
+    return Proof(builder, proto, before, loaded - start, perf_counter() - loaded, opset)
 
 
 def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, proof: ProofOptions) -> Culprit | None:

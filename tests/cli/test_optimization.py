@@ -206,9 +206,9 @@ def test_a_pattern_that_fails_is_an_error_of_a_strict_run(xopt: Xopt) -> None:
 
 KEYS: dict[str, Any] = {
     "model": str, "written": list, "nodes_before": int, "nodes_after": int, "operators_before": dict, "operators_after": dict,
-    "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str, "unchecked_operators": list,
-    "load_seconds": float, "optimize_seconds": float, "validation": list, "left_out": list, "each": type(None),
-    "latency": type(None),
+    "opset_before": int, "opset_after": int, "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str,
+    "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validation": list, "left_out": list,
+    "each": type(None), "latency": type(None), "hints": list,
 }  # fmt: skip
 REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",
@@ -371,3 +371,78 @@ def test_the_larger_match_wins_when_asked_for(xopt: Xopt) -> None:
         assert xopt("model.onnx", "--strategy", strategy, "-q").code == 0
         assert types_in("model.opt.onnx") == ["Relu"]
     assert xopt("model.onnx", "--strategy", "smallest").code == 2
+
+
+# -------------------------------------------------------------------- operator sets
+
+OLD = "agraph (float[2,3] x) => (float[2,1,3] y) { t = Clip <min = 0.0> (x) y = Unsqueeze <axes = [1]> (t) }"
+
+
+def opset_of(name: str) -> int:
+    """The operator set of ONNX that a model imports."""
+    return next(entry.version for entry in onnx.load(name).opset_import if not entry.domain)
+
+
+def test_a_newer_operator_set(xopt: Xopt) -> None:
+    write(OLD, opset=9)
+    said = xopt("model.onnx", "--opset", "18")
+    assert said.code == 0
+    assert "opset       9 → 18" in said.out
+    assert opset_of("model.opt.onnx") == 18
+    report = json.loads(xopt("model.onnx", "--opset", "13", "--json").out)
+    assert (report["opset_before"], report["opset_after"]) == (9, 13)
+    assert report["validation"][0]["status"] == "equal"
+
+
+def test_the_newest_operator_set(xopt: Xopt) -> None:
+    write(OLD, opset=9)
+    assert xopt("model.onnx", "--opset", "newest", "--check", "each").code == 0
+    assert opset_of("model.opt.onnx") >= 21
+    assert xopt("model.opt.onnx", "--opset", "newest", "-o", "same.onnx").code == 0
+    assert opset_of("same.onnx") == opset_of("model.opt.onnx")
+
+
+@pytest.mark.parametrize(
+    ("opset", "expected"),
+    [
+        ("8", "the model has operator set 9, which is newer than 8; models are only raised"),
+        ("1000", "there is no operator set 1000"),
+        ("old", "'old' is neither a number nor `newest`"),
+    ],
+)
+def test_operator_sets_to_which_a_model_cannot_be_raised(xopt: Xopt, opset: str, expected: str) -> None:
+    write(OLD, opset=9)
+    said = xopt("model.onnx", "--opset", opset)
+    assert said.code == 2
+    assert expected in said.err
+    assert said.err.count("\n") == 1
+    assert files() == {"model.onnx"}
+
+
+def test_a_node_that_cannot_be_raised(xopt: Xopt) -> None:
+    write("agraph (float[2] x) => (float[2] y, float[2] m) { [drop] y, m = Dropout(x) }", opset=9)
+    said = xopt("model.onnx", "--opset", "13")
+    assert said.code == 2
+    assert "node 'drop' (Dropout) cannot be raised to operator set 10" in said.err
+    assert files() == {"model.onnx"}
+
+
+GELU = """agraph (float[2,8] x) => (float[2,8] y) {
+    r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()
+    h = Constant <value = float {0.5}> ()
+    d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) y = Mul(m, h)
+}"""
+
+
+def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
+    write(GELU, opset=17)
+    said = xopt("model.onnx")
+    assert re.search(
+        r"^hint +1 times \w+ \(operator set 20\) would apply with --opset 20; the model has operator set 17$", said.out, re.M
+    )
+    (hint,) = json.loads(xopt("model.onnx", "--json").out)["hints"]
+    assert hint["opset"] == 20
+    report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
+    assert report["hints"] == []
+    assert hint["patterns"].items() <= report["patterns"].items()
+    assert xopt("model.onnx", "--drop", *hint["patterns"], "--json").json["hints"] == []

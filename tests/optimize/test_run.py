@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -129,3 +130,26 @@ def test_the_same_bytes_whatever_the_hash_seed() -> None:
         done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
         results.append(done.stdout)
     assert results[0] == results[1] == optimize(demo_mlp_model()).SerializeToString()
+
+
+OLD = "agraph (float[2,3] x) => (float[a,b,c] y) { t = Clip <min = 0.0> (x) y = Unsqueeze <axes = [1]> (t) }"
+
+
+@pytest.mark.parametrize("opset", [13, "newest"])
+def test_a_model_is_raised_first(opset: Literal["newest"] | int) -> None:
+    model = load(OLD, 7)
+    optimizer = Optimizer(model, OptimizationOptions(opset=opset))
+    rows = optimizer.run()
+    assert types(model) == ["Clip", "Unsqueeze"]
+    assert model.opsets[""] >= 13
+    assert {row["removed"] for row in rows if row["pattern"] == "raise_operator_set"} == {2}
+    assert optimizer.grades() == ["rounding"], "another operator set has other kernels"
+    assert Optimizer(load(OLD, 7), OptimizationOptions(opset=7)).grades() == []
+
+
+def test_the_original_is_compared_with_the_raised_result() -> None:
+    proto = parse(OLD, 7)
+    raised = optimize(proto, patterns=None, opset=24, verify=True)
+    assert raised.opset_import[0].version == 24
+    with pytest.raises(ModelError, match="models are only raised"):
+        optimize(proto, opset=6)

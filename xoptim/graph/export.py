@@ -30,9 +30,9 @@ def export_model(model: Model) -> ModelProto:
                 proto.opset_import.add(domain=domain, version=version)
         _add_missing_domains(model, proto)
         export_graph(model.graph, proto.graph)
-        if model.lists_initializers and _has_other_initializers(model):
+        if model.lists_initializers and (proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)):
             _unlist_initializers(model.graph, proto.graph)
-            proto.ir_version = UNLISTED_SINCE
+            proto.ir_version = max(proto.ir_version, UNLISTED_SINCE)
         for function in model.functions:
             proto.functions.append(export_function(function))
     return proto

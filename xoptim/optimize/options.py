@@ -32,6 +32,8 @@ class OptimizationOptions:
         provider: execution provider to optimize for.
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns to drop.
+        opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
+            supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
         fold_limit: bytes above which a folded result may be at most twice as large as the constants that it replaces.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
@@ -52,6 +54,7 @@ class OptimizationOptions:
     provider: str = "cpu"
     strict: bool = False
     drop: tuple[str, ...] = ()
+    opset: int | Literal["newest"] | None = None
     fold_limit: int = 1 << 20
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
@@ -99,6 +102,7 @@ class OptimizationChanges(TypedDict, total=False):
     provider: str
     strict: bool
     drop: tuple[str, ...]
+    opset: int | Literal["newest"] | None
     fold_limit: int
     tag_nodes: bool
     on_event: Callable[[Event], None] | None

@@ -12,6 +12,8 @@ from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass
+from xoptim.opsets.newest import newest_for
+from xoptim.opsets.raising import raise_model
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.events import show_log
 from xoptim.optimize.navigate import grades_of
@@ -61,6 +63,7 @@ class Optimizer:
         self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(options.verbosity(rewrite) > 0 for rewrite in self.rewrites):
             show_log()
+        self._is_raised = False
         self._products = stored_operands(model)
         self._folding = FoldConstants(options.fold_limit, self.state.events)
         self._cleaning = self._wanted(
@@ -83,8 +86,10 @@ class Optimizer:
         """Optimize the model; returns the rows of statistics.
 
         Raises:
+            ModelError: when the model cannot be raised to the operator set of the options.
             BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
         """
+        self._raise()
         self.model.listeners.append(self.state.worklist)
         try:
             with collection_paused():
@@ -94,10 +99,22 @@ class Optimizer:
             self.model.listeners.remove(self.state.worklist)
         return self.statistics.rows
 
+    def _raise(self) -> None:
+        """Raise the model to the operator set of the options."""
+        if self.options.opset is not None:
+            start, present = perf_counter(), self.model.opsets.get("")
+            target = newest_for(self.model, self.options.provider) if self.options.opset == "newest" else self.options.opset
+            count = raise_model(self.model, target)
+            self._is_raised = self.model.opsets.get("") != present
+            self.state.events.send("timed", "raise_operator_set", seconds=perf_counter() - start, count=count)
+
     def grades(self) -> list[Exactness]:
-        """Exactness of each rewrite that was applied; and ``rounding`` when the runtime sums products in another order now."""
+        """Exactness of each rewrite that was applied; and ``rounding`` when the runtime computes in another order now.
+
+        (It has other kernels for other operator sets, and for products with other operands that are stored.)
+        """
         found = grades_of(self.rewrites, self.state.counts)
-        if self._folding.rounds or rounds_elsewhere(self._products, stored_operands(self.model)):
+        if self._is_raised or self._folding.rounds or rounds_elsewhere(self._products, stored_operands(self.model)):
             found.append("rounding")
         return found
 

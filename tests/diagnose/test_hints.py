@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from tests.support import parse
+from xoptim.diagnose import hints
+from xoptim.diagnose.hints import OpsetHint, opset_hint
+from xoptim.facts.errors import ModelError
+from xoptim.optimize import run
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
+
+GELU = """agraph (float[2,8] x) => (float[2,8] y) {
+    r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()
+    h = Constant <value = float {0.5}> ()
+    d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) y = Mul(m, h)
+}"""
+IN_A_BRANCH = """agraph (float[2,8] x, bool c) => (float[2,8] y) {
+    y = If (c) <then_branch = g () => (float[2,8] p) {
+            r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()
+            h = Constant <value = float {0.5}> ()
+            d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) p = Mul(m, h) },
+        else_branch = k () => (float[2,8] q) { q = Neg(x) }>
+}"""
+OPTIONS = OptimizationOptions()
+
+
+def optimized(text: str, opset: int) -> onnx.ModelProto:
+    """The model that the hint is about."""
+    return optimize(parse(text, opset), OPTIONS)
+
+
+@pytest.mark.parametrize("text", [GELU, IN_A_BRANCH])
+def test_the_hint_comes_true(text: str) -> None:
+    proto = optimized(text, 17)
+    before = proto.SerializeToString(deterministic=True)
+    hint = opset_hint(proto, OPTIONS)
+    assert hint is not None
+    assert (hint.present, hint.opset, sum(hint.patterns.values())) == (17, 20, 1)
+    assert set(hint.needs.values()) == {20}
+    assert proto.SerializeToString(deterministic=True) == before
+    applied: dict[str, int] = {}
+    optimize(parse(text, 17), OPTIONS, opset=hint.opset, report=lambda report: applied.update(report.applied))
+    assert hint.patterns.items() <= applied.items()
+
+
+def test_the_text() -> None:
+    hint = OpsetHint(17, 23, {"Gelu": 4, "RMSNormalization": 9}, {"Gelu": 20, "RMSNormalization": 23})
+    assert str(hint) == (
+        "4 times Gelu (operator set 20), 9 times RMSNormalization (operator set 23) would apply with --opset 23; "
+        "the model has operator set 17"
+    )
+    assert hint.to_json() == {"opset": 23, "patterns": {"Gelu": 4, "RMSNormalization": 9}}
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "changes"),
+    [
+        (GELU, 20, {}),
+        (GELU.replace("o = Constant <value = float {1.0}>", "o = Constant <value = float {2.0}>"), 17, {}),
+        (GELU, 17, {"patterns": "default-Gelu-GeluErf"}),
+        (GELU, 17, {"patterns": None}),
+        ("agraph (float[n] x) => (float[n] y) { y = Relu(x) }", 17, {}),
+    ],
+)
+def test_nothing_to_hint_at(text: str, opset: int, changes: dict[str, str | None]) -> None:
+    options = OptimizationOptions(**changes)  # type: ignore[arg-type]
+    assert opset_hint(optimize(parse(text, opset), options), options) is None
+
+
+def test_a_set_that_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "newest_for", lambda model, provider: 19)
+    assert opset_hint(optimized(GELU, 17), OPTIONS) is None
+
+
+def test_no_copy_is_made_of_a_model_without_such_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = optimized("agraph (float[n] x) => (float[n] y) { y = Relu(x) }", 17)
+    monkeypatch.setattr(hints, "Optimizer", None)
+    monkeypatch.setattr(hints, "newest_for", None)
+    assert opset_hint(proto, OPTIONS) is None
+
+
+def test_a_node_that_cannot_be_raised_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(model: object, target: int) -> int:
+        raise ModelError("refused")
+
+    monkeypatch.setattr(run, "raise_model", refuse)
+    assert opset_hint(optimized(GELU, 17), OPTIONS) is None
+
+
+def test_a_model_without_the_standard_set() -> None:
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["com.microsoft" : 1]>
+        agraph (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }"""
+    )
+    assert opset_hint(proto, OPTIONS) is None

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from tests.support import load
+from xoptim.facts.kernels import has_kernel
+from xoptim.opsets import newest
+from xoptim.opsets.newest import newest_for, newest_that_loads
+from xoptim.opsets.raising import raise_model
+
+RELU = "agraph (float[n] x) => (float[n] y) { y = Relu(x) }"
+
+
+def test_the_newest_set_that_loads() -> None:
+    assert 21 <= newest_that_loads() <= onnx.defs.onnx_opset_version()
+    assert newest._loads(newest_that_loads())
+    assert not newest._loads(newest_that_loads() + 1)
+
+
+def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newest, "newest_that_loads", lambda: 0)
+    assert newest_for(load(RELU, 17), "cpu") == 17
+
+
+def test_no_operator_loses_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels: all operators have one for every set, but Relu and Attention each lack one."""
+    lacking = {("Relu", 14), ("Attention", 24)}
+    monkeypatch.setattr(newest, "newest_that_loads", lambda: 25)
+    monkeypatch.setattr(newest, "has_kernel", lambda provider, domain, op_type, dtype, opset: (op_type, opset) not in lacking)
+    assert newest_for(load(RELU, 11), "cpu") == 13
+    assert newest_for(load(RELU, 17), "cpu") == 23, "fusions write Attention"
+    assert newest_for(load(RELU, 25), "cpu") == 25
+    lacking.clear()
+    assert newest_for(load(RELU, 11), "cpu") == 25
+
+
+def test_a_deprecated_operator_does_not_count() -> None:
+    text = "agraph (float[1,1,2,2] x) => (float[a,b,c,d] y) { y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"
+    assert newest_for(load(text, 8), "cpu") == newest_for(load(RELU, 8), "cpu") > 20
+
+
+def test_the_installed_kernels() -> None:
+    """On a processor, GlobalLpPool has no kernel of operator set 22."""
+    assert has_kernel("cpu", "", "GlobalLpPool", 1, 21)
+    if has_kernel("cpu", "", "GlobalLpPool", 1, 22) is False:
+        text = "agraph (float[1,2,3] x) => (float[a,b,c] y) { y = GlobalLpPool(x) }"
+        assert newest_for(load(text, 11), "cpu") == 21
+
+
+def test_nodes_that_cannot_be_raised_are_a_bound() -> None:
+    text = "agraph (float[n] x) => (float[n] y, bool[n] m) { y, m = Dropout (x) }"
+    assert newest_for(load(text, 10), "cpu") == 11
+
+
+def test_a_function_of_an_older_set_in_a_model_that_has_the_newest_one() -> None:
+    text = """agraph (float[2] x) => (float[2] y, float[2] m) { y, m = own.f (x) }
+        <domain: "own", opset_import: ["" : 9]> f (x) => (y, m) { y, m = Dropout (x) }"""
+    model = load(text, newest_that_loads(), domains={"own": 1})
+    assert raise_model(model, newest_for(model, "cpu")) == 0
+
+
+def test_a_model_that_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newest, "newest_that_loads", lambda: 17)
+    assert newest_for(load(RELU, 18), "cpu") == 18

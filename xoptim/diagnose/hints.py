@@ -1,0 +1,85 @@
+"""Patterns that would apply in a newer operator set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from xoptim.facts.errors import ModelError
+from xoptim.graph.load import load_model
+from xoptim.graph.model import Model
+from xoptim.match.pattern import PatternOptimization
+from xoptim.opsets.newest import newest_for
+from xoptim.optimize.environment import DebugSettings
+from xoptim.optimize.index import defect_of, index_of
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.run import Optimizer
+
+
+@dataclass(frozen=True, slots=True)
+class OpsetHint:
+    """Patterns that an optimized model is too old for, and that apply when it is raised.
+
+    Attributes:
+        present: operator set of the model.
+        opset: oldest operator set in which all these patterns apply.
+        patterns: number of applications by name.
+        needs: operator set that each of them needs, by name.
+    """
+
+    present: int
+    opset: int
+    patterns: dict[str, int]
+    needs: dict[str, int]
+
+    def __str__(self) -> str:
+        found = [f"{count} times {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()]
+        return f"{', '.join(found)} would apply with --opset {self.opset}; the model has operator set {self.present}"
+
+    def to_json(self) -> dict[str, Any]:
+        """``opset`` and ``patterns``, as JSON values."""
+        return {"opset": self.opset, "patterns": self.patterns}
+
+
+def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
+    """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
+
+    The copy is made only if operators around a node are those of such a pattern.
+
+    Args:
+        proto: the optimized model. It is left unchanged.
+        options: the options with which it was optimized.
+        base_dir: folder of its external data.
+
+    Returns:
+        ``None`` when no pattern of the selection waits for an operator set that the provider supports, or none applies.
+    """
+    model = load_model(proto, base_dir, infer=False)
+    present = model.opsets.get("", 0)
+    waiting = [p for p in options.selected() if isinstance(p, PatternOptimization) and present < p.min_opset]
+    if not present or not _may_match(model, waiting):
+        return None
+    reachable = newest_for(model, options.provider)
+    waiting = [pattern for pattern in waiting if pattern.min_opset <= reachable]
+    if not _may_match(model, waiting):
+        return None
+    target = max(pattern.min_opset for pattern in waiting)
+    quiet = OptimizationOptions(provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings())
+    optimizer = Optimizer(load_model(proto, base_dir), replace(quiet, constant_folding=False, merge=False))
+    try:
+        optimizer.run()
+    except ModelError:  # a node cannot be raised
+        return None
+    needs = {p.name(): p.min_opset for p in waiting if optimizer.state.counts[p.name()]}
+    if not needs:
+        return None
+    return OpsetHint(present, max(needs.values()), {name: optimizer.state.counts[name] for name in needs}, needs)
+
+
+def _may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
+    """Whether the operators around some node are those of one of these patterns."""
+    index = index_of(tuple(p for p in patterns if defect_of(p) is None), ())
+    return any(index.candidates(graph, index.anchors_in(graph)) for graph in model.graphs())

@@ -1,0 +1,212 @@
+"""The call of an operator while it is raised: what an adapter reads and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.attributes import AttributeReference
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.schema import attribute_defaults
+from xoptim.graph.constants import constant_array
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+CAST_LIKE_SINCE: Final = 15
+ALLOWZERO_SINCE: Final = 14
+"""Operator set since which Reshape can write an empty axis."""
+_MARK: Final = "\0"
+
+
+class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an older operator set
+    """A call cannot be raised to an operator set; the message is the reason.
+
+    Attributes:
+        version: the operator set that changed the operator.
+    """
+
+    def __init__(self, reason: str, version: int = 0) -> None:
+        super().__init__(reason)
+        self.version = version
+
+
+class Scratch:
+    """Shared by the calls that replace one node: facts of the graph, and names and constants that do not exist yet.
+
+    The graph is left unchanged. A new name has a mark, which no name of a model contains, until the node is replaced.
+
+    Args:
+        graph: the graph of the node.
+        target: the operator set to raise to.
+    """
+
+    __slots__ = ("_count", "constants", "graph", "target")
+
+    def __init__(self, graph: Graph, target: int) -> None:
+        self.graph = graph
+        self.target = target
+        self.constants: dict[str, np.ndarray] = {}
+        self._count = 0
+
+    def new_name(self, hint: str) -> str:
+        """A provisional name."""
+        self._count += 1
+        return f"{hint}{_MARK}{self._count}"
+
+    def info(self, name: str) -> Info:
+        """The facts about a value, `UNKNOWN` for a new one."""
+        return UNKNOWN if _MARK in name else self.graph.info_of(name)
+
+    def value(self, name: str) -> np.ndarray | None:
+        """The value of a constant, ``None`` for a value that is only known when the model runs."""
+        return self.constants.get(name) if _MARK in name else constant_array(self.graph, name)
+
+
+def hint_of(name: str) -> str | None:
+    """The hint of a provisional name, ``None`` for a name of the model."""
+    hint, mark, _ = name.partition(_MARK)
+    return hint if mark else None
+
+
+class Call:
+    """One call of an operator of the standard domain.
+
+    Attributes:
+        op_type: operator.
+        version: operator set in which the call is expressed.
+        inputs: names of the operands, ``""`` for one that is left out.
+        outputs: names of the results, likewise.
+        attributes: attributes by name.
+        before: calls to run before it, in order.
+        after: calls to run after it, in order.
+    """
+
+    __slots__ = ("after", "attributes", "before", "inputs", "op_type", "outputs", "scratch", "version")
+
+    def __init__(
+        self,
+        scratch: Scratch,
+        version: int,
+        op_type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        self.scratch = scratch
+        self.version = version
+        self.op_type = op_type
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.attributes = dict(attributes)
+        self.before: list[Call] = []
+        self.after: list[Call] = []
+
+    @classmethod
+    def of(cls, node: Node, graph: Graph, target: int) -> Call:
+        """The call of a node of a graph that is raised to the operator set ``target``."""
+        return cls(Scratch(graph, target), graph.opsets[""], node.op_type, node.input, node.output, node.attribute)
+
+    def is_call_of(self, node: Node) -> bool:
+        """Whether it is the call of the node, unchanged."""
+        if self.before or self.after or self.op_type != node.op_type or self.attributes != node.attribute:
+            return False
+        same_types = all(type(value) is type(node.attribute[name]) for name, value in self.attributes.items())
+        return same_types and (*self.inputs,) == node.input and (*self.outputs,) == node.output
+
+    # ---------------------------------------------------------------- reading
+
+    def has_input(self, place: int) -> bool:
+        """Whether an operand is given."""
+        return place < len(self.inputs) and bool(self.inputs[place])
+
+    def info(self, place: int = 0) -> Info:
+        """The facts about an operand."""
+        return self.scratch.info(self.inputs[place]) if self.has_input(place) else UNKNOWN
+
+    def value(self, place: int) -> np.ndarray | None:
+        """The value of a constant operand, ``None`` when it is absent or only known when the model runs."""
+        return self.scratch.value(self.inputs[place]) if self.has_input(place) else None
+
+    def get(self, name: str) -> Any:
+        """The value of an attribute, its default when it is absent, ``None`` without a default.
+
+        Raises:
+            Refused: when the value is a reference to an attribute of the local function that contains the call.
+        """
+        value = self.attributes.get(name)
+        if isinstance(value, AttributeReference):
+            raise Refused(f"the value of {name} is given by the caller of the local function")
+        return attribute_defaults(self.op_type, "", self.version).get(name) if value is None else value
+
+    def take(self, name: str) -> Any:
+        """The same, and the attribute is removed."""
+        value = self.get(name)
+        self.attributes.pop(name, None)
+        return value
+
+    def is_result_read(self, place: int) -> bool:
+        """Whether something reads a result."""
+        return place < len(self.outputs) and bool(self.outputs[place]) and self.scratch.graph.is_needed(self.outputs[place])
+
+    # ---------------------------------------------------------------- writing
+
+    def set_input(self, place: int, name: str) -> None:
+        """Set an operand; those before it that are absent are left out."""
+        self.inputs += [""] * (place + 1 - len(self.inputs))
+        self.inputs[place] = name
+
+    def constant(self, value: Any, dtype: Any, hint: str) -> str:
+        """The name of a new constant."""
+        name = self.scratch.new_name(hint)
+        self.scratch.constants[name] = np.asarray(value, dtype=dtype)
+        return name
+
+    def integers(self, values: Any, hint: str) -> str:
+        """The name of a new constant of rank 1, of type int64."""
+        return self.constant(np.atleast_1d(values), np.int64, hint)
+
+    def number(self, value: float, place: int, hint: str) -> str:
+        """The name of a new number that has the element type of an operand, which is converted at run time if it is unknown.
+
+        Raises:
+            Refused: when the type is unknown, and the operator set has no operator for that.
+        """
+        dtype = self.info(place).dtype
+        if dtype:
+            return self.constant(value, numpy_dtype(dtype), hint)
+        if self.scratch.target < CAST_LIKE_SINCE:
+            raise Refused(f"the element type of {self.inputs[place]!r} is unknown")
+        return self.make("CastLike", [self.constant(value, np.float32, hint), self.inputs[place]])
+
+    def make(self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any) -> str:
+        """Add a call of an operator before this one; returns the name of its result.
+
+        Args:
+            op_type: operator.
+            inputs: its operands.
+            version: operator set in which it is expressed; the newest by default.
+            **attributes: its attributes.
+        """
+        result = self.scratch.new_name(f"{op_type.lower()}_out")
+        self.before.append(Call(self.scratch, version or self.scratch.target, op_type, inputs, [result], attributes))
+        return result
+
+    def finish(self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any) -> None:
+        """Have another call compute a result of this one from it.
+
+        Args:
+            op_type: operator of the other call.
+            operands: its operands after the first one, which is the result of this call under a new name.
+            place: the result.
+            **attributes: attributes of the other call.
+        """
+        result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
+        self.outputs[place] = name
+        self.after.insert(0, Call(self.scratch, self.scratch.target, op_type, [name, *operands], [result], attributes))
+
+
+Adapter: TypeAlias = Callable[[Call], None]
+"""Changes a call so that it means the same in the operator set that defines the operator anew, or raises `Refused`."""

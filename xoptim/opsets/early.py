@@ -1,0 +1,127 @@
+"""Adapters for operator sets up to 7, which few models have; what they do not cover is refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.opsets.call import Adapter, Call, Refused
+from xoptim.opsets.operands import integers_moved
+
+_BROADCASTING: Final = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow")
+_IN_PLACE: Final = (
+    *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "HardSigmoid"),
+    *("InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu"),
+    *("Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"),
+)
+"""Operators that could name operands to overwrite."""
+
+
+def not_in_place(call: Call) -> None:
+    """The attribute that named operands to overwrite, which never changed a result, disappeared."""
+    call.attributes.pop("consumed_inputs", None)
+
+
+def constants_of_selu(call: Call) -> None:
+    """Selu 6: the constants have more digits."""
+    not_in_place(call)
+    for name in ("alpha", "gamma"):
+        call.attributes[name] = call.get(name)
+
+
+def broadcast(call: Call) -> None:
+    """Operators of two operands, 7: shapes are aligned at their ends; before, at an axis that an attribute could name."""
+    is_broadcast, axis = call.take("broadcast"), call.take("axis")
+    if not is_broadcast or axis is None:
+        return
+    ranks = call.info(0).rank, call.info(1).rank
+    if ranks[0] is None or ranks[1] is None:
+        raise Refused("the rank of an operand is unknown, and an axis aligns them")
+    behind = ranks[0] - (axis + ranks[0] if axis < 0 else axis) - ranks[1]
+    if behind > 0:
+        axes = call.integers(range(ranks[1], ranks[1] + behind), "axes")
+        call.inputs[1] = call.make("Unsqueeze", [call.inputs[1], axes])
+
+
+def slopes_of_channels(call: Call) -> None:
+    """PRelu 7: the slopes are aligned at the end of the shape; before, they were one number, or one for each channel."""
+    slopes, rank = call.info(1).shape, call.info(0).rank
+    if slopes is None or rank is None:
+        raise Refused("the shape of an operand is unknown, and decides which slope belongs to an element")
+    if len(slopes) == 1 and slopes[0] != 1 and rank > 2:
+        call.inputs[1] = call.make("Unsqueeze", [call.inputs[1], call.integers(range(1, rank - 1), "axes")])
+
+
+def only_in_test(call: Call) -> None:
+    """BatchNormalization and Dropout 7: an attribute no longer distinguishes inference from training."""
+    if not call.take("is_test"):
+        raise Refused("it is a training step (is_test is 0)")
+
+
+def named_type(call: Call) -> None:
+    """Cast 6: the type is a number, not a name."""
+    call.attributes["to"] = TensorProto.DataType.Value(str(call.get("to")).upper())
+
+
+def whole_exponent(call: Call) -> None:
+    """LpPool and GlobalLpPool 2: the exponent is an integer."""
+    value = call.get("p")
+    if value != int(value):
+        raise Refused(f"the exponent {value} is not an integer")
+    call.attributes["p"] = int(value)
+
+
+def written(name: str, value: int) -> Adapter:
+    """An adapter for an attribute that must be written; before, it had this value when it was absent."""
+
+    def adapt(call: Call) -> None:
+        call.attributes.setdefault(name, value)
+
+    return adapt
+
+
+def renamed(old: str, new: str) -> Adapter:
+    """An adapter for an attribute with a new name."""
+
+    def adapt(call: Call) -> None:
+        call.attributes[new] = call.take(old)
+
+    return adapt
+
+
+def split_sizes(call: Call) -> None:
+    """Split 2: the sizes became an attribute; the axis has a default."""
+    if call.has_input(1):
+        sizes = call.value(1)
+        if sizes is None:
+            raise Refused("its sizes are only known when the model runs")
+        call.attributes["split"] = [int(size) for size in np.ravel(sizes)]
+        del call.inputs[1:]
+    call.attributes.setdefault("axis", 0)
+
+
+def shape_moved(call: Call) -> None:
+    """Reshape 5: the shape became an operand."""
+    not_in_place(call)
+    integers_moved("shape")(call)
+
+
+EARLY: Final[dict[tuple[str, int], Adapter]] = {
+    **{(name, 6): not_in_place for name in _IN_PLACE},
+    **{(name, 7): broadcast for name in _BROADCASTING},
+    ("Selu", 6): constants_of_selu,
+    ("PRelu", 7): slopes_of_channels,
+    ("BatchNormalization", 7): only_in_test,
+    ("Dropout", 7): only_in_test,
+    ("Cast", 6): named_type,
+    ("LpPool", 2): whole_exponent,
+    ("GlobalLpPool", 2): whole_exponent,
+    ("Concat", 4): written("axis", 1),
+    ("Pad", 2): renamed("paddings", "pads"),
+    ("Split", 2): split_sizes,
+    ("Reshape", 5): shape_moved,
+    ("Gemm", 7): lambda call: call.attributes.pop("broadcast", None),
+}
+"""By operator, and the operator set that defines it anew."""

@@ -1,0 +1,119 @@
+"""The newest operator set that a runtime supports for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final
+
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.kernels import has_kernel
+from xoptim.facts.lazy import lazy_module
+from xoptim.facts.schema import schema
+from xoptim.graph.model import Model
+from xoptim.opsets.changes import operators, versions
+from xoptim.opsets.raising import CannotBeRaised, plan
+
+_onnxruntime = lazy_module("onnxruntime")
+
+_FUSED_SINCE: Final = 17
+"""Operator set with LayerNormalization, the first operator that stands for a subgraph which exporters wrote before."""
+_TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
+
+
+@cache
+def newest_that_loads() -> int:
+    """The newest operator set of which onnxruntime loads models, at most the newest one of onnx; 0 without onnxruntime."""
+    return next((version for version in range(onnx.defs.onnx_opset_version(), 0, -1) if _loads(version)), 0)
+
+
+def _loads(version: int) -> bool:
+    """Whether onnxruntime loads a model of an operator set (it refuses those that are newer than it)."""
+    value = onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    result = onnx.helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "probe", [value], [result])
+    imports = [onnx.helper.make_opsetid("", version)]
+    ir_version = onnx.helper.find_min_ir_version_for(imports)
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    try:
+        _onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception:  # onnxruntime is not installed, or refuses the model with one of its many errors
+        return False
+    return True
+
+
+def newest_for(model: Model, provider: str) -> int:
+    """The newest operator set that a provider supports for a model as well as the present one.
+
+    That is the newest set that onnxruntime loads in which every node can be expressed, and in which no operator loses a kernel:
+    neither one of the model, nor one of those that fusions write, which are the reason to raise a model.
+
+    Args:
+        model: the model. It is left unchanged.
+        provider: execution provider.
+
+    Returns:
+        The present set when no newer one is supported as well.
+    """
+    target = newest_that_loads()
+    present = model.opsets.get("", onnx.defs.onnx_opset_version())
+    while target > present:
+        lost = _lost_since(model, provider, present, target)
+        if lost is None:
+            try:
+                plan(model, target)
+            except CannotBeRaised as error:
+                lost = error.version
+            else:
+                return target
+        target = lost - 1
+    return present
+
+
+def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:
+    """The first operator set up to ``target`` in which an operator loses a kernel that it had, ``None`` when there is none."""
+    used = _operators_of(model)
+    for version in range(present + 1, target + 1):
+        for op_type, types in (*used.items(), *((name, _TYPES) for name in _fused())):
+            if _loses_kernel(provider, op_type, types, version):
+                return version
+    return None
+
+
+def _operators_of(model: Model) -> dict[str, set[int]]:
+    """The operators of a model with the element types of their operands and results."""
+    found: dict[str, set[int]] = {}
+    for graph in model.graphs():
+        for node in graph.nodes:
+            if not node.domain:
+                types = found.setdefault(node.op_type, set())
+                types.update(graph.info_of(name).dtype for name in (*node.input, *node.output) if name)
+    return found
+
+
+@cache
+def _fused() -> tuple[str, ...]:
+    """Operators that stand for a subgraph: ONNX defines them as functions, and they are new."""
+    found = (name for name in operators() if versions(name)[0] >= _FUSED_SINCE)
+    return tuple(name for name in found if _is_function(name))
+
+
+def _is_function(op_type: str) -> bool:
+    found: Any = schema(op_type, "", versions(op_type)[-1])  # the types of onnx lack these properties
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+def _loses_kernel(provider: str, op_type: str, types: Iterable[int], version: int) -> bool:
+    """Whether a provider has a kernel for an operator before an operator set that changes it, and none in it.
+
+    (A deprecated operator is replaced by another one when a model is raised.)
+    """
+    changed = schema(op_type, "", version)
+    if version not in versions(op_type)[1:] or changed is None or changed.deprecated:
+        return False
+    return any(
+        has_kernel(provider, "", op_type, dtype, version - 1) and has_kernel(provider, "", op_type, dtype, version) is False
+        for dtype in types
+    )

@@ -1,0 +1,91 @@
+"""Adapters for normalizations: Softmax and its kin over one axis, statistics of batches and groups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.opsets.call import ALLOWZERO_SINCE, Adapter, Call, Refused
+
+_STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+
+
+def one_axis(call: Call) -> None:
+    """Softmax, LogSoftmax and Hardmax 13: they work along one axis.
+
+    Before, they worked along ``axis`` and all axes after it, as if these were one. Where at most one of them is longer than 1,
+    that is the axis. Elsewhere, the tensor is flattened first, and gets its shape back.
+    """
+    first = call.take("axis")
+    shape = call.info().shape
+    if shape is not None and -len(shape) <= first < len(shape):
+        start = first % len(shape)
+        long = [axis for axis in range(start, len(shape)) if shape[axis] != 1]
+        if len(long) < 2:
+            call.attributes["axis"] = long[0] if long else start
+            return
+    sizes = call.make("Shape", [call.inputs[0]])
+    call.inputs[0] = call.make("Flatten", [call.inputs[0]], axis=first)
+    call.attributes["axis"] = 1
+    # A size of 0 must stay 0; before operator set 14, Reshape would copy another size in its place.
+    exact = {"allowzero": 1} if call.scratch.target >= ALLOWZERO_SINCE else {}
+    call.finish("Reshape", [sizes], **exact)
+
+
+def not_spatial(call: Call) -> None:
+    """BatchNormalization 9: statistics of each element, not of each channel, are computed by hand."""
+    _not_training(call)
+    if call.take("spatial"):
+        return
+    x, scale, bias, mean, variance = call.inputs
+    epsilon = call.number(call.take("epsilon"), 0, "epsilon")
+    call.take("momentum")
+    deviation = call.make("Sqrt", [call.make("Add", [variance, epsilon])])
+    normal = call.make("Div", [call.make("Sub", [x, mean]), deviation])
+    call.op_type, call.inputs = "Add", [call.make("Mul", [normal, scale]), bias]
+
+
+def not_training(call: Call) -> None:
+    """BatchNormalization 14: training became an attribute; results that only training has were a sign of it before."""
+    _not_training(call)
+    del call.outputs[1:]
+
+
+def _not_training(call: Call) -> None:
+    if any(call.outputs[1:]):
+        raise Refused("it is a training step (it has more than one result), which the newer set computes otherwise")
+
+
+def scale_of_channels(call: Call) -> None:
+    """GroupNormalization 21: scale and bias have one number for each channel, not for each group.
+
+    The numbers are repeated. The precision of the computation, which is an attribute now, stays that of the input.
+    """
+    info = call.info()
+    if not info.dtype:
+        raise Refused(f"the element type of {call.inputs[0]!r} is unknown, and so is the precision to compute in")
+    groups = call.get("num_groups")
+    channels = info.shape[1] if info.shape is not None and len(info.shape) > 1 else None
+    if isinstance(channels, int) and groups:
+        sizes = call.integers([groups, channels // groups], "sizes")
+    else:
+        all_sizes = call.make("Shape", [call.inputs[0]])
+        count = call.make("Gather", [all_sizes, call.integers([1], "channel_axis")])
+        of_groups = call.integers([groups], "groups")
+        sizes = call.make("Concat", [of_groups, call.make("Div", [count, of_groups])], axis=0)
+    for place in (1, 2):
+        column = call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")])
+        table = call.make("Expand", [column, sizes])
+        call.inputs[place] = call.make("Reshape", [table, call.integers([-1], "shape")])
+    if info.dtype in _STASHED:
+        call.attributes["stash_type"] = info.dtype
+
+
+NORMALIZATIONS: Final[dict[tuple[str, int], Adapter]] = {
+    **{(name, 13): one_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    ("BatchNormalization", 9): not_spatial,
+    ("BatchNormalization", 14): not_training,
+    ("GroupNormalization", 21): scale_of_channels,
+}
+"""By operator, and the operator set that defines it anew."""

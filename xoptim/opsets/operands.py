@@ -1,0 +1,94 @@
+"""Adapters for attributes that became operands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.families import REDUCTIONS
+from xoptim.opsets.call import Adapter, Call, Refused
+
+_LOWEST: Final = float(np.finfo(np.float32).min)
+_HIGHEST: Final = float(np.finfo(np.float32).max)
+
+
+def integers_moved(*names: str) -> Adapter:
+    """An adapter for lists of integers that became the operands after the first one.
+
+    An empty list meant the same as no list for all these operators but Unsqueeze, and is left out.
+    """
+
+    def adapt(call: Call) -> None:
+        for place, name in enumerate(names, 1):
+            values = call.take(name)
+            if values or (values is not None and call.op_type == "Unsqueeze"):
+                call.set_input(place, call.integers(values, name))
+
+    return adapt
+
+
+def clip_bounds(call: Call) -> None:
+    """Clip 11. A bound that is the end of the type of 32 bits is the default, and left out where it cannot matter."""
+    bounds: tuple[tuple[int, str, float], ...] = ((1, "min", _LOWEST), (2, "max", _HIGHEST))
+    for place, name, end in bounds:
+        if name in call.attributes:
+            value = call.take(name)
+            if np.float32(value) != np.float32(end) or call.info().dtype != TensorProto.FLOAT:
+                call.set_input(place, call.number(value, 0, name))
+
+
+def pad_operands(call: Call) -> None:
+    """Pad 11: ``pads`` and ``value`` became operands."""
+    call.set_input(1, call.integers(call.take("pads"), "pads"))
+    value = call.take("value")
+    if value:
+        call.set_input(2, call.number(value, 0, "value"))
+
+
+def dropout_ratio(call: Call) -> None:
+    """Dropout 12: the ratio became an operand; the mask of an inference became true everywhere, from false."""
+    _leave_mask_out(call)
+    if "ratio" in call.attributes:
+        call.set_input(1, call.constant(call.take("ratio"), np.float32, "ratio"))
+
+
+def dropout_mask(call: Call) -> None:
+    """Dropout 10: the mask became Boolean."""
+    _leave_mask_out(call)
+
+
+def _leave_mask_out(call: Call) -> None:
+    if call.is_result_read(1):
+        raise Refused("its mask is read, which has other values in the newer set")
+    del call.outputs[1:]
+
+
+def number_of_outputs(call: Call) -> None:
+    """Split 18: the number of parts is written where their sizes are not."""
+    if not call.has_input(1):
+        call.attributes["num_outputs"] = len(call.outputs)
+
+
+def transform_axis(call: Call) -> None:
+    """DFT 20: the axis became an operand, with another default."""
+    call.set_input(2, call.constant(call.take("axis"), np.int64, "axis"))
+
+
+OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
+    **{(name, 18): integers_moved("axes") for name in REDUCTIONS if name != "ReduceSum"},
+    ("ReduceSum", 13): integers_moved("axes"),
+    ("Squeeze", 13): integers_moved("axes"),
+    ("Unsqueeze", 13): integers_moved("axes"),
+    ("Split", 13): integers_moved("split"),
+    ("Split", 18): number_of_outputs,
+    ("Slice", 10): integers_moved("starts", "ends", "axes"),
+    ("TopK", 10): integers_moved("k"),
+    ("Clip", 11): clip_bounds,
+    ("Pad", 11): pad_operands,
+    ("Dropout", 10): dropout_mask,
+    ("Dropout", 12): dropout_ratio,
+    ("DFT", 20): transform_axis,
+}
+"""By operator, and the operator set that defines it anew."""
