@@ -92,6 +92,25 @@ SUBJECTS: dict[str, Subject] = {
     "MulAddMul": Subject(_product("float[768] A, float[768] B, float[768] C", "{ t = Mul(x, A) u = Add(B, t) y = Mul(u, C) }")),
     "PowHalf": Subject(_elementwise(768, "<float h = {0.5}> { a = Abs(x) y = Pow(a, h) }")),
     "PowTwo": Subject(_elementwise(768, "<float two = {2}> { y = Pow(x, two) }")),
+    # attention
+    "Attention": Subject(
+        "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {8}> "
+        "{ t = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, t) d = Div(a, s) w = Softmax(d) y = MatMul(w, v) }",
+        23,
+    ),
+    "AttentionHeads": Subject(
+        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
+        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}> "
+        "{ qr = Reshape(q, h) kr = Reshape(k, h) vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) "
+        "kt = Transpose <perm = [0, 2, 1, 3]> (kr) vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = Attention(qt, kt, vt) "
+        "t = Transpose <perm = [0, 2, 1, 3]> (a) y = Reshape(t, m) }",
+        23,
+    ),
+    "MulAttention": Subject(
+        "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {0.5}> "
+        "{ t = Mul(q, s) y = Attention <scale = 0.25> (t, k, v) }",
+        23,
+    ),
     # convolutions
     "BatchNormalizationConv": Subject(
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = BatchNormalization(x, S, O, M, V) y = Conv(t, K) }"), 18, IMAGES

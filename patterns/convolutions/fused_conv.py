@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example
 
-from .._activations import activation, parameters_of
-from .._kernels import runs
-
-_ACTIVATIONS: Final = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
+from .._activations import _FusedActivation
 
 
-class FusedConvPattern(EasyPatternOptimization):
+class FusedConvPattern(_FusedActivation):
     """Relu(Conv(x, w, b)) → com.microsoft.FusedConv(x, w, b, activation="Relu")
 
     What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip between two numbers.
@@ -25,33 +22,12 @@ class FusedConvPattern(EasyPatternOptimization):
     2. the provider has no kernel for the type.
     """
 
-    phase = "target"
-    priority = 5
-    exactness = "exact"
-    min_opset = 7
-    providers = ("cpu",)
-    produces = ("com.microsoft",)
-    tags = ("onnxruntime",)
+    operator = "Conv"
+    activations = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
-        """One variant for each activation."""
-        return activation(g, g.op.Conv(x, w, b, attributes=g.capture("attributes")), _ACTIVATIONS)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the parameters."""
-        parameters = parameters_of(g, m)
-        if parameters is None:  # (1)
-            return self.none(m.nodes[1], msg="a parameter of the activation is not known")
-        if not runs(g, "FusedConv", m.x, "com.microsoft"):  # (2)
-            return self.none(m.nodes[0], msg="FusedConv has no kernel for the type")
-        return m.derive(parameters=parameters)
-
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, w: str, b: str, attributes: dict[str, Any], activation: str, parameters: list[float]
-    ) -> str:
-        """The parameters are one list."""
-        more: dict[str, Any] = {"activation": activation, **({"activation_params": parameters} if parameters else {})}
-        return g.op.FusedConv(x, w, b, domain="com.microsoft", **attributes, **more)
+    def parameters(self, values: dict[str, float]) -> dict[str, Any]:
+        """One list."""
+        return {"activation_params": list(values.values())} if values else {}
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

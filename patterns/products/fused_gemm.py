@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example
 
-from .._activations import PARAMETERS, activation, parameters_of
-from .._kernels import runs
-
-_ACTIVATIONS: Final = (
-    *("Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "Tanh", "HardSigmoid", "Softplus", "Softsign", "ThresholdedRelu"),
-)
+from .._activations import PARAMETERS, _FusedActivation
 
 
-class FusedGemmPattern(EasyPatternOptimization):
+class FusedGemmPattern(_FusedActivation):
     """Relu(Gemm(a, b, c)) → com.microsoft.FusedGemm(a, b, c, activation="Relu")
 
     What: the same for LeakyRelu, Elu, Selu, Sigmoid, Tanh, HardSigmoid, Softplus, Softsign and ThresholdedRelu.
@@ -25,55 +20,29 @@ class FusedGemmPattern(EasyPatternOptimization):
     2. the provider has no kernel for the type.
     """
 
-    phase = "target"
-    priority = 5
     exactness = "rounding"
-    min_opset = 7
-    providers = ("cpu",)
-    produces = ("com.microsoft",)
-    tags = ("onnxruntime",)
+    operator = "Gemm"
+    activations = tuple(name for name in PARAMETERS if name != "Clip")
 
-    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
-        """One variant for each activation."""
-        return activation(g, g.op.Gemm(a, b, c, attributes=g.capture("attributes")), _ACTIVATIONS)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the parameters."""
-        parameters = parameters_of(g, m)
-        if parameters is None:  # (1)
-            return self.none(m.nodes[1], msg="a parameter of the activation is not known")
-        if not runs(g, "FusedGemm", m.a, "com.microsoft"):  # (2)
-            return self.none(m.nodes[0], msg="FusedGemm has no kernel for the type")
-        names = (f"activation_{name}" for name in PARAMETERS[m.activation])
-        return m.derive(parameters=dict(zip(names, parameters, strict=True)))
-
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        a: str,
-        b: str,
-        c: str,
-        attributes: dict[str, Any],
-        activation: str,
-        parameters: dict[str, float],
-    ) -> str:
-        """The parameters are attributes of their own."""
-        return g.op.FusedGemm(a, b, c, domain="com.microsoft", **attributes, activation=activation, **parameters)
+    def parameters(self, values: dict[str, float]) -> dict[str, Any]:
+        """An attribute each."""
+        return {f"activation_{name}": value for name, value in values.items()}
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """Without and with parameters."""
         start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"
+        domains = (("com.microsoft", 1),)
         return (
             Example(
                 f"{start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
                 f'{start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }}',
-                domains=(("com.microsoft", 1),),
+                domains=domains,
             ),
             Example(
                 f"{start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
                 f'{start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", '
                 "activation_alpha = 0.25> (x, w) }",
-                domains=(("com.microsoft", 1),),
+                domains=domains,
             ),
         )

@@ -35,21 +35,13 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
         batch, heads, positions, size = parts
         if not isinstance(heads, int) or not isinstance(size, int) or whole != (batch, positions, heads * size):  # (1)
             return self.none(m.nodes[0], msg="the last axis is not split into heads")
-        return m.derive(num_heads=heads)
+        return m.derive(written={**m.attributes, "num_heads": heads})
 
     def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        shape: str,
-        cos: str,
-        sin: str,
-        split: dict[str, Any],
-        attributes: dict[str, Any],
-        num_heads: int,
+        self, g: PatternRewriter, x: str, shape: str, cos: str, sin: str, split: dict[str, Any], written: dict[str, Any]
     ) -> str:
         """The same split, behind."""
-        turned = g.op.RotaryEmbedding(x, cos, sin, **{**attributes, "num_heads": num_heads})
+        turned = g.op.RotaryEmbedding(x, cos, sin, **written)
         return g.op.Transpose(g.op.Reshape(turned, shape, **split), perm=[0, 2, 1, 3])
 
     @classmethod
