@@ -1,0 +1,59 @@
+"""A meter without a clock: true times and the width of intervals are given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from xoptim.bench import Interval, Ratio
+from xoptim.tune.candidates import Choice
+
+
+def ratio(value: float, width: float = 0.004) -> Ratio:
+    """A ratio with an interval of this width around it."""
+    return Ratio(value, Interval(value - width / 2, value + width / 2))
+
+
+class FakeMeter:
+    """Computes ratios from true times; intervals become narrower with each pass.
+
+    Attributes:
+        passes: the choices of each pass, in order.
+
+    Args:
+        seconds: the true time of a choice.
+        noise: width of the interval after one pass.
+        most: number of runs of choices (choices times passes) that fit.
+        failing: the reasons of choices that cannot be run.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[Choice], float],
+        *,
+        noise: float = 0.01,
+        most: int = 10_000,
+        failing: Mapping[Choice, str] | None = None,
+    ) -> None:
+        self.passes: list[list[Choice]] = []
+        self._seconds = seconds
+        self._noise = noise
+        self._left = most
+        self._failing = failing or {}
+        self._counts: Counter[Choice] = Counter()
+
+    def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
+        assert len(set(choices)) == len(choices)
+        self.passes.append(list(choices))
+        self._left -= len(choices)
+        failed = {choice: self._failing[choice] for choice in choices if choice in self._failing}
+        self._counts.update(choice for choice in choices if choice not in failed)
+        return failed
+
+    def ratio(self, choice: Choice, base: Choice) -> Ratio:
+        passes = min(self._counts[choice], self._counts[base])
+        assert passes, "not measured"
+        return ratio(self._seconds(choice) / self._seconds(base), 0.0 if choice == base else self._noise / passes)
+
+    def fits(self, choices: int, passes: int) -> bool:
+        return choices * passes <= self._left
