@@ -190,8 +190,8 @@ def _label(found: Found, variation: Variation) -> str:
 class Race:
     """A race of challengers against the best choice so far.
 
-    A challenger is out as soon as its interval shows that it is not measurably faster, or that another challenger is faster
-    still; it is accepted when the interval shows that it is measurably faster.
+    A challenger is out as soon as its time is not shorter at all, or its interval shows that it is not measurably shorter, or
+    that the time of another challenger is; it is accepted when the interval shows that it is measurably faster.
 
     Attributes:
         passes: number of passes that were measured.
@@ -224,7 +224,7 @@ class Race:
         ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in running}
         leader = min(running, key=lambda choice: ratios[choice].value, default=None)
         for choice, ratio in ratios.items():
-            if ratio.interval.low > 1.0 - GAIN:
+            if ratio.value >= 1.0 or ratio.interval.low > 1.0 - GAIN:
                 self._verdicts[choice] = "not faster"
             elif self.passes >= self._rules.enough and is_faster(ratio):
                 self._verdicts[choice] = "faster"
