@@ -10,9 +10,9 @@ import pytest
 import xoptim
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
 from tests.tune.fakes import FakeMeter
-from xoptim.tune import meter, tuning
+from xoptim.tune import meter, stand
 from xoptim.tune.candidates import Choice
-from xoptim.tune.tuning import Tuner
+from xoptim.tune.stand import Stand
 
 QUICK = ("--threads", "1", "--budget", "0.1")
 
@@ -23,7 +23,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
     monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
     monkeypatch.setattr(meter, "_TURNS", 0.001)
-    monkeypatch.setattr(tuning, "_PROFILED", 0.001)
+    monkeypatch.setattr(stand, "PROFILED", 0.001)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def given_times(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(choice: Choice) -> float:
         return (0.9 if choice.recipe.rewrites else 1.0) * (1.0 if choice.settings.memory_pattern else 0.9)
 
-    monkeypatch.setattr(Tuner, "_meter", lambda *_: FakeMeter(seconds))
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(seconds))
 
 
 def test_the_clock(xopt: Xopt) -> None:
@@ -65,14 +65,14 @@ def test_the_table(xopt: Xopt) -> None:
 
 
 def test_where_nothing_is_faster_that_is_said(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tuner, "_meter", lambda *_: FakeMeter(lambda _: 1.0))
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda _: 1.0))
     out = xopt("tune", write(TRANSPOSES), "--threads", "1").out
     assert "result      nothing is measurably faster than the original" in out.splitlines()
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
 def test_a_search_that_was_not_finished(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tuner, "_meter", lambda *_: FakeMeter(lambda _: 1.0, most=0))
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda _: 1.0, most=0))
     found = next(line for line in xopt("tune", write(TRANSPOSES)).out.splitlines() if line.startswith("search"))
     assert found.startswith("search      tried 0 of ")
     assert found.endswith("(a larger --budget tries the rest)")

@@ -17,6 +17,7 @@ from tests.tune.fakes import FakeMeter
 from xoptim.facts.errors import ModelError
 from xoptim.tune import TuneOptions, read_settings, settings_path
 from xoptim.tune.candidates import Choice
+from xoptim.tune.stand import Stand
 from xoptim.tune.tuning import Tuned, Tuner
 from xoptim.validate import FeedError, LoadError, RunError
 
@@ -46,7 +47,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeMeter]]:
             made.append(FakeMeter(seconds, **how))
             return made[-1]
 
-        monkeypatch.setattr(Tuner, "_meter", meter)
+        monkeypatch.setattr(Stand, "meter", meter)
         return made
 
     return with_times

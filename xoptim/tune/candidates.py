@@ -94,11 +94,11 @@ Dimension: TypeAlias = Callable[[Choice, Facts], Iterator[Variation]]
 
 
 def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
-    """The groups of some patterns: their families; those that the preset ``default`` lacks are groups of their own."""
-    default = {rewrite.name() for rewrite in select("default")}
+    """The groups of some patterns: their families; those of the preset ``onnxruntime`` are groups of their own."""
+    target = {rewrite.name() for rewrite in select("onnxruntime")} - {rewrite.name() for rewrite in select("default")}
     found: dict[str, list[Rewrite]] = {}
     for rewrite in rewrites:
-        name = rewrite.family() if rewrite.name() in default else f"{rewrite.family()}{_TARGET}"
+        name = f"{rewrite.family()}{_TARGET}" if rewrite.name() in target else rewrite.family()
         found.setdefault(name, []).append(rewrite)
     return found
 
