@@ -12,6 +12,7 @@ from rich.table import Table
 from xoptim import Culprit, Exactness
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
+from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
 from .figures import bytes_text, circumstances, milliseconds
@@ -38,6 +39,7 @@ class Summary:
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
+        speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
     """
 
     model: Path
@@ -56,6 +58,7 @@ class Summary:
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
     latency: BenchReport | None = None
+    speed: SpeedCheck | None = None
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -93,6 +96,7 @@ class Summary:
             "left_out": [culprit.to_json() for culprit in self.left_out],
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
+            "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
 
 
@@ -133,6 +137,8 @@ def print_summary(summary: Summary) -> None:
         before, after = summary.latency.models
         times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
         console.print(f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}", highlight=False)
+    if summary.speed is not None:
+        console.print(f"speed       {summary.speed.summary()}", highlight=False)
     for culprit in summary.left_out:
         console.print(f"left out    {culprit}")
     if summary.unchecked:

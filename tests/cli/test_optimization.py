@@ -209,6 +209,7 @@ KEYS: dict[str, Any] = {
     "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str, "unchecked_operators": list,
     "load_seconds": float, "optimize_seconds": float, "validation": list, "left_out": list, "each": type(None),
     "latency": type(None),
+    "only_if_faster": type(None),
 }  # fmt: skip
 REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",

@@ -140,3 +140,41 @@ def test_a_model_that_cannot_be_validated(xopt: Xopt) -> None:
     assert done.code == 3
     assert "not validated" in done.warnings[0]
     assert types_in("model.opt.onnx") == ["Exp", "Neg", "Log"]
+
+
+# -------------------------------------------------------------------- xopt MODEL --only-if-faster
+
+
+def slower(choice: Choice) -> float:
+    """The patterns about movement double the time."""
+    return 2.0 if choice.recipe.rewrites and "movement" not in choice.recipe.without else 1.0
+
+
+def test_patterns_that_make_the_model_slower_are_named(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(slower))
+    code, out, err = xopt(write(TRANSPOSES), "--only-if-faster")
+    assert (code, err) == (0, "")
+    line = next(line for line in out.splitlines() if line.startswith("speed "))
+    assert line.startswith(
+        "speed       time / original 2.000 (1.999 to 2.001): slower; without movement: no difference measured"
+    )
+    assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"]
+    found = xopt("model.onnx", "--only-if-faster", "--json").json
+    assert found["only_if_faster"]["left_out"] == ["movement"]
+    assert found["patterns"] == {}
+    assert xopt("model.onnx", "--json").json["only_if_faster"] is None
+
+
+def test_a_result_that_is_faster_is_kept(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0))
+    out = xopt(write(TRANSPOSES), "--only-if-faster").out
+    assert "speed       time / original 0.500 (0.499 to 0.501)" in out.splitlines()
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_a_result_that_cannot_be_measured_is_kept_with_a_warning(xopt: Xopt) -> None:
+    write("agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Neg(a) y = NoSuch(b) }")
+    code, _, err = xopt("model.onnx", "--only-if-faster", "-q")
+    assert code == 3
+    assert "xopt: warning: not measured: " in err
+    assert types_in("model.opt.onnx") == ["NoSuch"]

@@ -8,6 +8,33 @@ from collections.abc import Callable, Mapping, Sequence
 from xoptim.bench import Interval, Ratio
 from xoptim.tune.candidates import Choice
 
+Seconds = Callable[[Choice], float]
+
+MODEL = """
+agraph (float[n,4] x) => (float[n,4] y)
+{
+    t = Transpose<perm=[1,0]>(x)
+    u = Transpose<perm=[1,0]>(t)
+    shape = Shape(u)
+    r = Reshape(u, shape)
+    s = Sigmoid(r)
+    m = Mul(r, s)
+    y = Relu(m)
+}"""
+"""Among the groups that apply: movement (two transpositions), shapes (a computed one), activations for onnxruntime."""
+
+
+def by_groups(**costs: float) -> Seconds:
+    """The original takes 1; each group of patterns that runs multiplies the time of a model by its cost."""
+
+    def seconds(choice: Choice) -> float:
+        result = 1.0
+        for name, cost in costs.items() if choice.recipe.rewrites else ():
+            result *= 1.0 if name in choice.recipe.without else cost
+        return result
+
+    return seconds
+
 
 def ratio(value: float, width: float = 0.004) -> Ratio:
     """A ratio with an interval of this width around it."""
@@ -57,3 +84,7 @@ class FakeMeter:
 
     def fits(self, choices: int, passes: int) -> bool:
         return choices * passes <= self._left
+
+
+Timed = Callable[..., list[FakeMeter]]
+"""Replaces the clock by given times (`seconds` and the options of a `FakeMeter`); returns the meters made from then on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,56 +12,11 @@ import pytest
 
 import xoptim
 from tests.support import parse
-from tests.tune.fakes import FakeMeter
+from tests.tune.fakes import MODEL, Timed, by_groups
 from xoptim.facts.errors import ModelError
 from xoptim.tune import TuneOptions, read_settings, settings_path
-from xoptim.tune.candidates import Choice
-from xoptim.tune.stand import Stand
 from xoptim.tune.tuning import Tuned, Tuner
 from xoptim.validate import FeedError, LoadError, RunError
-
-# Three families apply: movement (two transpositions), shapes (a Reshape by a computed shape), activations (QuickGelu).
-MODEL = """
-agraph (float[n,4] x) => (float[n,4] y)
-{
-    t = Transpose<perm=[1,0]>(x)
-    u = Transpose<perm=[1,0]>(t)
-    shape = Shape(u)
-    r = Reshape(u, shape)
-    s = Sigmoid(r)
-    m = Mul(r, s)
-    y = Relu(m)
-}"""
-Seconds = Callable[[Choice], float]
-
-
-@pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeMeter]]:
-    """Replaces the clock by given times; returns the meters that are made from then on."""
-
-    def with_times(seconds: Seconds, **how: Any) -> list[FakeMeter]:
-        made: list[FakeMeter] = []
-
-        def meter(*_: object) -> FakeMeter:
-            made.append(FakeMeter(seconds, **how))
-            return made[-1]
-
-        monkeypatch.setattr(Stand, "meter", meter)
-        return made
-
-    return with_times
-
-
-def by_groups(**costs: float) -> Seconds:
-    """The original takes 1; each family of patterns that runs multiplies the time of a model by its cost."""
-
-    def seconds(choice: Choice) -> float:
-        result = 1.0
-        for name, cost in costs.items() if choice.recipe.rewrites else ():
-            result *= 1.0 if name in choice.recipe.without else cost
-        return result
-
-    return seconds
 
 
 def types_of(tuned: Tuned) -> list[str]:
@@ -73,7 +27,7 @@ def tuned(text: str = MODEL, **changes: Any) -> Tuned:
     return xoptim.tune(parse(text), TuneOptions(threads=1, dims={"n": 3}), **changes)
 
 
-def test_a_family_that_makes_the_model_slower_is_left_out(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_a_family_that_makes_the_model_slower_is_left_out(timed: Timed) -> None:
     timed(by_groups(shapes=0.8, movement=1.3))
     found = tuned()
     report = found.report
@@ -86,14 +40,14 @@ def test_a_family_that_makes_the_model_slower_is_left_out(timed: Callable[..., l
     assert not report.is_original
 
 
-def test_patterns_of_the_target_are_used_where_they_are_faster(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_patterns_of_the_target_are_used_where_they_are_faster(timed: Timed) -> None:
     timed(lambda choice: 0.9 if "activations (onnxruntime)" in choice.recipe.without else 0.6)
     found = tuned()
     assert found.report.changes == ("default+onnxruntime",)
     assert "QuickGelu" in types_of(found)
 
 
-def test_settings_of_the_session(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_settings_of_the_session(timed: Timed) -> None:
     timed(lambda choice: 1.0 if choice.settings.memory_pattern else 0.9)
     found = tuned()
     assert found.report.changes == ("memory pattern off",)
@@ -101,7 +55,7 @@ def test_settings_of_the_session(timed: Callable[..., list[FakeMeter]]) -> None:
     assert found.report.label == "memory pattern off"
 
 
-def test_where_nothing_is_faster_the_smallest_result_is_written(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_where_nothing_is_faster_the_smallest_result_is_written(timed: Timed) -> None:
     timed(lambda choice: 1.0)
     found = tuned()
     assert not found.report.is_faster
@@ -111,7 +65,7 @@ def test_where_nothing_is_faster_the_smallest_result_is_written(timed: Callable[
     assert found.settings.memory_pattern
 
 
-def test_where_everything_is_slower_the_original_is_written(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_where_everything_is_slower_the_original_is_written(timed: Timed) -> None:
     timed(lambda choice: 1.5 if choice.recipe.rewrites else 1.0)
     found = tuned()
     assert found.report.is_original
@@ -120,12 +74,12 @@ def test_where_everything_is_slower_the_original_is_written(timed: Callable[...,
     assert xoptim.verify(parse(MODEL), found.model, exactness="exact").ok
 
 
-def test_noise_changes_nothing(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_noise_changes_nothing(timed: Timed) -> None:
     timed(by_groups(shapes=0.9, movement=1.2), noise=5.0)
     assert tuned().report.changes == ()
 
 
-def test_the_budget_is_a_limit(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_the_budget_is_a_limit(timed: Timed) -> None:
     meters = timed(by_groups(movement=1.3), most=0)
     report = tuned().report
     assert [trial.label for trial in report.trials] == ["default"]
@@ -133,7 +87,7 @@ def test_the_budget_is_a_limit(timed: Callable[..., list[FakeMeter]]) -> None:
     assert [len(meter.passes) for meter in meters] == [0, 2]
 
 
-def test_a_model_that_is_not_equal_is_refused(timed: Callable[..., list[FakeMeter]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_not_equal_is_refused(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result of the default patterns is said to differ; the original is left."""
     timed(lambda choice: 0.5 if choice.recipe.rewrites else 1.0)
     prove = xoptim.proof.prove
@@ -150,7 +104,7 @@ def test_a_model_that_is_not_equal_is_refused(timed: Callable[..., list[FakeMete
     assert [label for label, _ in report.refuted] == ["default"]
 
 
-def test_reports_are_json(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_reports_are_json(timed: Timed) -> None:
     timed(by_groups(movement=1.3, shapes=0.8))
     found = json.loads(json.dumps(tuned().report.to_json()))
     assert found["is_faster"] is True
@@ -165,7 +119,7 @@ def test_reports_are_json(timed: Callable[..., list[FakeMeter]]) -> None:
     assert found["validation"][0]["status"] == "equal"
 
 
-def test_two_runs_agree(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_two_runs_agree(timed: Timed) -> None:
     meters = timed(by_groups(movement=1.3, shapes=0.8))
     first, second = tuned(), tuned()
     assert first.model.SerializeToString() == second.model.SerializeToString()
@@ -176,7 +130,7 @@ def test_two_runs_agree(timed: Callable[..., list[FakeMeter]]) -> None:
 # -------------------------------------------------------------------- files
 
 
-def test_both_files_are_written(timed: Callable[..., list[FakeMeter]], tmp_path: Path) -> None:
+def test_both_files_are_written(timed: Timed, tmp_path: Path) -> None:
     timed(lambda choice: 1.0 if choice.settings.memory_pattern else 0.9)
     target = tmp_path / "fast.onnx"
     assert set(tuned().save(target)) == {target, settings_path(target)}
@@ -185,9 +139,7 @@ def test_both_files_are_written(timed: Callable[..., list[FakeMeter]], tmp_path:
     assert y.shape == (2, 4)
 
 
-def test_a_failure_leaves_no_file(
-    timed: Callable[..., list[FakeMeter]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_leaves_no_file(timed: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed(lambda choice: 1.0)
     found = tuned()
     with pytest.raises(ModelError, match="cannot write"):
@@ -198,7 +150,7 @@ def test_a_failure_leaves_no_file(
     assert [path.name for path in tmp_path.iterdir()] == ["fast.onnx.session.json"]
 
 
-def test_external_weights(timed: Callable[..., list[FakeMeter]], tmp_path: Path) -> None:
+def test_external_weights(timed: Timed, tmp_path: Path) -> None:
     model = parse("g (float[n,64] x) => (float[n,64] y) { t = MatMul(x, w) u = Neg(t) y = Neg(u) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
     path = tmp_path / "model.onnx"
@@ -228,7 +180,7 @@ def test_models_that_do_not_run(text: str, changes: Any, error: Any) -> None:
         tuned(text, **{"dims": {}, **changes})
 
 
-def test_results_that_are_not_evidence(timed: Callable[..., list[FakeMeter]]) -> None:
+def test_results_that_are_not_evidence(timed: Timed) -> None:
     """A result of NaN proves nothing: the original is returned, and the report says so."""
     timed(lambda choice: 0.5 if choice.recipe.rewrites else 1.0)
     found = tuned("g (float[n,4] x) => (float[n,4] y) { one = Exp(x) a = Neg(one) t = Log(a) b = Neg(t) y = Neg(b) }")
