@@ -95,10 +95,9 @@ def _show(report: TuningReport, written: list[Path]) -> None:
 
 def _show_choice(console: Console, report: TuningReport) -> None:
     nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
-    ratio = "" if report.ratio is None else f", time / original {report.ratio}"
     if not report.is_faster:
         console.print("result      nothing is measurably faster than the original", highlight=False)
-    console.print(f"chosen      {report.label}: {nodes}{ratio}", highlight=False)
+    console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
 
 
 def _ratio(trial: Trial) -> str:

@@ -33,7 +33,6 @@ def test_a_family_that_makes_the_model_slower_is_left_out(timed: Timed) -> None:
     report = found.report
     assert report.changes == ("without movement",)
     assert report.is_faster
-    assert report.ratio is not None
     assert report.ratio.value == pytest.approx(0.8)
     assert types_of(found).count("Transpose") == 2
     assert report.optimization.validation[0].ok
@@ -84,7 +83,7 @@ def test_the_budget_is_a_limit(timed: Timed) -> None:
     report = tuned().report
     assert [trial.label for trial in report.trials] == ["default"]
     assert report.left > 0
-    assert [len(meter.passes) for meter in meters] == [0, 2]
+    assert [len(meter.passes) for meter in meters] == [2]
 
 
 def test_a_model_that_is_not_equal_is_refused(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +122,7 @@ def test_two_runs_agree(timed: Timed) -> None:
     meters = timed(by_groups(movement=1.3, shapes=0.8))
     first, second = tuned(), tuned()
     assert first.model.SerializeToString() == second.model.SerializeToString()
-    assert meters[0].passes[0] == meters[2].passes[0]
+    assert meters[0].passes[0] == meters[1].passes[0]
     assert [trial.label for trial in first.report.trials] == [trial.label for trial in second.report.trials]
 
 

@@ -23,8 +23,7 @@ class TuningReport:
         changes: the changes that led from the preset ``default`` to the chosen model and session.
         label: the chosen one in words.
         is_original: whether the model that was chosen is the original.
-        ratio: its time divided by that of the original, measured after the search; ``None`` for others than the
-            best one and the first one.
+        ratio: its time divided by that of the original.
         is_faster: whether it is measurably faster than the original.
         settings: the settings of its session.
         optimization: the optimization of the chosen model, and its comparison with the original.
@@ -39,7 +38,7 @@ class TuningReport:
     changes: tuple[str, ...]
     label: str
     is_original: bool
-    ratio: Ratio | None
+    ratio: Ratio
     is_faster: bool
     settings: SessionSettings
     optimization: OptimizationReport

@@ -15,7 +15,7 @@ from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune.candidates import PATTERNS, Choice, Recipe
 from xoptim.tune.meter import Budget
 from xoptim.tune.report import ratio_json
-from xoptim.tune.search import confirm, is_faster, is_slower
+from xoptim.tune.search import Meter, confirm, is_faster, is_slower
 from xoptim.tune.stand import Stand
 from xoptim.tune.workshop import Workshop
 
@@ -98,19 +98,20 @@ def keep_if_not_slower(
     on_step("measuring")
     stand = Stand(Workshop(source, options, inline=how.inline), bench, Budget(SECONDS))
     result = replace(stand.original, recipe=Recipe())
-    before = confirm(stand.original, [result], stand.meter(), stand.rules)[result]
+    meter = stand.meter()
+    before = confirm(stand.original, [result], meter, stand.rules)[result]
     if not is_slower(before):
         return proof, SpeedCheck(before, before)
-    kept, after = _mended(stand, result, on_step)
+    kept, after = _mended(stand, result, meter, on_step)
     proved = prove(source, stand.shop.options(kept.recipe), how)
     proved.left_out = proof.left_out + proved.left_out
     return proved, SpeedCheck(before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites)
 
 
-def _mended(stand: Stand, result: Choice, on_step: Callable[[str], object]) -> tuple[Choice, Ratio | None]:
+def _mended(stand: Stand, result: Choice, meter: Meter, on_step: Callable[[str], object]) -> tuple[Choice, Ratio | None]:
     """The choice that is not slower than the original with as few groups left out as were found, and its ratio."""
     on_step("it is slower: looking for the reason")
-    meter, facts = stand.meter(), stand.facts([result.recipe])
+    facts = stand.facts([result.recipe])
 
     def is_enough(choice: Choice) -> bool:
         return choice != result and not is_slower(meter.ratio(choice, stand.original))
@@ -120,7 +121,7 @@ def _mended(stand: Stand, result: Choice, on_step: Callable[[str], object]) -> t
     for choice in dict.fromkeys((found.best, none)):
         if choice != result:
             on_step("measuring the result")
-            ratio = confirm(stand.original, [choice], stand.meter(), stand.rules)[choice]
+            ratio = confirm(stand.original, [choice], meter, stand.rules)[choice]
             if not is_slower(ratio):
                 return choice, ratio
     return stand.original, None

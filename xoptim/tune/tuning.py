@@ -130,13 +130,13 @@ class Tuner:
         stand, start = self._stand, self._first()
         self._on_step("profiling")
         facts = replace(stand.facts((start.recipe, Recipe())), threads=self._threads())
-        found = stand.search(start, facts, EVERYTHING, stand.meter(), on_step=self._on_step)
+        meter = stand.meter()
+        found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
-        final = confirm(stand.original, [start, found.best, stand.original], stand.meter(), stand.rules)
-        others = [(each.choice, each.ratio) for each in found.trials if each.ratio is not None]
-        others += final.items()
-        others.sort(key=lambda each: self._size(each[0].recipe))
-        return self._settle(ranking(found, start, final, others), start, found, final)
+        final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
+        ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
+        smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
+        return self._settle(ranking(found, start, final, smallest_first), start, found, ratios)
 
     def _first(self) -> Choice:
         """The preset ``default``, or the original when that result is not proved equal."""
@@ -165,7 +165,7 @@ class Tuner:
             self._proofs[recipe] = prove(shop.source, shop.options(recipe), how)
         return self._proofs[recipe]
 
-    def _settle(self, ranked: list[Choice], start: Choice, found: Found, final: Mapping[Choice, Ratio]) -> Tuned:
+    def _settle(self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]) -> Tuned:
         """The first choice that is proved equal; the original in the end."""
         original = self._stand.original
         labels = {trial.choice: trial.label for trial in found.trials} | {start: "default", original: "original"}
@@ -174,14 +174,14 @@ class Tuner:
             if proof.failure is None or choice == original:
                 break
             self._refuted.append((labels[choice], proof.failure.summary()))
-        ratio = final.get(choice)
+        trials = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
         report = TuningReport(
-            trials=(Trial(labels[start], start, "start", final[start]), *found.trials),
+            trials=(Trial(labels[start], start, "start", ratios[start]), *trials),
             changes=found.changes if choice == found.best else (),
             label=labels[choice],
             is_original=not choice.recipe.rewrites,
-            ratio=ratio,
-            is_faster=ratio is not None and is_faster(ratio),
+            ratio=ratios[choice],
+            is_faster=is_faster(ratios[choice]),
             settings=choice.settings,
             optimization=proof.report,
             left=found.left,
