@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from xoptim.facts.dims import SymbolicDim, substitute
 from xoptim.match import GraphView, Node
@@ -74,9 +74,8 @@ def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
         for node in transposes_of(g, name):
             if node.label < anchor.label and permutation(g, node) == list(perm):
                 return False
-        producer = g.node_before(name)
-        before = permutation(g, producer) if producer is not None and producer.label < anchor.label else None
-        if before is not None and is_identity(composed(before, perm)):
+        source = source_of(g, region, name)
+        if source is not None and source.node.label < anchor.label and is_identity(composed(source.perm, perm)):
             return False
     return True
 
@@ -101,22 +100,24 @@ def terms(g: GraphView, region: Region) -> list[Term]:
         found += _costs(g, region, name, perm)
     for node, carried in region.nodes.items():
         if carried.cost != (0, 0):
-            before, after = (copies * _elements(g, node.output[0]) for copies in carried.cost)
-            found += [Term(before, 0, (ALWAYS,), (node,)), Term(after, 0, (node,), (NEVER,))]
-    found += [Term(1, 0, (ALWAYS,), (node,)) for node in _behind_convolutions(g, region)]
+            inside = [copies * _elements(g, node.output[0]) for copies in carried.cost]
+            found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
+    before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
+    found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
+    found += [Term(1, 0, (ALWAYS,), (node,)) for node in after if node not in before]
     return [term for term in found if term.cost]
 
 
-def _behind_convolutions(g: GraphView, region: Region) -> list[Node]:
-    """Nodes with constants that would follow a convolution, into which patterns and runtimes merge biases and activations."""
+def _behind_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:
+    """Nodes behind a convolution that read no other tensor, in one layout: biases and activations can be merged into it."""
     found: dict[Node, None] = {}
     for node in sorted(region.nodes, key=lambda n: n.label):
-        operands = [v for v in node.input if v in region.layouts]
+        operands = [name for name in node.input if name in region.layouts]
         producer = g.node_before(operands[0]) if len(operands) == 1 else None
-        if producer is not None and producer not in region.nodes:
-            before = permutation(g, producer)
-            is_removed = before is not None and is_identity(composed(before, region.layouts[operands[0]]))
-            producer = g.node_before(producer.input[0]) if is_removed else None
+        if is_moved and producer is not None and producer not in region.nodes:
+            source = source_of(g, region, operands[0])
+            is_read = source is not None and is_identity(composed(source.perm, region.layouts[operands[0]]))
+            producer = g.node_before(producer.input[0]) if is_read else None
         if producer in found or is_op(producer, "Conv", "ConvTranspose"):
             found[node] = None
     return list(found)
@@ -138,14 +139,37 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
         yield Term(new, 1, above, (NEVER,) if outside else readers)
         yield Term(new, 1, readers, above)
         return
-    before = permutation(g, producer) if producer is not None else None
-    if before is not None:
+    source = source_of(g, region, name)
+    if source is not None:
         if not outside and not turned:
             yield Term(cost, 1, (ALWAYS,), readers)
-        if not is_identity(composed(before, perm)):
+        if not is_identity(composed(source.perm, perm)):
             yield Term(cost, 1, readers, (NEVER,))
     elif equal_transpose(g, region, name) is None:
         yield Term(new, 1, readers, (NEVER,))
+
+
+class Source(NamedTuple):
+    """A Transpose through which a value enters a region.
+
+    Attributes:
+        node: the Transpose.
+        operand: its operand.
+        perm: its permutation.
+    """
+
+    node: Node
+    operand: str
+    perm: Perm
+
+
+def source_of(g: GraphView, region: Region, name: str) -> Source | None:
+    """The Transpose that makes a value from a result of another node than those of the region."""
+    node = g.node_before(name)
+    perm = permutation(g, node) if node is not None else None
+    if node is None or perm is None or g.node_before(node.input[0]) in region.nodes:
+        return None
+    return Source(node, node.input[0], tuple(perm))
 
 
 def transposes_of(g: GraphView, name: str) -> list[Node]:

@@ -13,7 +13,7 @@ from .._folding import constant
 from .._nodes import is_op
 from ._cut import cheapest, price
 from ._layouts import MOVING, SUMMING, Carry, can_be_relaid, composed, inverse, is_identity, relaid
-from ._region import Region, equal_transpose, grow, is_found_from, is_needed_as_it_is, terms, transposes_of
+from ._region import Region, equal_transpose, grow, is_found_from, is_needed_as_it_is, source_of, terms, transposes_of
 
 
 class TransposeRegionPattern(PatternOptimization):
@@ -59,10 +59,9 @@ class TransposeRegionPattern(PatternOptimization):
         read = dict.fromkeys(name for node in part.nodes for name in node.input if name in part.layouts)
         gone = dict.fromkeys(node for name in written for node in transposes_of(g, name))
         for name in read:
-            producer = g.node_before(name)
-            if producer not in part.nodes and producer is not None and permutation(g, producer) is not None:
-                unused = not is_needed_as_it_is(g, part, name) and not transposes_of(g, name)
-                gone.update(dict.fromkeys([producer] if unused else []))
+            source = source_of(g, part, name)
+            if source is not None and not is_needed_as_it_is(g, part, name) and not transposes_of(g, name):
+                gone[source.node] = None
         return MatchResult(self, [*part.nodes, *gone], partial(_write, part))
 
     @classmethod
@@ -144,16 +143,15 @@ def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
 
 def _enter(g: PatternRewriter, region: Region, name: str, known: dict[str, str]) -> list[Node]:
     """A value from outside in its layout, by a new Transpose if it takes one."""
-    perm, source, producer = region.layouts[name], name, g.node_before(name)
-    before = None if producer is None else permutation(g, producer)
-    if producer is not None and before is not None:
-        perm, source = composed(before, perm), producer.input[0]
-    equal = equal_transpose(g, region, name)
+    perm, operand = region.layouts[name], name
+    source, equal = source_of(g, region, name), equal_transpose(g, region, name)
+    if source is not None:
+        perm, operand = composed(source.perm, perm), source.operand
     if is_identity(perm) or equal is not None:
-        known[name] = source if equal is None else equal.output[0]
+        known[name] = operand if equal is None else equal.output[0]
         return []
     known[name] = g.unique_name(name)
-    return [g.make_node("Transpose", [source], [known[name]], perm=list(perm))]
+    return [g.make_node("Transpose", [operand], [known[name]], perm=list(perm))]
 
 
 def _leave(g: PatternRewriter, region: Region, name: str, moved: str) -> list[Node]:

@@ -140,3 +140,25 @@ def test_a_transpose_moves_to_the_smaller_tensor() -> None:
 def test_a_matrix_comes_to_its_product() -> None:
     before = parse("agraph (float[n,4] x, float[n,3] w) => (float[4,3] y) { t = Transpose(x) r = Relu(t) y = MatMul(r, w) }")
     assert types(optimize(before, strict=True)) == ["Relu", "Gemm"]
+
+
+def test_a_transpose_between_two_values_of_a_region() -> None:
+    """It leaves the region and enters it again, so that it reads a value that may be gone."""
+    before = parse(
+        "agraph (float[5,2,2] x) => (float[5,2,2] y) { t = Transpose <perm = [2, 0, 1]> (x) v = Exp(t) "
+        "r = Transpose <perm = [2, 1, 0]> (v) s = Sub(v, r) y = Transpose <perm = [1, 2, 0]> (s) }"
+    )
+    after = optimize(before, patterns=BOTH, strict=True)
+    assert types(after) == ["Exp", "Transpose", "Sub"]
+    same_results(before, after, {"x": np.random.default_rng(2).standard_normal((5, 2, 2)).astype(np.float32)})
+
+
+def test_a_bias_stays_behind_its_convolution() -> None:
+    """Of two layouts that take as many Transposes, the one of the convolution is kept."""
+    text = (
+        "agraph (float[2,4,5,6] x, float[4,4,1,1] w) => (float[2,6,4,5] y, float[2,4,5,6] z) "
+        "<float[4,1,1] b = {1,2,3,4}, float k = {2}> "
+        "{ c = Conv(x, w) a = Add(c, b) m = Mul(a, k) y = Transpose <perm = [0, 3, 1, 2]> (m) z = Exp(c) }"
+    )
+    before = parse(text)
+    assert types(optimize(before, patterns=BOTH, strict=True)) == types(before)
