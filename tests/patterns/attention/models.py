@@ -10,6 +10,7 @@ import onnx
 from tests.support import parse
 
 HEADS: Final = 4
+GROUPS: Final = 2
 SIZE: Final = 8
 
 QUERIES: Final = {
@@ -126,16 +127,26 @@ def _repeated(form: Form) -> list[str]:
     return [keys, repeat.format("kq"), "kr = Transpose <perm = [0, 2, 1, 3]> (kq)", repeat.format("v")]
 
 
-def feeds_of(batch: int, length: int, padding: str) -> dict[str, np.ndarray]:
-    """Values, and a mask: ``none``, ``left``, ``right`` (another number of places in each row), or ``all`` in the first row."""
+def feeds_of(batch: int, length: int, padding: str, past: int = 0) -> dict[str, np.ndarray]:
+    """Values, and a mask: ``none``, ``left``, ``right`` (another number of places in each row), or ``all`` in the first row.
+
+    Args:
+        batch: number of rows.
+        length: number of positions.
+        padding: where the mask is 0.
+        past: number of earlier positions, whose keys and values are given.
+    """
     rng = np.random.default_rng(length)
-    mask = np.ones((batch, length), dtype=np.int64)
+    total = past + length
+    mask = np.ones((batch, total), dtype=np.int64)
     for row in range(batch):
-        count = min(row + 1, length - 1)
+        count = min(row + 1, total - 1)
         if padding == "left":
             mask[row, :count] = 0
         elif padding == "right":
-            mask[row, length - count :] = 0
+            mask[row, total - count :] = 0
     if padding == "all":
         mask[0] = 0
-    return {"x": rng.normal(size=(batch, length, HEADS * SIZE)).astype(np.float32), "mask": mask}
+    given = {"x": (length, HEADS * SIZE), "past_key": (GROUPS, past, SIZE), "past_value": (GROUPS, past, SIZE)}
+    values = {name: rng.normal(size=(batch, *shape)).astype(np.float32) for name, shape in given.items()}
+    return {**values, "mask": mask}
