@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
@@ -37,24 +38,27 @@ class AttentionPattern(EasyPatternOptimization):
     """
 
     phase = "specialize"
-    exactness = "rounding"
+    exactness: ClassVar[Exactness] = "rounding"
     min_opset = 23
     providers = ("cpu",)
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """Keys swapped from three layouts; a factor of the keys, and one of the scores."""
-        keys = g.either(
+        """A factor of the keys, one of the scores, and a mask."""
+        scores = scores_of(g, q, self.swapped(g, k), factor, s)
+        if g.option("masked"):
+            scores = g.op.Add(scores, mask)
+        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
+
+    def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
+        """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch, keys, heads and features)."""
+        return g.either(
             lambda: g.op.Transpose(k, perm=[0, 1, 3, 2]),
             lambda: g.op.Transpose(k, perm=[0, 2, 3, 1]),
             lambda: merged_heads(g, k),
             name="layout",
         )
-        scores = scores_of(g, q, keys, factor, s)
-        if g.option("masked"):
-            scores = g.op.Add(scores, mask)
-        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the scale, and the shape of the keys."""
@@ -70,7 +74,7 @@ class AttentionPattern(EasyPatternOptimization):
         scale = scale_of(g, m, m.q)
         if scale is None:  # (4)
             return self.none(product, msg="the scale is not a positive number, or adds axes")
-        if m.masked and not self._can_mask(g, m, scores):  # (5)
+        if not self._can_mask(g, m, scores):  # (5)
             return self.none(product, msg="the mask does not have the shape of the scores, or may hold infinities")
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (6)
             return self.none(product, msg="no kernel that is precise for the type")
@@ -81,11 +85,17 @@ class AttentionPattern(EasyPatternOptimization):
         return batch, heads, keys, size
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
-        """Whether the mask can be an operand. Either last axis proves that it has as many keys as there are, or one."""
-        shape = g.try_infer_shape(m.mask)
-        if shape is None or not fits_scores(shape, scores) or not is_finite_mask(g, m.mask):
+        """Whether the masks can be an operand. Either last axis proves that they have as many keys as there are, or one."""
+        masks = [name for name in (m.get("mask"), m.get("c")) if name]
+        shapes = [g.try_infer_shape(name) for name in masks]
+        if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
             return False
-        return g.get_shape(m.v)[2] == scores[-1] or shape[-1] in (1, scores[-1])
+        known = g.get_shape(m.v)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
+        return known and all(self.is_mask(g, name) for name in masks)
+
+    def is_mask(self, g: GraphView, name: str) -> bool:
+        """Whether the elements of a mask are known to be numbers that the operator treats as the formula does."""
+        return is_finite_mask(g, name)
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, layout: int, scale: float, heads: Shape

@@ -61,6 +61,18 @@ MASKS: Final = {
     ),
 }
 
+GUARD: Final = "odd = IsNaN(unguarded) weights = Where(odd, zero, unguarded)"
+FINITE_MASKS: Final = {
+    "scores replaced": f"{PADDING} there = Cast <to = 9> (padded) masked = Where(there, scaled, low)",
+    "scores filled": f"{PADDING} there = Cast <to = 9> (padded) not_there = Not(there) masked = Where(not_there, low, scaled)",
+    "scores replaced and masked": (
+        f"{PADDING} there = Cast <to = 9> (padded) {CAUSAL} lower = LessOrEqual(columns, rows) "
+        "kept = Where(lower, scaled, low) bias = Where(there, zero, low) masked = Add(kept, bias)"
+    ),
+    "guarded": f"{PADDING} there = Cast <to = 9> (padded) bias = Where(there, zero, infinite) masked = Add(scaled, bias)",
+}
+"""Masks that `MaskedAttention` accepts; the last one with a guard against NaN."""
+
 
 class Form(NamedTuple):
     """How an exporter writes an attention.
@@ -92,14 +104,16 @@ def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
         KEYS[form.keys],
         "scores = MatMul(q, kt)" if form.queries != "root" else "kk = Mul(kt, root) scores = MatMul(q, kk)",
         SCORES[form.scores],
-        MASKS[form.mask],
-        "weights = Softmax <axis = -1> (masked) y4 = MatMul(weights, v)",
+        {**MASKS, **FINITE_MASKS}[form.mask],
+        *(["unguarded = Softmax(masked)", GUARD] if form.mask == "guarded" else ["weights = Softmax <axis = -1> (masked)"]),
+        "y4 = MatMul(weights, v)",
         "yr = Transpose <perm = [0, 2, 1, 3]> (y4) y = Reshape(yr, whole)" if form.packed else "y = Identity(y4)",
     ]
     result = "float[b,n,f] y" if form.packed else "float[b,h,n,f] y"
     constants = {
         "scale": np.float32(SIZE**-0.5), "divisor": np.float32(SIZE**0.5), "root": np.float32(SIZE**-0.25),
-        "zero": np.float32(0), "one": np.float32(1), "low": np.finfo(np.float32).min, "large": np.float32(-10000),
+        "zero": np.float32(0), "one": np.float32(1), "low": np.finfo(np.float32).min, "infinite": np.float32(-np.inf),
+        "large": np.float32(-10000),
         "slopes": -(0.5 ** np.arange(1, HEADS + 1, dtype=np.float32)).reshape(1, HEADS, 1, 1),
         "none": np.int64(0), "single": np.int64(1), "first": np.array([0]), "second": np.array([1]),
         "middle": np.array([1, 2]), "minus_one": np.array([-1]), "heads": np.array([HEADS]),
