@@ -19,6 +19,8 @@ _MOVING: Final = frozenset(
 """Operators that choose elements of their first operand (Trilu adds zeros)."""
 _CALCULATING: Final = frozenset(("Abs", "Add", "Concat", "Max", "Min", "Mul", "Neg", "Sub", "Where"))
 """Operators whose results are finite where all floating-point operands are, as long as nothing overflows."""
+_CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
+"""Operators whose results are not NaN, and not infinite unless it is -infinity, where the same holds for all operands."""
 _DEPTH: Final = 24
 
 
@@ -37,6 +39,19 @@ def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     if node.op_type in _MOVING or node.op_type == "Cast":
         return is_finite_mask(g, node.input[0], depth - 1)
     return node.op_type in _CALCULATING and all(is_finite_mask(g, operand, depth - 1) for operand in node.input)
+
+
+def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
+    """Whether no element is known to be NaN or infinity, but for -infinity."""
+    node = g.node_before(name)
+    if g.is_constant(name) and is_float(g.try_infer_type(name)):
+        array = g.get_computed_constant(name)
+        return array is not None and bool((array < np.inf).all())
+    if node is None:
+        return True
+    if node.domain or not depth or node.op_type not in _CHOOSING:
+        return is_finite_mask(g, name)
+    return all(is_mask(g, operand, depth - 1) for operand in node.input if is_float(g.try_infer_type(operand)))
 
 
 def fits_scores(mask: Shape | None, scores: Shape) -> bool:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, is_nonzero
+from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
-from .._factors import scaled
 from .._kernels import runs
-from .._shapes import broadcasts_to, is_given_size
+from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
 from ._mask import fits_scores, is_finite_mask, write_mask
 
 _LONGEST: Final = 1024
@@ -49,71 +38,64 @@ class AttentionPattern(EasyPatternOptimization):
     """
 
     phase = "specialize"
-    exactness = "rounding"
+    exactness: ClassVar[Exactness] = "rounding"
     min_opset = 23
     providers = ("cpu",)
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """Keys swapped from three layouts; a factor of the keys, and one of the scores."""
-        keys = g.either(
-            lambda: g.op.Transpose(k, perm=[0, 1, 3, 2]),
-            lambda: g.op.Transpose(k, perm=[0, 2, 3, 1]),
-            lambda: g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY),
-            name="layout",
-        )
-        if g.option("scaled_keys"):
-            keys = g.op.Mul(keys, factor)
-        scores = g.op.MatMul(q, keys)
-        if scaling := g.choice("scaling", "", "Mul", "Div"):
-            scores = getattr(g.op, scaling)(scores, s)
+        """A factor of the keys, one of the scores, and a mask."""
+        scores = scores_of(g, q, self.swapped(g, k), factor, s)
         if g.option("masked"):
             scores = g.op.Add(scores, mask)
         return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
 
+    def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
+        """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch, keys, heads and features)."""
+        return g.either(
+            lambda: g.op.Transpose(k, perm=[0, 1, 3, 2]),
+            lambda: g.op.Transpose(k, perm=[0, 2, 3, 1]),
+            lambda: merged_heads(g, k),
+            name="layout",
+        )
+
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the scale, and the shape of the keys."""
         product = next(node for node in m.nodes if node.op_type == "MatMul")
-        scores = self._scores(g, m, product.input[1])
-        if scores is None:  # (1)
+        swapped = product.input[1]
+        scores = scores_shape(g, m.q, swapped, m.v)
+        if scores is None or (m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None):  # (1)
             return self.none(product, msg="the shapes are unknown, or not those of an attention")
-        if not all(_is_there(g, dim) for dim in (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
+        if not all(is_there(g, dim) for dim in (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(product, msg="an axis may be empty")
         if isinstance(scores[-1], int) and scores[-1] > _LONGEST:  # (3)
             return self.none(product, msg="more keys than the operator is fast for")
-        scale: float | None = 1.0
-        for name, division in ((m.get("factor"), False), (m.get("s"), m.scaling == "Div")):
-            if name and scale:
-                scale = scaled(g, m.q, scale, name, division=division) if broadcasts_to(g, name, m.q) else None
-        if scale is None or scale <= 0:  # (4)
+        scale = scale_of(g, m, m.q)
+        if scale is None:  # (4)
             return self.none(product, msg="the scale is not a positive number, or adds axes")
-        if m.masked and not self._can_mask(g, m, scores):  # (5)
+        if not self._can_mask(g, m, scores):  # (5)
             return self.none(product, msg="the mask does not have the shape of the scores, or may hold infinities")
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (6)
             return self.none(product, msg="no kernel that is precise for the type")
-        return m.derive(scale=scale, heads=g.get_shape(product.input[1])[1:3])
+        return m.derive(scale=scale, heads=g.get_shape(swapped)[1:3])
 
-    def _scores(self, g: GraphView, m: Match, swapped: str) -> Shape | None:
-        """(batch, heads, queries, keys), ``None`` when that is not known, or the operator would compute something else."""
-        q, kt, v = g.try_infer_shape(m.q), g.try_infer_shape(swapped), g.try_infer_shape(m.v)
-        if q is None or kt is None or v is None or not len(q) == len(kt) == len(v) == 4:
-            return None
-        batch, heads, size, keys = kt
-        if q[0] != batch or v[:2] != (batch, heads) or heads not in (1, q[1]):
-            return None
-        if m.layout == 2:
-            packed = heads * size if isinstance(heads, int) and isinstance(size, int) else 0
-            if g.try_infer_shape(m.k) != (batch, keys, packed):
-                return None
-        return (*q[:3], keys)
+    def _unswapped(self, g: GraphView, swapped: str) -> Shape:
+        batch, heads, size, keys = g.get_shape(swapped)
+        return batch, heads, keys, size
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
-        """Whether the mask can be an operand. Either last axis proves that it has as many keys as there are, or one."""
-        shape = g.try_infer_shape(m.mask)
-        if shape is None or not fits_scores(shape, scores) or not is_finite_mask(g, m.mask):
+        """Whether the masks can be an operand. Either last axis proves that they have as many keys as there are, or one."""
+        masks = [name for name in (m.get("mask"), m.get("c")) if name]
+        shapes = [g.try_infer_shape(name) for name in masks]
+        if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
             return False
-        return g.get_shape(m.v)[2] == scores[-1] or shape[-1] in (1, scores[-1])
+        known = g.get_shape(m.v)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
+        return known and all(self.is_mask(g, name) for name in masks)
+
+    def is_mask(self, g: GraphView, name: str) -> bool:
+        """Whether the elements of a mask are known to be numbers that the operator treats as the formula does."""
+        return is_finite_mask(g, name)
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, layout: int, scale: float, heads: Shape
@@ -152,8 +134,3 @@ class AttentionPattern(EasyPatternOptimization):
                 opset=23,
             ),
         )
-
-
-def _is_there(g: GraphView, dim: Dim) -> bool:
-    """Whether an axis is known not to be empty, or a caller gives it."""
-    return is_nonzero(dim) or is_given_size(g, dim)

@@ -18,6 +18,7 @@ from xoptim.match import (
 )
 
 from .._kernels import runs
+from ._formula import heads_in
 
 
 class AttentionHeadsPattern(EasyPatternOptimization):
@@ -47,22 +48,14 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the numbers of heads."""
         attention = next(node for node in m.nodes if node.op_type == "Attention")
-        heads = [self._heads(g, *pair) for pair in zip((m.q, m.k, m.v), attention.input, strict=False)]
-        if None in heads or self._heads(g, m.outputs[0], attention.output[0]) != heads[0]:  # (1)
+        heads = [heads_in(g, packed, g.try_infer_shape(x)) for packed, x in zip((m.q, m.k, m.v), attention.input, strict=False)]
+        if None in heads or heads_in(g, m.outputs[0], g.try_infer_shape(attention.output[0])) != heads[0]:  # (1)
             return self.none(attention, msg="the heads are not split off the last axis, and merged with it again")
         if any(attention.output[1:]):  # (2)
             return self.none(attention, msg="keys, values or scores are results")
         if not runs(g, "Attention", m.q):  # (3)
             return self.none(attention, msg="no kernel for the type")
         return m.derive(q_heads=heads[0], kv_heads=heads[1])
-
-    def _heads(self, g: GraphView, packed: str, split: str) -> int | None:
-        """The number of heads, if a tensor packed as (batch, length, features) has its features split among them."""
-        whole, parts = g.try_infer_shape(packed), g.try_infer_shape(split)
-        if whole is None or parts is None or len(parts) != 4:
-            return None
-        batch, heads, length, size = parts
-        return heads if isinstance(heads, int) and isinstance(size, int) and whole == (batch, length, heads * size) else None
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str, attributes: dict[str, Any], q_heads: int, kv_heads: int

@@ -10,6 +10,7 @@ import onnx
 from tests.support import parse
 
 HEADS: Final = 4
+GROUPS: Final = 2
 SIZE: Final = 8
 
 QUERIES: Final = {
@@ -60,6 +61,18 @@ MASKS: Final = {
     ),
 }
 
+GUARD: Final = "odd = IsNaN(unguarded) weights = Where(odd, zero, unguarded)"
+FINITE_MASKS: Final = {
+    "scores replaced": f"{PADDING} there = Cast <to = 9> (padded) masked = Where(there, scaled, low)",
+    "scores filled": f"{PADDING} there = Cast <to = 9> (padded) not_there = Not(there) masked = Where(not_there, low, scaled)",
+    "scores replaced and masked": (
+        f"{PADDING} there = Cast <to = 9> (padded) {CAUSAL} lower = LessOrEqual(columns, rows) "
+        "kept = Where(lower, scaled, low) bias = Where(there, zero, low) masked = Add(kept, bias)"
+    ),
+    "guarded": f"{PADDING} there = Cast <to = 9> (padded) bias = Where(there, zero, infinite) masked = Add(scaled, bias)",
+}
+"""Masks that `MaskedAttention` accepts; the last one with a guard against NaN."""
+
 
 class Form(NamedTuple):
     """How an exporter writes an attention.
@@ -91,14 +104,16 @@ def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
         KEYS[form.keys],
         "scores = MatMul(q, kt)" if form.queries != "root" else "kk = Mul(kt, root) scores = MatMul(q, kk)",
         SCORES[form.scores],
-        MASKS[form.mask],
-        "weights = Softmax <axis = -1> (masked) y4 = MatMul(weights, v)",
+        {**MASKS, **FINITE_MASKS}[form.mask],
+        *(["unguarded = Softmax(masked)", GUARD] if form.mask == "guarded" else ["weights = Softmax <axis = -1> (masked)"]),
+        "y4 = MatMul(weights, v)",
         "yr = Transpose <perm = [0, 2, 1, 3]> (y4) y = Reshape(yr, whole)" if form.packed else "y = Identity(y4)",
     ]
     result = "float[b,n,f] y" if form.packed else "float[b,h,n,f] y"
     constants = {
         "scale": np.float32(SIZE**-0.5), "divisor": np.float32(SIZE**0.5), "root": np.float32(SIZE**-0.25),
-        "zero": np.float32(0), "one": np.float32(1), "low": np.finfo(np.float32).min, "large": np.float32(-10000),
+        "zero": np.float32(0), "one": np.float32(1), "low": np.finfo(np.float32).min, "infinite": np.float32(-np.inf),
+        "large": np.float32(-10000),
         "slopes": -(0.5 ** np.arange(1, HEADS + 1, dtype=np.float32)).reshape(1, HEADS, 1, 1),
         "none": np.int64(0), "single": np.int64(1), "first": np.array([0]), "second": np.array([1]),
         "middle": np.array([1, 2]), "minus_one": np.array([-1]), "heads": np.array([HEADS]),
@@ -126,16 +141,26 @@ def _repeated(form: Form) -> list[str]:
     return [keys, repeat.format("kq"), "kr = Transpose <perm = [0, 2, 1, 3]> (kq)", repeat.format("v")]
 
 
-def feeds_of(batch: int, length: int, padding: str) -> dict[str, np.ndarray]:
-    """Values, and a mask: ``none``, ``left``, ``right`` (another number of places in each row), or ``all`` in the first row."""
+def feeds_of(batch: int, length: int, padding: str, past: int = 0) -> dict[str, np.ndarray]:
+    """Values, and a mask: ``none``, ``left``, ``right`` (another number of places in each row), or ``all`` in the first row.
+
+    Args:
+        batch: number of rows.
+        length: number of positions.
+        padding: where the mask is 0.
+        past: number of earlier positions, whose keys and values are given.
+    """
     rng = np.random.default_rng(length)
-    mask = np.ones((batch, length), dtype=np.int64)
+    total = past + length
+    mask = np.ones((batch, total), dtype=np.int64)
     for row in range(batch):
-        count = min(row + 1, length - 1)
+        count = min(row + 1, total - 1)
         if padding == "left":
             mask[row, :count] = 0
         elif padding == "right":
-            mask[row, length - count :] = 0
+            mask[row, total - count :] = 0
     if padding == "all":
         mask[0] = 0
-    return {"x": rng.normal(size=(batch, length, HEADS * SIZE)).astype(np.float32), "mask": mask}
+    given = {"x": (length, HEADS * SIZE), "past_key": (GROUPS, past, SIZE), "past_value": (GROUPS, past, SIZE)}
+    values = {name: rng.normal(size=(batch, *shape)).astype(np.float32) for name, shape in given.items()}
+    return {**values, "mask": mask}

@@ -4,16 +4,14 @@ import itertools
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
-from tests.patterns.attention.models import HEADS, KEYS, MASKS, QUERIES, SCORES, Form, feeds_of, model_of
+from tests.patterns.attention.comparison import LEVELS, assert_same, session
+from tests.patterns.attention.models import HEADS, KEYS, MASKS, QUERIES, SCORES, Form, model_of
 from tests.support import in_parts, parse, types
 from xoptim import optimize
 from xoptim.validate.compare import ComparisonRules, compare_values
 
-LEVELS = (onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
-PADDINGS = ("none", "left", "right", "all")
 SCALES = [("plain", "plain"), ("multiplied", "plain"), ("divided", "plain"), ("root", "plain"), ("plain", "multiplied")]
 SCALES += [("plain", "divided"), ("root", "divided")]
 SHAPES = list(itertools.product(KEYS, MASKS, (4, 2, 1), (True, False)))
@@ -22,35 +20,6 @@ FORMS = [
     for (queries, scores), (keys, mask, groups, packed) in zip(itertools.cycle(SCALES), SHAPES, strict=False)
 ]
 PARTS = 24
-
-
-def session(model: onnx.ModelProto, level: onnxruntime.GraphOptimizationLevel) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = level
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
-def assert_same(
-    before: onnx.ModelProto, after: onnx.ModelProto, lengths: tuple[int, ...] = (1, 7, 64), atol: float | None = None
-) -> None:
-    """Compare two models on batches and lengths, with and without padding, with onnxruntime's optimizations and without.
-
-    ``atol`` is allowed where all keys are masked.
-    """
-    read = {value.name for value in before.graph.input}
-    reference = session(before, LEVELS[0])
-    for level in LEVELS:
-        judged = session(after, level)
-        for batch, length, padding in itertools.product((1, 3), lengths, PADDINGS):
-            feeds = {name: value for name, value in feeds_of(batch, length, padding).items() if name in read}
-            expected, actual = reference.run(None, feeds), judged.run(None, feeds)
-            rules = ComparisonRules("rounding", atol=atol if padding in ("all", "left") else None)
-            for place, (e, a) in enumerate(zip(expected, actual, strict=True)):
-                assert np.isfinite(e).all()
-                result = compare_values(str(place), e, a, rules)
-                assert all(each.ok for each in result), (batch, length, padding, level, result)
 
 
 def test_the_tables_are_used() -> None:
@@ -160,7 +129,7 @@ def test_masks_that_broadcast(shape: str, low: str, opset: int) -> None:
         }
         sizes = [batch if size == "b" else int(size) for size in shape.split(",")]
         for mask in (rng.random(size=sizes) < 0.4, np.zeros(sizes, dtype=bool), np.ones(sizes, dtype=bool)):
-            expected = session(before, LEVELS[0]).run(None, {**feeds, "m": mask})[0]
+            expected = session(before).run(None, {**feeds, "m": mask})[0]
             for level in LEVELS:
                 actual = session(after, level).run(None, {**feeds, "m": mask})[0]
                 assert all(each.ok for each in compare_values("y", expected, actual, ComparisonRules("rounding")))
