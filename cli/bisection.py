@@ -10,6 +10,7 @@ import click
 
 from xoptim import Culprit, OptimizationOptions, Suspect, save_proto
 
+from .operator_sets import opset_option
 from .pipeline import DIFFERENT, NOT_VALIDATED
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
@@ -22,6 +23,7 @@ from .validation import check_choices, validation_options
 @selection_options(default="default")
 @click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+@opset_option
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda.")
 @check_choices
 @click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
@@ -32,7 +34,9 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
     Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot be judged.
     """
     patterns = with_rules(chosen_patterns(choices), choices["rewrite"])
-    options = OptimizationOptions(patterns=patterns, drop=choices["drop"], provider=choices["provider"][0])
+    options = OptimizationOptions(
+        patterns=patterns, drop=choices["drop"], provider=choices["provider"][0], opset=choices["opset"]
+    )
     suspect = Suspect(model, options, validation_options(choices), inline=choices["inline"])
     culprit = suspect.find_culprit()
     if culprit is None:

@@ -16,28 +16,13 @@ from xoptim.diagnose.hints import OpsetHint, opset_hint
 from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
 
+from .operator_sets import opset_option
 from .pipeline import protect_weights, summarize, target_of, verdict, write
 from .progress import Progress
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
 from .summary import print_summary
 from .validation import check_choices, check_values_used, chosen_values, validation_options
-
-
-class OperatorSet(click.ParamType[int | str]):
-    """A version of the operator set of ONNX, or ``newest``."""
-
-    name = "N|newest"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """The number, or the word."""
-        if value == "newest":
-            return "newest"
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number nor `newest`", param, ctx)
-
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
@@ -50,7 +35,7 @@ PATIENCE: Final = 5.0
 @selection_options(default="default")
 @click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
-@click.option("--opset", type=OperatorSet(), help="Raise MODEL to this operator set of ONNX first: a number, or `newest`.")
+@opset_option
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
 @click.option(

@@ -65,6 +65,19 @@ def test_each_rewrite_without_the_comparison_at_the_end(xopt: Xopt) -> None:
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
 
 
+@pytest.mark.parametrize("opset", ["14", "newest"])
+def test_a_model_that_is_raised_first(xopt: Xopt, opset: str) -> None:
+    write(MODEL.replace("e = Sin(d)", "g = Sin(d) e = Softmax <axis = 0> (g)"), opset=11)
+    outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
+    assert outcome.code == 0
+    assert "it is left out" in outcome.err
+    assert types_in("model.opt.onnx").count("Flatten") == 1
+    outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
+    assert outcome.code == 1
+    assert outcome.out.startswith("pattern WrongRelu at ")
+    assert types_in("model.bisect.onnx") == ["Relu"]
+
+
 def test_bisect_writes_a_model_that_shows_it(xopt: Xopt) -> None:
     write(MODEL)
     outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu")

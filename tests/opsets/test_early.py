@@ -42,6 +42,8 @@ def test_slopes() -> None:
     x, s = numbers(2, 3, 4), numbers(3)
     text = "agraph (float[a,b,c] x, float[3] s) => (float[a,b,c] y) { y = PRelu (x, s) }"
     np.testing.assert_array_equal(after(text, 6, {"x": x, "s": s}), np.where(x < 0, s[:, None] * x, x))
+    older = run(export_model(raised(text, 6, 9)), {"x": x, "s": s})[0]
+    np.testing.assert_array_equal(older, np.where(x < 0, s[:, None] * x, x))
     one = text.replace("float[3]", "float[1]")
     np.testing.assert_array_equal(after(one, 6, {"x": x, "s": s[:1]}), np.where(x < 0, s[0] * x, x))
 

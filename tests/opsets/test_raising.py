@@ -46,11 +46,11 @@ def test_local_functions() -> None:
         <domain: "own", opset_import: ["" : 9]> g (x) => (y) { t = Unsqueeze <axes = [0]> (x) y = Squeeze <axes = [0]> (t) }"""
     before = parse(text, 11, domains={"own": 1})
     model = load_model(before)
-    assert raise_model(model, 13) == 3
+    assert raise_model(model, 14) == 3
     verify_tables(model)
-    assert raise_model(model, 13) == 0
+    assert raise_model(model, 14) == 0
     after = export_model(model)
-    assert [{o.domain: o.version for o in f.opset_import} for f in after.functions] == [{"": 13, "own": 1}, {"": 13}]
+    assert [{o.domain: o.version for o in f.opset_import} for f in after.functions] == [{"": 14, "own": 1}, {"": 14}]
     onnx.checker.check_model(after)
     np.testing.assert_array_equal(run(after, X)[0], run(parse(text.replace(": 9", ": 11"), 11, domains={"own": 1}), X)[0])
     assert before.functions[0].opset_import[0].version == 11, "the given model is left unchanged"
@@ -129,6 +129,12 @@ def test_a_node_that_cannot_be_raised_is_named() -> None:
     text = "agraph (float[n] x) => (float[n] y, float[n] m) { z = Clip(x) [drop] y, m = Dropout (z) }"
     message = reason(text, 7, 24)
     assert message.startswith("node 'drop' (Dropout) cannot be raised to operator set 10: its mask is read")
+
+
+def test_declarations_that_contradict_the_model() -> None:
+    proto = parse("agraph (float[2,3] x) => (float[2,9] y) { y = Softmax <axis = 0> (x) }", 11)
+    with pytest.raises(ModelError, match="'y' cannot be raised to operator set 13: result 'y' would change its shape"):
+        raise_model(load_model(proto, infer=False), 13)
 
 
 def test_operators_that_no_set_has() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from xoptim.facts.errors import ModelError
+from xoptim.facts.errors import XoptimError
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
@@ -71,7 +71,7 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
     optimizer = Optimizer(load_model(proto, base_dir), replace(quiet, constant_folding=False, merge=False))
     try:
         optimizer.run()
-    except ModelError:  # a node cannot be raised
+    except XoptimError:  # a node cannot be raised, or patterns undo each other: there is nothing to recommend
         return None
     needs = {p.name(): p.min_opset for p in waiting if optimizer.state.counts[p.name()]}
     if not needs:

@@ -11,6 +11,8 @@ from xoptim.opsets.call import Adapter, Call, Refused
 from xoptim.opsets.operands import integers_moved
 
 _BROADCASTING: Final = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow")
+_ALIGNED_SINCE: Final = 7
+"""Operator set since which shapes are aligned at their ends."""
 _IN_PLACE: Final = (
     *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "HardSigmoid"),
     *("InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu"),
@@ -41,8 +43,7 @@ def broadcast(call: Call) -> None:
         raise Refused("the rank of an operand is unknown, and an axis aligns them")
     behind = ranks[0] - (axis + ranks[0] if axis < 0 else axis) - ranks[1]
     if behind > 0:
-        axes = call.integers(range(ranks[1], ranks[1] + behind), "axes")
-        call.inputs[1] = call.make("Unsqueeze", [call.inputs[1], axes])
+        _append_axes(call, ranks[1], behind)
 
 
 def slopes_of_channels(call: Call) -> None:
@@ -51,7 +52,13 @@ def slopes_of_channels(call: Call) -> None:
     if slopes is None or rank is None:
         raise Refused("the shape of an operand is unknown, and decides which slope belongs to an element")
     if len(slopes) == 1 and slopes[0] != 1 and rank > 2:
-        call.inputs[1] = call.make("Unsqueeze", [call.inputs[1], call.integers(range(1, rank - 1), "axes")])
+        _append_axes(call, 1, rank - 2)
+
+
+def _append_axes(call: Call, rank: int, count: int) -> None:
+    """Append axes of length 1 to the second operand."""
+    axes = list(range(rank, rank + count))
+    call.inputs[1] = call.make("Unsqueeze", [call.inputs[1]], version=_ALIGNED_SINCE, axes=axes)
 
 
 def only_in_test(call: Call) -> None:

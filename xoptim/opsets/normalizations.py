@@ -6,6 +6,7 @@ from typing import Final
 
 from onnx import TensorProto
 
+from xoptim.facts.info import Shape
 from xoptim.opsets.call import ALLOWZERO_SINCE, Adapter, Call, Refused
 
 _STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -25,12 +26,22 @@ def one_axis(call: Call) -> None:
         if len(long) < 2:
             call.attributes["axis"] = long[0] if long else start
             return
+    has_zeros = call.scratch.target >= ALLOWZERO_SINCE
+    if not has_zeros and not _reshape_copies_zeros(shape, first):
+        raise Refused(f"an axis may be empty, which Reshape cannot write before operator set {ALLOWZERO_SINCE}")
     sizes = call.make("Shape", [call.inputs[0]])
     call.inputs[0] = call.make("Flatten", [call.inputs[0]], axis=first)
     call.attributes["axis"] = 1
-    # A size of 0 must stay 0; before operator set 14, Reshape would copy another size in its place.
-    exact = {"allowzero": 1} if call.scratch.target >= ALLOWZERO_SINCE else {}
-    call.finish("Reshape", [sizes], **exact)
+    call.finish("Reshape", [sizes], **({"allowzero": 1} if has_zeros else {}))
+
+
+def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
+    """Whether each size of 0 is 0 too at the same place of the flattened tensor, from which Reshape copies it."""
+    if shape is None:
+        return False
+    start = first % len(shape) if shape else 0
+    copied = {0: (1,), 1: (0, 1)}.get(start, (0,))
+    return all(axis in copied or (isinstance(size, int) and size > 0) for axis, size in enumerate(shape))
 
 
 def not_spatial(call: Call) -> None:

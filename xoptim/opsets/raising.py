@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx
 from onnx.helper import OP_SET_ID_VERSION_MAP
 
-from xoptim.facts.errors import ModelError
+from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.operators import objection
 from xoptim.facts.schema import schema
 from xoptim.graph.constants import store
@@ -119,14 +119,15 @@ def _plan_node(found: Plan, graph: Graph, node: Node, place: str) -> None:
             return
         _check_calls(calls, graph.model, target)
     except Refused as refusal:
-        label = f"node {node.name!r} ({node.op_type})" if node.name else f"the {node.op_type} that computes {_result(node)!r}"
         version = refusal.version or target
-        raise CannotBeRaised(f"{label}{place} cannot be raised to operator set {version}: {refusal}", version) from None
+        raise CannotBeRaised(f"{_label(node)}{place} cannot be raised to operator set {version}: {refusal}", version) from None
     found.calls[node] = calls
 
 
-def _result(node: Node) -> str:
-    return next(filter(None, node.output), "")
+def _label(node: Node) -> str:
+    if node.name:
+        return f"node {node.name!r} ({node.op_type})"
+    return f"the {node.op_type} that computes {next(filter(None, node.output), '')!r}"
 
 
 def _check_known(node: Node, start: int, target: int) -> None:
@@ -148,7 +149,11 @@ def _check_calls(calls: list[Call], model: Model, target: int) -> None:
 
 
 def carry_out(model: Model, planned: Plan) -> int:
-    """Carry out a plan for a model; returns the number of nodes that were replaced."""
+    """Carry out a plan for a model; returns the number of nodes that were replaced.
+
+    Raises:
+        ModelError: when a new node contradicts the types or shapes that are known. The model must not be used then.
+    """
     target = planned.target
     for graph in planned.graphs:
         graph.opsets[""] = target
@@ -157,7 +162,10 @@ def carry_out(model: Model, planned: Plan) -> int:
         for node in reversed(list(_nodes(root))):
             calls = planned.calls.get(node)
             if calls is not None:
-                _replace(node, calls)
+                try:
+                    _replace(node, calls)
+                except RewriteError as error:  # the facts about the model contradict each other
+                    raise ModelError(f"{_label(node)} cannot be raised to operator set {target}: {error}") from error
     for function in model.functions:
         if function.body in planned.graphs:
             proto = onnx.FunctionProto()
