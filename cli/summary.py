@@ -12,11 +12,8 @@ from rich.table import Table
 from xoptim import Culprit, Exactness
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
-<<<<<<< HEAD
 from xoptim.diagnose.hints import OpsetHint
-=======
 from xoptim.tune import SpeedCheck
->>>>>>> tuner
 from xoptim.validate import ValidationReport
 
 from .figures import bytes_text, circumstances, milliseconds
@@ -44,11 +41,8 @@ class Summary:
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
-<<<<<<< HEAD
         hint: patterns that would apply in a newer operator set.
-=======
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
->>>>>>> tuner
     """
 
     model: Path
@@ -68,11 +62,8 @@ class Summary:
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
     latency: BenchReport | None = None
-<<<<<<< HEAD
     hint: OpsetHint | None = None
-=======
     speed: SpeedCheck | None = None
->>>>>>> tuner
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -112,11 +103,8 @@ class Summary:
             "left_out": [culprit.to_json() for culprit in self.left_out],
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
-<<<<<<< HEAD
             "hints": [] if self.hint is None else [self.hint.to_json()],
-=======
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
->>>>>>> tuner
         }
 
 
