@@ -106,6 +106,13 @@ SUBJECTS: dict[str, Subject] = {
         "t = Transpose <perm = [0, 2, 1, 3]> (a) y = Reshape(t, m) }",
         23,
     ),
+    "MultiHeadAttention": Subject(
+        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
+        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float s = {8}> "
+        "{ qr = Reshape(q, h) kr = Reshape(k, h) vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) "
+        "kt = Transpose <perm = [0, 2, 3, 1]> (kr) vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = MatMul(qt, kt) d = Div(a, s) "
+        "w = Softmax(d) o = MatMul(w, vt) t = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(t, m) }",
+    ),
     "MulAttention": Subject(
         "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {0.5}> "
         "{ t = Mul(q, s) y = Attention <scale = 0.25> (t, k, v) }",
@@ -140,6 +147,18 @@ SUBJECTS: dict[str, Subject] = {
     "UnsqueezeExpandReshape": Subject(
         "g (float[1,2,ROWS,64] x) => (float[1,8,ROWS,64] y) <int64[1] k = {2}, int64[5] e = {1, 1, 4, 1, 1}, "
         "int64[4] t = {0, 8, -1, 64}> { u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }"
+    ),
+    "TransposeRegion": Subject(
+        "g (float[ROWS,64,28,28] x, float[64] B) => (float[ROWS,64,28,28] y) { t = Transpose <perm = [0, 2, 3, 1]> (x) "
+        "a = Add(t, B) r = Relu(a) y = Transpose <perm = [0, 3, 1, 2]> (r) }",
+        18,
+        IMAGES,
+    ),
+    "TransposeRegionSum": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) <int64[2] k = {1, 2}> "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+        18,
+        IMAGES,
     ),
     # normalizations
     "BatchNormalizationAdd": Subject(

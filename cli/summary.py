@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,22 +142,28 @@ def print_summary(summary: Summary) -> None:
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.exactness})")
     if not summary.reports:
         console.print("validation  not asked for")
+    for remark in _remarks(summary):
+        console.print(remark, highlight=False)
+    written = ", ".join(map(str, summary.written)) or "nothing"
+    console.print(f"written     {written}")
+
+
+def _remarks(summary: Summary) -> Iterator[str]:
+    """What was measured, left out and found besides."""
     if summary.each is not None:
-        console.print(f"rewrites    {summary.each.summary()}")
+        yield f"rewrites    {summary.each.summary()}"
     if summary.latency is not None:
         before, after = summary.latency.models
         times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
-        console.print(f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}", highlight=False)
+        yield f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}"
     if summary.speed is not None:
-        console.print(f"speed       {summary.speed.summary()}", highlight=False)
+        yield f"speed       {summary.speed.summary()}"
     for culprit in summary.left_out:
-        console.print(f"left out    {culprit}")
+        yield f"left out    {culprit}"
     if summary.unchecked:
-        console.print(f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs")
+        yield f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs"
     if summary.hint is not None:
-        console.print(f"hint        {summary.hint}")
-    written = ", ".join(map(str, summary.written)) or "nothing"
-    console.print(f"written     {written}")
+        yield f"hint        {summary.hint}"
 
 
 def _operators(summary: Summary) -> Table:

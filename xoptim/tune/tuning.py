@@ -129,7 +129,7 @@ class Tuner:
         """Measure, choose and prove."""
         stand, start = self._stand, self._first()
         self._on_step("profiling")
-        facts = replace(stand.facts((start.recipe, Recipe())), threads=self._threads())
+        facts = replace(stand.facts_of((start.recipe, Recipe())), threads=self._threads())
         meter = stand.meter()
         found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
