@@ -156,7 +156,8 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "TransposeRegionSum": Subject(
         "g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) <int64[2] k = {1, 2}> "
-        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
         18,
         IMAGES,
     ),

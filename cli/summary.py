@@ -149,7 +149,7 @@ def print_summary(summary: Summary) -> None:
 
 
 def _remarks(summary: Summary) -> Iterator[str]:
-    """What was measured, left out and found besides."""
+    """Lines about measurements, rewrites that were left out, and other findings."""
     if summary.each is not None:
         yield f"rewrites    {summary.each.summary()}"
     if summary.latency is not None:
