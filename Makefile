@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check test-torch fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
+.PHONY: help demo test check test-torch cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,10 @@ check: lint types ## check style and types, and run the tests that are not slow
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
 	$(BIN)/python -m pytest tests/test_torch.py
+
+cuda: $(VENV)/.test ## run the tests that need CUDA, and measure all fusions there; says why where there is none
+	$(BIN)/python -m pytest tests -m cuda -rs
+	$(BIN)/python -m benchmarks.operators --provider cuda --threads 1 --write
 
 lint: $(VENV)/.test ## check style
 	$(BIN)/ruff check $(SOURCES)

@@ -87,9 +87,11 @@ def _show(report: BenchReport, as_json: bool) -> None:
 
 
 def _figures(model: ModelTimes) -> list[str]:
-    loading = model.loading
-    memory = "?" if loading.memory is None else bytes_text(loading.memory)
-    return [*map(milliseconds, (model.median, model.best, model.spread, loading.seconds)), memory]
+    times = [*map(milliseconds, (model.median, model.best, model.spread))]
+    if model.loading is None:
+        return [*times, "", ""]
+    seconds, memory = model.loading
+    return [*times, milliseconds(seconds), "?" if memory is None else bytes_text(memory)]
 
 
 def _beside_first(model: ModelTimes) -> str:

@@ -23,6 +23,7 @@ from .explanation import apply_command, explain_command, find_command, replay_co
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
 from .optimization import optimize_command
+from .tuning import tune_command
 from .verification import verify_command
 
 BAD_USAGE = 2
@@ -83,6 +84,7 @@ def xopt() -> None:
     xopt show TransposeTranspose       a pattern with its examples
     xopt verify a.onnx b.onnx          compare two models
     xopt bench a.onnx b.onnx           measure models side by side
+    xopt tune model.onnx               find by measuring what runs fastest here
     xopt stats model.onnx              operators, inputs, outputs, parameters
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
@@ -98,7 +100,7 @@ def xopt() -> None:
 
 
 for _command in (
-    *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command),
+    *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command),
 ):
     xopt.add_command(_command)

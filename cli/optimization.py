@@ -14,6 +14,7 @@ from xoptim import OptimizationOptions, XoptimError
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, opset_hint
 from xoptim.proof import Proof, ProofOptions, prove
+from xoptim.tune import SpeedCheck, keep_if_not_slower
 
 from .operator_sets import opset_option
 from .pipeline import protect_weights, summarize, target_of, verdict, write
@@ -59,6 +60,11 @@ PATIENCE: Final = 5.0
 @click.option(
     "--strict", is_flag=True, help="A pattern that fails or is wrong, or a model that cannot be validated, is an error."
 )
+@click.option(
+    "--only-if-faster",
+    is_flag=True,
+    help="Measure, and leave out patterns that make the model slower (see also: xopt tune).",
+)
 @click.option("--benchmark", is_flag=True, help="Measure the time of a run before and after.")
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -85,9 +91,14 @@ def optimize_command(model: Path, **choices: Any) -> int:
             on_loaded=lambda builder: protect_weights(builder, target),
             on_step=progress.say,
         )
-        proof = prove(model, _options(choices, progress), how)
+        options = _options(choices, progress)
+        proof = prove(model, options, how)
         check_values_used(proof.reports, how.checks)
         summary = summarize(model, target, proof)
+        if choices["only_if_faster"] and not summary.refusal(choices["strict"]):
+            proof, speed = _no_slower(model, proof, options, how, choices)
+            summary = summarize(model, target, proof)
+            summary.speed = speed
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
             summary.latency = _measured(model, proof, choices)
@@ -102,6 +113,18 @@ def optimize_command(model: Path, **choices: Any) -> int:
     return verdict(summary, choices["strict"])
 
 
+def _no_slower(
+    model: Path, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: dict[str, Any]
+) -> tuple[Proof, SpeedCheck | None]:
+    """The result without the patterns that make it slower; the result itself, with a warning, when it cannot be measured."""
+    bench_options = BenchOptions(provider=choices["provider"][0], **chosen_values(choices))
+    try:
+        return keep_if_not_slower(model, proof, options, how, bench_options, on_step=how.on_step)
+    except XoptimError as error:
+        click.echo(f"xopt: warning: not measured: {error}", err=True)
+        return proof, None
+
+
 def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
     """The times of the original and of the result, ``None`` with a warning when one of them cannot be run."""
     folder = proof.builder.model.base_dir
@@ -110,6 +133,7 @@ def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport
         seconds=PATIENCE,
         base_dirs={} if folder is None else {"result": folder},
         compare=False,  # the proof has done it
+        loading=False,
         **chosen_values(choices),
     )
     try:

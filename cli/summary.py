@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from xoptim import Culprit, Exactness
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
+from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
 from .figures import bytes_text, circumstances, milliseconds
@@ -41,6 +43,7 @@ class Summary:
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
         hint: patterns that would apply in a newer operator set.
+        speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
     """
 
     model: Path
@@ -61,6 +64,7 @@ class Summary:
     each: EachCheck | None = None
     latency: BenchReport | None = None
     hint: OpsetHint | None = None
+    speed: SpeedCheck | None = None
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -101,6 +105,7 @@ class Summary:
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
             "hints": [] if self.hint is None else [self.hint.to_json()],
+            "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
 
 
@@ -137,20 +142,28 @@ def print_summary(summary: Summary) -> None:
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.exactness})")
     if not summary.reports:
         console.print("validation  not asked for")
+    for remark in _remarks(summary):
+        console.print(remark, highlight=False)
+    written = ", ".join(map(str, summary.written)) or "nothing"
+    console.print(f"written     {written}")
+
+
+def _remarks(summary: Summary) -> Iterator[str]:
+    """Lines about measurements, rewrites that were left out, and other findings."""
     if summary.each is not None:
-        console.print(f"rewrites    {summary.each.summary()}")
+        yield f"rewrites    {summary.each.summary()}"
     if summary.latency is not None:
         before, after = summary.latency.models
         times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
-        console.print(f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}", highlight=False)
+        yield f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}"
+    if summary.speed is not None:
+        yield f"speed       {summary.speed.summary()}"
     for culprit in summary.left_out:
-        console.print(f"left out    {culprit}")
+        yield f"left out    {culprit}"
     if summary.unchecked:
-        console.print(f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs")
+        yield f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs"
     if summary.hint is not None:
-        console.print(f"hint        {summary.hint}")
-    written = ", ".join(map(str, summary.written)) or "nothing"
-    console.print(f"written     {written}")
+        yield f"hint        {summary.hint}"
 
 
 def _operators(summary: Summary) -> Table:

@@ -32,6 +32,8 @@ from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, verify
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
+from xoptim.tune.settings import session
+from xoptim.tune.tuning import tune
 from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
@@ -108,5 +110,7 @@ __all__ = [
     "rewrite_rule",
     "save_proto",
     "select",
+    "session",
+    "tune",
     "verify",
 ]

@@ -9,7 +9,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import agree_elsewhere, axis_of, size_along
 from .._nodes import is_op, read_instead
-from ._slices import span_of
+from .._slices import span_of
 
 
 class ConcatSlicePattern(PatternOptimization):

@@ -11,7 +11,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
-from ._slices import cut_of
+from .._slices import cut_of
 
 _BLOCK = 16
 """Elements that must lie behind each position: Gather copies blocks of that many."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._slices import Cut, cut_of
+from .._slices import Cut, cut_of
 
 _TRIED = 8
 

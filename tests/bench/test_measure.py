@@ -54,6 +54,7 @@ def test_figures() -> None:
 def test_more_work_takes_longer() -> None:
     """By orders of magnitude, so that no load of the machine hides it."""
     report = measured(NEG, PRODUCTS, dims={"N": 256}, compare=False)
+    assert report.models[0].loading is not None
     assert report.models[1].ratio is not None
     assert report.models[1].ratio.value > 3
     assert report.models[1].ratio.is_difference
@@ -67,6 +68,12 @@ def test_other_results_are_reported() -> None:
     assert not report.is_equal
     assert report.models[1].comparison is not None
     assert report.models[1].comparison.status == "different"
+
+
+def test_without_loading() -> None:
+    report = measured(NEG, NEG_TWICE, loading=False)
+    assert report.models[0].loading is None
+    assert report.to_json()["models"][0]["load_ms"] is None
 
 
 def test_json() -> None:

@@ -80,3 +80,10 @@ def test_a_pass_is_added(clock: Clock) -> None:
         measure_pass([clock.model("a", 0.01)], times, 0.2, random.Random(0))
     assert len(times[0].rounds) == 3
     assert turns(clock.ran) == ["a"]
+
+
+def test_another_clock_measures_the_runs(clock: Clock) -> None:
+    """A run takes longer, by the time that passes, than the processor works for it."""
+    times = [Times()]
+    measure_pass([clock.model("a", 0.01)], times, 0.1, random.Random(0), lambda: clock.now / 4)
+    assert times[0].best == pytest.approx(0.0025)

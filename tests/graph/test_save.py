@@ -194,6 +194,26 @@ def test_failures_leave_everything_as_it_was(tmp_path: Path, monkeypatch: pytest
         assert (out / "m.onnx.data").read_bytes() == b"old data"
 
 
+def test_further_files_are_moved_into_place_with_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, beside = tmp_path / "m.onnx", tmp_path / "m.json"
+    assert save_proto(model(), target, along={beside: b"new"}) == [beside, target]
+    assert beside.read_bytes() == b"new"
+    check(target)
+    before, replace = target.read_bytes(), os.replace
+
+    def fails_at_the_model(source: Path, final: Path) -> None:
+        if final == target:
+            raise OSError(28, "No space left on device")
+        replace(source, final)
+
+    monkeypatch.setattr(os, "replace", fails_at_the_model)
+    with pytest.raises(ModelError, match="No space"):
+        save_proto(model(), target, along={beside: b"newer"})
+    assert beside.read_bytes() == b"new"
+    assert target.read_bytes() == before
+    assert files(tmp_path) == ["m.json", "m.onnx"]
+
+
 def test_permissions_are_those_of_a_new_file_or_of_the_one_replaced(tmp_path: Path) -> None:
     target = tmp_path / "m.onnx"
     mask = os.umask(0o027)

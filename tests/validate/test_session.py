@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from xoptim.validate import (
     resolve_providers,
 )
 from xoptim.validate import session as session_module
-from xoptim.validate.session import pack_bits, unpack_bits
+from xoptim.validate.session import pack_bits, session_options, unpack_bits
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '
 
@@ -229,6 +230,23 @@ def test_values_bound_to_a_device(limit: float | None) -> None:
 def test_what_cannot_be_bound_is_run_without(kind: str) -> None:
     model = model_of(f"g ({kind}[1] x) => ({kind}[1] y) {{ y = Identity(x) }}")
     assert not Session(model, SessionSettings(io_binding=True))._bound
+
+
+@pytest.mark.parametrize(("off", "expected"), [((), {"FusedMatMul"}), (("MatmulTransposeFusion",), {"Transpose", "MatMul"})])
+def test_optimizers_that_are_left_out(tmp_path: Path, off: tuple[str, ...], expected: set[str]) -> None:
+    """onnxruntime fuses a transposed operand with its product, unless that optimizer is left out."""
+    model = model_of("g (float[2,2] x, float[2,2] w) => (float[2,2] y) { t = Transpose<perm=[1,0]>(w) y = MatMul(x, t) }")
+    session = Session(model, SessionSettings(level="extended", disabled_optimizers=off, profile=tmp_path / "profile"))
+    session.run({"x": np.ones((2, 2), np.float32), "w": np.ones((2, 2), np.float32)})
+    events = json.loads(session.end_profiling().read_text(encoding="utf-8"))
+    assert {event["args"]["op_name"] for event in events if event["name"].endswith("_kernel_time")} == expected
+
+
+@pytest.mark.parametrize("pattern", [True, False])
+def test_entries_and_the_memory_pattern(pattern: bool) -> None:
+    options = session_options(SessionSettings(memory_pattern=pattern, entries=(("session.intra_op.allow_spinning", "0"),)))
+    assert options.enable_mem_pattern is pattern
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
 def test_tf32_is_as_coarse_as_16_bits() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median, quantiles
 from typing import Final, Unpack
 
-from xoptim.bench.loading import measure_loading
+from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.ratio import ratio_of
 from xoptim.bench.report import BenchReport, ModelTimes
@@ -58,8 +58,10 @@ def bench(
         if options.compare:
             say("comparing")
             comparisons[1:] = [_compare(subjects[0], each, reference.feeds, options) for each in subjects[1:]]
-        say("loading")
-        loading = [measure_loading(each.path, options.settings, reference.feeds) for each in subjects]
+        loading: list[Loading | None] = [None] * len(subjects)
+        if options.loading:
+            say("loading")
+            loading = [measure_loading(each.path, options.settings, reference.feeds) for each in subjects]
     figures = [
         ModelTimes(
             label=subject.label,

@@ -28,6 +28,7 @@ class BenchOptions:
         seed: of random values and of the order of the runs.
         base_dirs: folders of the external data of models that are protobufs, by label.
         compare: whether to compare the results of each model with those of the first one.
+        loading: whether to measure time and memory of loading too.
     """
 
     provider: str = "cpu"
@@ -41,6 +42,7 @@ class BenchOptions:
     seed: int = 0
     base_dirs: Mapping[str, Path] = field(default_factory=dict)
     compare: bool = True
+    loading: bool = True
 
     def __post_init__(self) -> None:
         if self.seconds <= 0 or self.passes < 1:
@@ -81,3 +83,4 @@ class BenchChanges(TypedDict, total=False):
     seed: int
     base_dirs: Mapping[str, Path]
     compare: bool
+    loading: bool

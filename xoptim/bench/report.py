@@ -21,7 +21,7 @@ class ModelTimes:
         best: seconds of the shortest run.
         spread: seconds between the first and the third quartile of the rounds.
         rounds: number of rounds.
-        loading: time and memory to load it.
+        loading: time and memory to load it, ``None`` when they were not measured.
         ratio: its time divided by that of the first model, ``None`` for the first model.
         comparison: its results compared with those of the first model, ``None`` for the first model, or when nothing was
             compared.
@@ -32,21 +32,21 @@ class ModelTimes:
     best: float
     spread: float
     rounds: int
-    loading: Loading
+    loading: Loading | None
     ratio: Ratio | None = None
     comparison: ValidationReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The figures as JSON values, times in milliseconds."""
-        ratio, comparison = self.ratio, self.comparison
+        ratio, comparison, loading = self.ratio, self.comparison, self.loading
         return {
             "model": self.label,
             "median_ms": 1e3 * self.median,
             "min_ms": 1e3 * self.best,
             "spread_ms": 1e3 * self.spread,
             "rounds": self.rounds,
-            "load_ms": 1e3 * self.loading.seconds,
-            "memory_bytes": self.loading.memory,
+            "load_ms": None if loading is None else 1e3 * loading.seconds,
+            "memory_bytes": None if loading is None else loading.memory,
             "ratio": None if ratio is None else ratio.value,
             "interval": None if ratio is None else list(ratio.interval),
             "is_difference": None if ratio is None else ratio.is_difference,

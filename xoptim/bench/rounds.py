@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
+
+Clock: TypeAlias = Callable[[], float]
 
 _WARM: Final = 0.2  # seconds, or a few runs, before anything is measured
 _WARM_RUNS: Final = 3
@@ -30,7 +32,13 @@ class Times:
     best: float = float("inf")
 
 
-def measure_pass(runs: Sequence[Callable[[], object]], times: Sequence[Times], seconds: float, rng: random.Random) -> None:
+def measure_pass(
+    runs: Sequence[Callable[[], object]],
+    times: Sequence[Times],
+    seconds: float,
+    rng: random.Random,
+    clock: Clock | None = None,
+) -> None:
     """Measure sessions against each other, and add a pass to the times of each.
 
     The first round is dropped: it measures whatever comes first as slower.
@@ -40,14 +48,17 @@ def measure_pass(runs: Sequence[Callable[[], object]], times: Sequence[Times], s
         times: the times of each.
         seconds: of all rounds together; there are at least five rounds.
         rng: draws the order of a round.
+        clock: measures each run: the time that passes by default. The processor time of the thread is changed less by other
+            processes, but it does not contain the work of other threads and of devices.
     """
+    clock = clock or time.perf_counter
     counts = [_runs_in_a_turn(_warm(run)) for run in runs]
-    _round(runs, counts, rng)
+    _round(runs, counts, rng, clock)
     for each in times:
         each.rounds.append([])
     end = time.perf_counter() + seconds
     while len(times[0].rounds[-1]) < _FEWEST_ROUNDS or time.perf_counter() < end:
-        for each, taken in zip(times, _round(runs, counts, rng), strict=True):
+        for each, taken in zip(times, _round(runs, counts, rng, clock), strict=True):
             each.rounds[-1].append(median(taken))
             each.best = min(each.best, *taken)
 
@@ -56,7 +67,7 @@ def _warm(run: Callable[[], object]) -> float:
     """Run a model a few times; return the seconds of the fastest run."""
     taken: list[float] = []
     while len(taken) < _WARM_RUNS or sum(taken) < _WARM:
-        taken.append(_timed(run))
+        taken.append(_timed(run, time.perf_counter))
     return min(taken)
 
 
@@ -64,17 +75,17 @@ def _runs_in_a_turn(seconds: float) -> int:
     return max(1, min(_MOST_RUNS, int(_TURN / max(seconds, 1e-9))))
 
 
-def _round(runs: Sequence[Callable[[], object]], counts: Sequence[int], rng: random.Random) -> list[list[float]]:
+def _round(runs: Sequence[Callable[[], object]], counts: Sequence[int], rng: random.Random, clock: Clock) -> list[list[float]]:
     """A turn for each model, in random order; returns the seconds of their runs."""
     taken: list[list[float]] = [[] for _ in runs]
     for place in rng.sample(range(len(runs)), len(runs)):
         # The model before has filled the caches, and its threads spin for a moment: a run that is not counted ends both.
-        before = _timed(runs[place])
-        taken[place] = [before] if before > _LONG else [_timed(runs[place]) for _ in range(counts[place])]
+        before = _timed(runs[place], clock)
+        taken[place] = [before] if before > _LONG else [_timed(runs[place], clock) for _ in range(counts[place])]
     return taken
 
 
-def _timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _timed(run: Callable[[], object], clock: Clock) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start

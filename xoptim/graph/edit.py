@@ -14,7 +14,7 @@ from xoptim.graph.load import load_bodies
 from xoptim.graph.model import Function, Model
 from xoptim.graph.names import Names
 from xoptim.graph.node import Node
-from xoptim.graph.placement import find_place
+from xoptim.graph.placement import find_places
 from xoptim.graph.propagate import check_results, infer_node, refine, refresh, spread_constness
 from xoptim.graph.walk import defined_inside, is_visible, move_after, reads
 
@@ -114,13 +114,13 @@ class Edit(Graph):
         for node in new:
             self._admit(node, freed)
         self._check_nothing_disappears(gone, freed)
-        place, region = find_place(self.target, gone, new, insert_at)
-        self._carry_out(gone, new, place, region)
+        places, region = find_places(self.target, gone, new, insert_at)
+        self._carry_out(gone, new, places, region)
 
     def append(self, node: Node) -> None:
         """Put one new node at the end of the graph; raises the errors of `commit`."""
         self._admit(node, set())
-        self._carry_out({}, [node], self.target.nodes.last, [])
+        self._carry_out({}, [node], [self.target.nodes.last], [])
 
     def _split(self, removed: Sequence[Node], added: Sequence[Node]) -> tuple[dict[Node, None], list[Node]]:
         """The nodes to remove, and those to add."""
@@ -166,20 +166,21 @@ class Edit(Graph):
 
     # ---------------------------------------------------------------- the commit
 
-    def _carry_out(self, gone: dict[Node, None], new: Sequence[Node], place: Node | None, region: Sequence[Node]) -> None:
+    def _carry_out(
+        self, gone: dict[Node, None], new: Sequence[Node], places: Sequence[Node | None], region: Sequence[Node]
+    ) -> None:
         """Change the graph. Everything is checked: only an interrupt or a listener can stop this, and then it is undone."""
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
         try:
-            move_after(graph, place, region)
+            move_after(graph, places[0] if places else None, region)
             for node in gone:
                 graph.remove(node)
             for name in dict.fromkeys(name for node in new for name in reads(node)):
                 if name in self.initializers:
                     graph.add_initializer(name, self.initializers[name])
-            for node in new:
+            for node, place in zip(new, places, strict=True):
                 graph.insert(node, place)
-                place = node
                 for body in node.bodies.values():
                     body.enter(graph)
             model.functions += self.functions

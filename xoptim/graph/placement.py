@@ -10,6 +10,47 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import readers, reads
 
 
+def find_places(
+    graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
+) -> tuple[list[Node | None], list[Node]]:
+    """For each new node the node after which it goes (``None``: at the beginning), and the nodes that must move first.
+
+    New nodes stay together if they can. Otherwise each goes directly behind its operands: a rewrite may change nodes on both
+    sides of nodes that stay.
+
+    Args:
+        graph: the graph, which still contains the nodes to remove.
+        gone: the nodes to remove.
+        new: the nodes to add, in order.
+        insert_at: where the new nodes go if possible; by default where the last removed node is.
+
+    Raises:
+        Declined: when the nodes would form a cycle.
+    """
+    try:
+        place, region = find_place(graph, gone, new, insert_at)
+    except Declined:
+        return _behind_operands(graph, gone, new), []
+    return [place, *new][: len(new)], region
+
+
+def _behind_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) -> list[Node | None]:
+    places: list[Node | None] = []
+    follows: dict[str, Node | None] = {}
+    """For each new result the node that stays and that its producer comes after."""
+    last: dict[Node | None, Node] = {}
+    for node in new:
+        operands = [follows[name] if name in follows else graph.producer(name) for name in reads(node)]
+        anchor = max((operand for operand in operands if operand is not None), key=lambda n: n.label, default=None)
+        staying = (reader for name in node.output if name for reader in readers(graph, name) if reader not in gone)
+        if anchor is not None and any(reader.label <= anchor.label for reader in staying):
+            raise Declined("the new nodes would form a cycle with the ones that stay")
+        places.append(last.get(anchor, anchor))
+        last[anchor] = node
+        follows.update(dict.fromkeys(node.output, anchor))
+    return places
+
+
 def find_place(
     graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
 ) -> tuple[Node | None, list[Node]]:

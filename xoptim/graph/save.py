@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +24,14 @@ _ALIGNMENT = 4096
 _CHUNK = 1 << 24
 
 
-def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *, external: bool | None = None) -> list[Path]:
+def save_proto(
+    proto: ModelProto,
+    target: Path,
+    base_dir: Path | None = None,
+    *,
+    external: bool | None = None,
+    along: Mapping[Path, bytes] | None = None,
+) -> list[Path]:
     """Write a model, and its weights to an external file where necessary.
 
     Args:
@@ -33,6 +40,7 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
         base_dir: folder against which the external locations of ``proto`` are resolved.
         external: write weights to a file of their own (``TARGET.data``); by default only when some of them are already in
             an external file in another folder than the target, or when the model would not fit into a protobuf.
+        along: contents of further files, which are moved into place with the model: all of them, or none.
 
     Returns:
         The files written.
@@ -58,6 +66,9 @@ def save_proto(proto: ModelProto, target: Path, base_dir: Path | None = None, *,
             with _beside(data, temporary) as stream:
                 for tensor in moving:
                     _move(tensor, stream, base_dir, data.name)
+        for path, content in (along or {}).items():
+            with _beside(path, temporary) as stream:
+                stream.write(content)
         with _beside(target, temporary) as stream:
             stream.write(proto.SerializeToString())
         _put_in_place(temporary)

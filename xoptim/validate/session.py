@@ -69,6 +69,9 @@ class SessionSettings:
         reuse: whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic
             time where shapes are dynamic.
         profile: beginning of the path of the file into which onnxruntime writes the times of all operators.
+        disabled_optimizers: single graph optimizations of onnxruntime that are left out at any level, by name.
+        memory_pattern: whether the memory of a run is planned from the run before, where shapes are equal.
+        entries: further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime documents them.
     """
 
     providers: tuple[str, ...] = ("cpu",)
@@ -80,6 +83,9 @@ class SessionSettings:
     arena: bool = True
     reuse: bool = False
     profile: Path | None = None
+    disabled_optimizers: tuple[str, ...] = ()
+    memory_pattern: bool = True
+    entries: tuple[tuple[str, str], ...] = ()
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -136,11 +142,9 @@ class Session:
         self._run_limit = settings.run_limit
         self._kept: list[Any] = []  # onnxruntime reads arrays in place
         try:
-            options = _session_options(settings)
+            options = session_options(settings)
             source = self._source(model, options, base_dir, weights or {})
-            given = [(name, _provider_options(name, settings)) for name in providers]
-            # Without the fallback to other providers, which onnxruntime would take silently.
-            self._session = ort.InferenceSession(source, options, providers=given, enable_fallback=0)
+            self._session = inference_session(source, options, settings)
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
@@ -263,13 +267,25 @@ def _from_python(result: Any) -> Value:
     raise RunError(f"results of type {type(result).__name__} cannot be read")
 
 
-def _session_options(settings: SessionSettings) -> Any:
+def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
+    """A session of onnxruntime for a file or the bytes of a model; raises what onnxruntime raises."""
+    given = [(name, _provider_options(name, settings)) for name in resolve_providers(settings.providers)]
+    off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
+    # Without the fallback to other providers, which onnxruntime would take silently.
+    return ort.InferenceSession(source, options, providers=given, enable_fallback=0, **off)
+
+
+def session_options(settings: SessionSettings) -> Any:
+    """The ``onnxruntime.SessionOptions`` of some settings."""
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[settings.level])
     options.log_severity_level = _FATAL
     options.intra_op_num_threads = settings.threads
     options.enable_mem_reuse = settings.reuse
     options.enable_cpu_mem_arena = settings.arena
+    options.enable_mem_pattern = settings.memory_pattern
+    for name, value in settings.entries:
+        options.add_session_config_entry(name, value)
     if settings.profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(settings.profile)

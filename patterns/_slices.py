@@ -1,4 +1,4 @@
-"""Slices of one axis between constant bounds."""
+"""Parts of one axis between constant bounds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from xoptim.facts.dims import Dim, is_nonnegative
 from xoptim.facts.moved import moved
 from xoptim.match import AT_RUN_TIME, GraphView, Node
 
+from ._axes import axis_of, size_along
+
 _FAR: Final = 2**31 - 1
 """Positions from here on stand for the end of the axis."""
+_DEEPEST: Final = 4
+"""Maximal number of Slices and Splits in a row that are followed."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,39 @@ def cut_of(g: GraphView, node: Node) -> Cut | None:
         return None
     start, end, _ = slice(*(bound[0] for bound in bounds)).indices(size)
     return Cut(node, axis, start, end, size) if start < end else None
+
+
+def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
+    """The tensor of which a result is a part along an axis, through Slices and Splits, and where the part starts and ends.
+
+    Args:
+        g: the graph.
+        name: the result; its size along the axis is a number.
+        axis: counted from the front.
+
+    Returns:
+        The result itself, from 0 to its size, when it is not a part.
+    """
+    start, size = 0, size_along(g, name, axis)
+    assert isinstance(size, int)
+    for _ in range(_DEEPEST):
+        node = g.node_before(name)
+        before = None if node is None else _start_of(g, node, name, axis)
+        if node is None or before is None:
+            break
+        name, start = node.input[0], start + before
+    return name, start, start + size
+
+
+def _start_of(g: GraphView, node: Node, name: str, axis: int) -> int | None:
+    """The first position of a result of a Slice or Split along an axis, ``None`` if it is not known or another axis is cut."""
+    if node.op_type == "Slice":
+        cut = cut_of(g, node)
+        return cut.start if cut is not None and cut.axis == axis else None
+    if node.op_type != "Split" or node.domain or axis_of(g, node) != axis:
+        return None
+    sizes = [size_along(g, before, axis) for before in node.output[: node.output.index(name)]]
+    return sum(size for size in sizes if isinstance(size, int)) if all(isinstance(size, int) for size in sizes) else None
 
 
 def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:

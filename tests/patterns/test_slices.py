@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from xoptim.patterns.slicing._slices import cut_of, span_of
+from xoptim.patterns._slices import cut_of, span_of
 
 from tests.support import load, node_of
 from xoptim.match import GraphView

@@ -1,0 +1,292 @@
+"""For each fusion: models of realistic size on which it applies.
+
+``ROWS`` is the number of rows, tokens or images. Inputs in capital letters are weights: initializers with random values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Subject(NamedTuple):
+    """A model on which one pattern applies.
+
+    Attributes:
+        text: the graph.
+        opset: the operator set.
+        rows: the sizes that are measured.
+    """
+
+    text: str
+    opset: int = 18
+    rows: tuple[int, ...] = (1, 16, 128, 1024)
+
+
+IMAGES = (1, 4)
+_E = "float e = {0.00001}"
+_LAST = "int64[1] i = {-1}"
+_BATCH = "float[64] S, float[64] O, float[64] M, float[64] V"
+_POSITIVE = "W2 = Abs(V)"
+_GELU_TANH = (
+    "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
+    "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }"
+)
+_GELU_ERF = (
+    "<float s = {1.4142135}, float one = {1}, float half = {0.5}> "
+    "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }"
+)
+_RMS = "q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s)"
+_HEADS = "float[1,8,ROWS,64] x, float[1,8,ROWS,64] k"
+
+
+def _elementwise(width: int, rest: str) -> str:
+    return f"g (float[ROWS,{width}] x) => (float[ROWS,{width}] y) {rest}"
+
+
+def _tokens(more: str, rest: str, out: int = 768) -> str:
+    return f"g (float[1,ROWS,768] x{more}) => (float[1,ROWS,{out}] y) {rest}"
+
+
+def _product(more: str, rest: str, out: int = 768) -> str:
+    return f"g (float[ROWS,768] x, {more}) => (float[ROWS,{out}] y) {rest}"
+
+
+def _image(more: str, rest: str) -> str:
+    return f"g (float[ROWS,64,28,28] x, {more}) => (float[n,c,h,w] y) {rest}"
+
+
+SUBJECTS: dict[str, Subject] = {
+    # activations
+    "FastGelu": Subject(_elementwise(3072, _GELU_TANH)),
+    "Gelu": Subject(_elementwise(3072, _GELU_TANH), 20),
+    "GeluErf": Subject(_elementwise(3072, _GELU_ERF), 20),
+    "GeluOrt": Subject(_elementwise(3072, _GELU_ERF)),
+    "HardSigmoid": Subject(
+        _elementwise(768, "<float a = {3}, float z = {0}, float s = {6}> { t = Add(x, a) u = Clip(t, z, s) y = Div(u, s) }")
+    ),
+    "HardSwish": Subject(
+        _elementwise(
+            768, "<float a = {3}, float z = {0}, float s = {6}> { t = Add(x, a) u = Clip(t, z, s) v = Mul(x, u) y = Div(v, s) }"
+        )
+    ),
+    "HardSigmoidMul": Subject(_elementwise(768, "{ t = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x) y = Mul(x, t) }")),
+    "LeakyRelu": Subject(
+        _elementwise(768, "<float z = {0}, float s = {0.25}> { c = Greater(x, z) t = Mul(x, s) y = Where(c, x, t) }")
+    ),
+    "LogSoftmaxExp": Subject(
+        _elementwise(
+            768,
+            f"<{_LAST}> {{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }}",
+        )
+    ),
+    "MaxRelu": Subject(_elementwise(768, "<float z = {0}> { y = Max(z, x) }")),
+    "QuickGelu": Subject(_elementwise(3072, "<float c = {1.702}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }")),
+    "SigmoidExp": Subject(_elementwise(768, "<float o = {1}> { n = Neg(x) e = Exp(n) d = Add(e, o) y = Div(o, d) }")),
+    "SoftmaxExp": Subject(
+        _elementwise(768, f"<{_LAST}> {{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }}")
+    ),
+    "SoftmaxLog": Subject(_elementwise(768, "{ s = Softmax(x) y = Log(s) }")),
+    "SoftsignAbs": Subject(_elementwise(768, "<float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }")),
+    "ThresholdedRelu": Subject(_elementwise(768, "<float t = {0.5}, float z = {0}> { c = Greater(x, t) y = Where(c, x, z) }")),
+    # arithmetic
+    "MulAddMul": Subject(_product("float[768] A, float[768] B, float[768] C", "{ t = Mul(x, A) u = Add(B, t) y = Mul(u, C) }")),
+    "PowHalf": Subject(_elementwise(768, "<float h = {0.5}> { a = Abs(x) y = Pow(a, h) }")),
+    "PowTwo": Subject(_elementwise(768, "<float two = {2}> { y = Pow(x, two) }")),
+    # attention
+    "Attention": Subject(
+        "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {8}> "
+        "{ t = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, t) d = Div(a, s) w = Softmax(d) y = MatMul(w, v) }",
+        23,
+    ),
+    "AttentionHeads": Subject(
+        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
+        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}> "
+        "{ qr = Reshape(q, h) kr = Reshape(k, h) vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) "
+        "kt = Transpose <perm = [0, 2, 1, 3]> (kr) vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = Attention(qt, kt, vt) "
+        "t = Transpose <perm = [0, 2, 1, 3]> (a) y = Reshape(t, m) }",
+        23,
+    ),
+    "MultiHeadAttention": Subject(
+        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
+        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float s = {8}> "
+        "{ qr = Reshape(q, h) kr = Reshape(k, h) vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) "
+        "kt = Transpose <perm = [0, 2, 3, 1]> (kr) vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = MatMul(qt, kt) d = Div(a, s) "
+        "w = Softmax(d) o = MatMul(w, vt) t = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(t, m) }",
+    ),
+    "MulAttention": Subject(
+        "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {0.5}> "
+        "{ t = Mul(q, s) y = Attention <scale = 0.25> (t, k, v) }",
+        23,
+    ),
+    # convolutions
+    "BatchNormalizationConv": Subject(
+        _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = BatchNormalization(x, S, O, M, V) y = Conv(t, K) }"), 18, IMAGES
+    ),
+    "ConvAdd": Subject(_image("float[64,64,3,3] K, float[64,1,1] C", "{ t = Conv(x, K) y = Add(C, t) }"), 18, IMAGES),
+    "ConvBatchNormalization": Subject(
+        _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = Conv(x, K) y = BatchNormalization(t, S, O, M, V) }"), 18, IMAGES
+    ),
+    "ConvMul": Subject(_image("float[64,64,3,3] K, float[64,1,1] C", "{ t = Conv(x, K) y = Mul(C, t) }"), 18, IMAGES),
+    "FusedConv": Subject(_image("float[64,64,3,3] K, float[64] B", "{ t = Conv(x, K, B) y = Relu(t) }"), 18, IMAGES),
+    "PadAveragePool": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[n,c,h,w] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> "
+        "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3, 3], strides = [2, 2]> (t) }",
+        18,
+        IMAGES,
+    ),
+    "PadConv": Subject(
+        _image("float[64,64,3,3] K", "<int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> { t = Pad(x, p) y = Conv(t, K) }"), 18, IMAGES
+    ),
+    "PadMaxPool": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[n,c,h,w] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, float z = {-inf}> "
+        "{ t = Pad(x, p, z) y = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (t) }",
+        18,
+        IMAGES,
+    ),
+    # movement
+    "UnsqueezeExpandReshape": Subject(
+        "g (float[1,2,ROWS,64] x) => (float[1,8,ROWS,64] y) <int64[1] k = {2}, int64[5] e = {1, 1, 4, 1, 1}, "
+        "int64[4] t = {0, 8, -1, 64}> { u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }"
+    ),
+    "TransposeRegion": Subject(
+        "g (float[ROWS,64,28,28] x, float[64] B) => (float[ROWS,64,28,28] y) { t = Transpose <perm = [0, 2, 3, 1]> (x) "
+        "a = Add(t, B) r = Relu(a) y = Transpose <perm = [0, 3, 1, 2]> (r) }",
+        18,
+        IMAGES,
+    ),
+    "TransposeRegionSum": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) <int64[2] k = {1, 2}> "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+        18,
+        IMAGES,
+    ),
+    # normalizations
+    "BatchNormalizationAdd": Subject(
+        _image(f"{_BATCH}, float[64,1,1] C", "{ t = BatchNormalization(x, S, O, M, V) y = Add(C, t) }"), 18, IMAGES
+    ),
+    "BatchNormalizationMul": Subject(
+        _image(f"{_BATCH}, float[64,1,1] C", "{ t = BatchNormalization(x, S, O, M, V) y = Mul(C, t) }"), 18, IMAGES
+    ),
+    "CastLayerNormalizationCast": Subject(
+        "g (float16[ROWS,768] x, float[768] S, float[768] B) => (float16[ROWS,768] y) "
+        "{ w = Cast <to = 1> (x) t = LayerNormalization(w, S, B) y = Cast <to = 10> (t) }"
+    ),
+    "CastRMSNormalizationCast": Subject(
+        "g (float16[ROWS,768] x, float[768] S) => (float16[ROWS,768] y) "
+        "{ w = Cast <to = 1> (x) t = RMSNormalization(w, S) y = Cast <to = 10> (t) }",
+        23,
+    ),
+    "LayerNormalization": Subject(
+        _elementwise(
+            768,
+            f"<float two = {{2}}, {_E}, {_LAST}> {{ m = ReduceMean(x, i) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) "
+            "w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
+        )
+    ),
+    "LayerNormalizationBias": Subject(_product("float[768] S, float[768] B", "{ t = LayerNormalization(x, S) y = Add(B, t) }")),
+    "LayerNormalizationRow": Subject(
+        _tokens(", float[1,ROWS,768] r, float[768] S, float[768] B", "{ t = Add(x, r) y = LayerNormalization(t, S, B) }")
+    ),
+    "LayerNormalizationScale": Subject(
+        _product("float[768] S, float[768] F", "{ t = LayerNormalization(x, S) y = Mul(F, t) }")
+    ),
+    "RMSNormalization": Subject(_elementwise(768, f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} y = Mul(x, r) }}"), 23),
+    "RMSNormalizationMul": Subject(_product("float[768] S, float[768] F", "{ t = RMSNormalization(x, S) y = Mul(F, t) }"), 23),
+    "SimplifiedLayerNormalization": Subject(
+        _product("float[768] S", f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} t = Mul(x, r) y = Mul(S, t) }}")
+    ),
+    # products
+    "FusedMatMul": Subject(
+        f"g ({_HEADS}) => (float[1,8,ROWS,ROWS] y) {{ t = Transpose <perm = [0, 1, 3, 2]> (k) y = MatMul(x, t) }}"
+    ),
+    "FusedMatMulDiv": Subject(
+        "g (float[8,ROWS,64] x, float[8,64,ROWS] k) => (float[8,ROWS,ROWS] y) <float s = {8}> "
+        "{ t = MatMul(x, k) y = Div(t, s) }"
+    ),
+    "FusedMatMulTranspose": Subject(
+        "g (float[8,ROWS,64] x, float[8,64,ROWS] k) => (float[8,ROWS,ROWS] y) "
+        "{ t = MatMul(x, k) y = Transpose <perm = [0, 2, 1]> (t) }"
+    ),
+    "FusedMatMulx2": Subject(
+        "g (float[8,ROWS,64] x, float[8,64,ROWS] k) => (float[8,ROWS,ROWS] y) <float s = {0.125}> "
+        "{ t = Mul(x, s) y = MatMul(t, k) }"
+    ),
+    "FusedGemm": Subject(_product("float[768,768] W, float[768] B", "{ t = Gemm(x, W, B) y = Relu(t) }")),
+    "GatherAttention": Subject(
+        "g (float[1,8,ROWS,64] x, float[1,2,ROWS,64] k, float[1,2,ROWS,64] v) => (float[1,8,ROWS,64] y) "
+        "<int64[8] i = {0, 0, 0, 0, 1, 1, 1, 1}> "
+        "{ p = Gather <axis = 1> (k, i) w = Gather <axis = 1> (v, i) y = Attention(x, p, w) }",
+        23,
+    ),
+    "GemmAdd": Subject(_product("float[768,768] W, float[768] B", "{ t = Gemm(x, W) y = Add(B, t) }")),
+    "GemmBatchNormalization": Subject(
+        _product(
+            "float[768,768] W, float[768] C, float[768] S, float[768] O, float[768] M, float[768] V",
+            "{ t = Gemm(x, W, C) y = BatchNormalization(t, S, O, M, V) }",
+        )
+    ),
+    "GemmBiasAdd": Subject(_product("float[768,768] W, float[768] C, float[768] D", "{ t = Gemm(x, W, C) y = Add(t, D) }")),
+    "GemmMul": Subject(_product("float[768,768] W, float[768] B", "<float s = {0.5}> { t = Gemm(x, W, B) y = Mul(t, s) }")),
+    "GemmTranspose": Subject(
+        "g (float[ROWS,768] x, float[768,768] W) => (float[768,ROWS] y) "
+        "{ t = Gemm <transB = 1> (x, W) y = Transpose <perm = [1, 0]> (t) }"
+    ),
+    "MatMulAdd": Subject(_product("float[768,768] W, float[768] B", "{ t = MatMul(x, W) y = Add(B, t) }")),
+    "MatMulMul": Subject(
+        "g (float[1,ROWS,768] x, float[768,768] W, float[768] B) => (float[1,ROWS,64,12] y) "
+        "<int64[4] s = {0, 0, 12, 64}, float h = {0.125}> { t = MatMul(x, W) u = Add(t, B) v = Reshape(u, s) "
+        "z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, h) }"
+    ),
+    "ReshapeGemmReshape": Subject(
+        _tokens(
+            ", float[768,768] W, float[768] B",
+            "<int64[2] s = {-1, 768}, int64[3] t = {1, -1, 768}> { f = Reshape(x, s) p = Gemm(f, W, B) y = Reshape(p, t) }",
+        )
+    ),
+    "TransposeFusedMatMulB": Subject(
+        "g (float[1,8,ROWS,64] x, float[1,ROWS,8,64] k) => (float[1,8,ROWS,ROWS] y) "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (k) y = MatMul(x, t) }"
+    ),
+    "TransposeGemm": Subject(
+        _product(
+            "float[768,768] w, float[768] B",
+            "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, B) }",
+        )
+    ),
+    "TransposeMatMul": Subject(_product("float[768,768] w", "{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }")),
+    # rotary
+    "RotaryEmbedding": Subject(
+        "g (float[1,8,ROWS,64] x, float[1,ROWS,32] f) => (float[1,8,ROWS,64] y) <int64[1] one = {1}, int64[1] o = {0}, "
+        "int64[1] h = {32}, int64[1] e = {64}, int64[1] k = {3}> "
+        "{ d = Concat <axis = -1> (f, f) c0 = Cos(d) s0 = Sin(d) c = Unsqueeze(c0, one) i = Unsqueeze(s0, one) "
+        "a = Slice(x, o, h, k) r = Slice(x, h, e, k) n = Neg(r) t = Concat <axis = -1> (n, a) p = Mul(x, c) q = Mul(t, i) "
+        "y = Add(p, q) }",
+        23,
+    ),
+    "RotaryEmbeddingHeads": Subject(
+        "g (float[1,ROWS,512] x, float[1,ROWS,32] c, float[1,ROWS,32] i) => (float[1,8,ROWS,64] y) "
+        "<int64[4] n = {0, 0, 8, 64}> "
+        "{ r = Reshape(x, n) t = Transpose <perm = [0, 2, 1, 3]> (r) y = RotaryEmbedding(t, c, i) }",
+        23,
+    ),
+    "RotaryEmbeddingPart": Subject(
+        "g (float[1,8,ROWS,64] x, float[1,ROWS,16] c, float[1,ROWS,16] i) => (float[1,8,ROWS,64] y) <int64[2] z = {32, 32}> "
+        "{ p, r = Split <axis = 3> (x, z) t = RotaryEmbedding(p, c, i) y = Concat <axis = -1> (t, r) }",
+        23,
+    ),
+    # slicing
+    "GathersSplit": Subject(
+        "g (float[ROWS,2,384] x) => (float[ROWS,1,384] y, float[ROWS,1,384] z) "
+        "<int64 i = {0}, int64 j = {1}, int64[1] k = {1}> "
+        "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }"
+    ),
+    "SlicesConcat": Subject(
+        "g (float[ROWS,8,96] x) => (float[ROWS,8,96] y) <int64[1] o = {0}, int64[1] a = {4}, int64[1] e = {8}, "
+        "int64[1] k = {1}> { p = Slice(x, a, e, k) q = Slice(x, o, a, k) y = Concat <axis = 1> (p, q) }"
+    ),
+    "SlicesSplit": Subject(
+        "g (float[ROWS,768] x) => (float[ROWS,384] y, float[ROWS,384] z) <int64[1] o = {0}, int64[1] h = {384}, "
+        "int64[1] e = {768}, int64[1] k = {1}> { y = Slice(x, o, h, k) z = Slice(x, h, e, k) }"
+    ),
+}

@@ -1,0 +1,139 @@
+"""Time of the operators that fusions write, beside those that they replace.
+
+    python -m benchmarks.operators                            # all fusions, all sizes, one and two threads
+    python -m benchmarks.operators --only Gelu,GemmAdd        # some of them
+    python -m benchmarks.operators --provider cuda --write    # replace the rows of docs/payoff.md
+
+Each subject (`operator_models.py`) is optimized by one pattern only. Both models run with all optimizations of onnxruntime, in
+rounds of random order, with sessions made anew in three passes. A ratio below 1 says that the fusion pays; its interval is that
+of the bootstrap over passes and rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import platform
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+import xoptim
+from benchmarks.operator_models import SUBJECTS, Subject
+from xoptim.bench import Ratio, bench
+from xoptim.validate.errors import ProviderUnavailable
+from xoptim.validate.session import resolve_providers
+
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
+HEAD = """# What fusions pay
+
+Time of a model of one fusion divided by the time of the model that it replaces, with an interval of 95 %; below 1 it is faster.
+Both run in onnxruntime with all of its own optimizations. Rows are tokens, or images of 64 channels of 28 by 28.
+`python -m benchmarks.operators --write` measures and writes this page; `benchmarks/operator_models.py` holds the models.
+
+{machine}
+
+| pattern | provider | threads | {sizes} |
+|---|---|---|{lines}
+"""
+SIZES = (1, 4, 16, 128, 1024)
+
+
+def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
+    """The model of a subject; inputs in capital letters become weights."""
+    text = subject.text.replace("ROWS", str(rows))
+    imports = f'"" : {subject.opset}, "com.microsoft" : 1'
+    model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]> {text}")
+    rng = np.random.default_rng(0)
+    for value in [value for value in model.graph.input if value.name.isupper()]:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        scale = shape[0] ** -0.5 if len(shape) > 1 else 1.0
+        values = np.abs(rng.standard_normal(shape)) * scale if value.name == "V" else rng.standard_normal(shape) * scale
+        model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), value.name))
+        model.graph.input.remove(value)
+    return model
+
+
+def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -> Ratio | None:
+    """The time with a pattern divided by the time without it.
+
+    Raises:
+        SystemExit: the pattern does not apply on its subject.
+    """
+    before = model_of(SUBJECTS[name], rows)
+    applied: list[object] = []
+    after = xoptim.optimize(before, patterns=name, provider=provider, on_application=applied.append)
+    if not applied:
+        raise SystemExit(f"{name} does not apply on its subject with {rows} rows")
+    options = {"provider": provider, "threads": threads, "seconds": seconds, "compare": False, "loading": False}
+    return bench({"before": before, "after": after}, **options).models[1].ratio  # type: ignore[arg-type]
+
+
+def cell(ratio: Ratio | None) -> str:
+    """A ratio and its interval."""
+    if ratio is None:
+        return ""
+    return f"{ratio.value:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
+
+
+def rows_of(page: pathlib.Path) -> dict[tuple[str, str, str], list[str]]:
+    """The rows of the page by pattern, provider and threads."""
+    if not page.exists():
+        return {}
+    found = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [each.strip() for each in line.strip("|").split("|")]
+        if len(cells) == 3 + len(SIZES) and cells[0] in SUBJECTS:
+            found[cells[0], cells[1], cells[2]] = cells[3:]
+    return found
+
+
+def measured(names: Sequence[str], provider: str, threads: Sequence[int], seconds: float) -> Iterator[tuple[str, ...]]:
+    """Rows of the page, one after another, for the patterns that are meant for the provider."""
+    options = xoptim.OptimizationOptions(patterns=list(names), provider=provider)
+    meant = {rewrite.name() for rewrite in options.selected() if not rewrite.unfit_for(None, provider)}
+    for name in filter(meant.__contains__, names):
+        for count in threads:
+            ratios = {rows: measure(name, rows, count, provider, seconds) for rows in SUBJECTS[name].rows}
+            yield (name, provider, str(count), *(cell(ratios.get(size)) for size in SIZES))
+
+
+def processor() -> str:
+    """The name of the processor, where the system tells it."""
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def main() -> None:
+    """Measure, print, and write the page if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="patterns, separated by commas")
+    parser.add_argument("--provider", default="cpu")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--seconds", type=float, default=0.6, help="of measured runs for each model")
+    parser.add_argument("--write", action="store_true", help="write docs/payoff.md; rows that are not measured stay")
+    given = parser.parse_args()
+    names = given.only.split(",") if given.only else sorted(SUBJECTS)
+    try:
+        resolve_providers([given.provider])
+    except ProviderUnavailable as error:
+        print(f"nothing measured: {error}")
+        return
+    rows = rows_of(PAGE)
+    counts = [int(count) for count in given.threads.split(",")]
+    for name, provider, threads, *cells in measured(names, given.provider, counts, given.seconds):
+        rows[name, provider, threads] = cells
+        print(f"| {name} | {provider} | {threads} | {' | '.join(cells)} |", flush=True)
+        if given.write:
+            machine = f"onnxruntime {onnxruntime.__version__}, {processor()}."
+            sizes, lines = " | ".join(f"{size} rows" for size in SIZES), "---|" * len(SIZES)
+            body = "".join(f"| {' | '.join((*key, *cells))} |\n" for key, cells in sorted(rows.items()))
+            PAGE.write_text(HEAD.format(machine=machine, sizes=sizes, lines=lines) + body, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

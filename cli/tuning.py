@@ -1,0 +1,110 @@
+"""``xopt tune MODEL``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from xoptim import tune
+from xoptim.tune import Trial, TuneOptions, TuningReport
+from xoptim.validate import resolve_providers
+
+from .limits import MEMORY_BOUND
+from .pipeline import NOT_VALIDATED, protect_weights, target_of
+from .progress import Progress
+from .summary import open_console
+from .validation import chosen_values, value_choices
+
+_WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
+
+
+@click.command("tune")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write (default: MODEL.opt.onnx beside it).")
+@click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
+@click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--threads", type=click.IntRange(min=0), default=0, help="Threads within an operator (default: searched too).")
+@value_choices
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time of the search and the proof.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def tune_command(model: Path, **choices: Any) -> int:
+    """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
+
+    Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
+    nothing is measurably faster, the smallest result that is not measurably slower is written, with default settings.
+
+    Exit code 3 when the written model could not be validated: it is the original then.
+    """
+    target = target_of(model, choices["output"], choices["in_place"])
+    if resolve_providers((choices["provider"],)) != resolve_providers(("cpu",)):
+        MEMORY_BOUND.lift()
+    options = TuneOptions(
+        provider=choices["provider"], threads=choices["threads"], budget=choices["budget"], **chosen_values(choices)
+    )
+    with Progress(enabled=not choices["as_json"]) as progress:
+        found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
+        progress.say("writing")
+        written = found.save(target)
+    if choices["as_json"]:
+        shown = {"model": str(model), "written": [str(path) for path in written], **found.report.to_json()}
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        _show(found.report, written)
+    failure = next((each for each in found.report.optimization.validation if not each.ok), None)
+    if failure is not None:
+        click.echo(f"xopt: warning: {failure.summary()}", err=True)
+        return NOT_VALIDATED
+    return 0
+
+
+def _show(report: TuningReport, written: list[Path]) -> None:
+    console = open_console()
+    table = Table("tried", "time / original", "", box=None, pad_edge=False)
+    for trial in report.trials:
+        chosen = trial.label == report.label
+        table.add_row(
+            trial.label, "" if trial.ratio is None else _ratio(trial), _outcome(trial), style="bold" if chosen else ""
+        )
+    console.print(table, highlight=False)
+    console.print()
+    for label, reason in report.refuted:
+        console.print(f"refused     {label}: {reason}", highlight=False)
+    _show_choice(console, report)
+    searched = f"tried {len(report.trials) - 1}" + (f" of {len(report.trials) - 1 + report.left}" if report.left else "")
+    rest = "" if not report.left else " (a larger --budget tries the rest)"
+    console.print(f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False)
+    sizes = ", ".join(f"{name}={size}" for name, size in report.sizes.items())
+    if sizes:
+        console.print(f"sizes       {sizes}", highlight=False)
+    for each in report.optimization.validation:
+        console.print(f"validation  {', '.join(each.providers)}: {each.summary()}", highlight=False)
+    console.print(f"written     {', '.join(map(str, written))}", highlight=False)
+
+
+def _show_choice(console: Console, report: TuningReport) -> None:
+    nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
+    if not report.is_faster:
+        console.print("result      nothing is measurably faster than the original", highlight=False)
+    console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
+
+
+def _ratio(trial: Trial) -> str:
+    assert trial.ratio is not None
+    low, high = trial.ratio.interval
+    return f"{trial.ratio.value:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _outcome(trial: Trial) -> str:
+    return trial.reason or _WORDS.get(trial.verdict, trial.verdict)

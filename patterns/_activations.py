@@ -1,0 +1,68 @@
+"""Operators of onnxruntime that compute an activation on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from xoptim.match import EasyPatternOptimization, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+
+from ._kernels import runs
+
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "Softplus": (),
+    "Softsign": (),
+    "LeakyRelu": ("alpha",),
+    "Elu": ("alpha",),
+    "ThresholdedRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "Clip": ("min", "max"),
+}
+"""The attributes of each activation, in the order in which a fused operator takes them."""
+
+
+class _FusedActivation(EasyPatternOptimization):
+    """An `operator` of two or three operands and one of several `activations`, as one operator.
+
+    Refusal 1 is an activation whose parameters are not known, 2 a provider without a kernel for the type.
+    """
+
+    phase = "target"
+    priority = 5
+    min_opset = 7
+    providers = ("cpu",)
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+    operator: ClassVar[str]
+    activations: ClassVar[tuple[str, ...]]
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
+        """One variant for each activation."""
+        name = g.choice("activation", *self.activations)
+        captured = {attribute: g.capture(attribute, optional=True) for attribute in PARAMETERS[name]}
+        result: Symbol = getattr(g.op, name)(getattr(g.op, self.operator)(a, b, c, attributes=g.capture("given")), **captured)
+        return result
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive the attributes."""
+        first, second = m.nodes
+        names = PARAMETERS[m.activation]
+        values = [m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names]
+        if not all(isinstance(value, (int, float)) for value in values):  # (1)
+            return self.none(second, msg="a parameter of the activation is not known")
+        if not runs(g, f"Fused{self.operator}", m.a, "com.microsoft"):  # (2)
+            return self.none(first, msg="the fused operator has no kernel for the type")
+        parameters = self.parameters(dict(zip(names, map(float, values), strict=True)))
+        return m.derive(written={**m.given, "activation": m.activation, **parameters})
+
+    def parameters(self, values: dict[str, float]) -> dict[str, Any]:
+        """The parameters of an activation as attributes of the fused operator."""
+        raise NotImplementedError
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, written: dict[str, Any]) -> str:
+        """The same operands."""
+        return str(getattr(g.op, f"Fused{self.operator}")(a, b, c, domain="com.microsoft", **written))

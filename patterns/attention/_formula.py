@@ -1,0 +1,79 @@
+"""The formula of attention: its parts, their shapes, and its scale."""
+
+from __future__ import annotations
+
+from xoptim.facts.dims import Dim, is_nonzero
+from xoptim.facts.info import Shape
+from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
+
+from .._factors import scaled
+from .._shapes import broadcasts_to, is_given_size
+
+
+def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Scalar) -> Symbol:
+    """The products of queries and swapped keys, with a ``factor`` of the keys, and a factor or divisor ``s`` of the scores."""
+    scores: Symbol = g.op.MatMul(q, g.op.Mul(keys, factor) if g.option("scaled_keys") else keys)
+    scaling = g.choice("scaling", "", "Mul", "Div")
+    return getattr(g.op, scaling)(scores, s) if scaling else scores
+
+
+def scale_of(g: GraphView, m: Match, like: str) -> float | None:
+    """The product of all factors in a match of `scores_of`; ``None`` if it is not a positive number, or they add axes.
+
+    The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
+
+    Args:
+        g: the graph.
+        m: the match.
+        like: the queries.
+    """
+    scale: float | None = 1.0
+    factors = ((m.get("first"), m.get("scaled_queries")), (m.get("factor"), "Mul"), (m.get("s"), m.scaling))
+    for name, operator in factors:
+        if name and scale:
+            scale = scaled(g, like, scale, name, division=operator == "Div") if broadcasts_to(g, name, like) else None
+    return scale if scale is not None and scale > 0 else None
+
+
+def merged_heads(g: PatternBuilder, k: Symbol) -> Symbol:
+    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split behind it."""
+    keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY)
+    return keys
+
+
+def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
+    """(batch, heads, queries, keys); ``None`` when that is not known, or not as the operators of attention require it.
+
+    Args:
+        g: the graph.
+        q: the queries, (batch, heads, queries, head size).
+        swapped: the keys, (batch, heads, head size, keys), one head or as many as there are of queries.
+        v: the values, (batch, heads, keys, size).
+    """
+    queries, keys, values = (g.try_infer_shape(name) for name in (q, swapped, v))
+    if queries is None or keys is None or values is None or not len(queries) == len(keys) == len(values) == 4:
+        return None
+    if queries[0] != keys[0] or values[:2] != keys[:2] or keys[1] not in (1, queries[1]):
+        return None
+    return (*queries[:3], keys[3])
+
+
+def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
+    """The number of heads, if a tensor is packed as (batch, length, features), its features split among the heads.
+
+    Args:
+        g: the graph.
+        packed: the tensor.
+        split: its shape when it is split, (batch, heads, length, size).
+    """
+    if split is None or len(split) != 4:
+        return None
+    batch, heads, length, size = split
+    if not isinstance(heads, int) or not isinstance(size, int):
+        return None
+    return heads if g.try_infer_shape(packed) == (batch, length, heads * size) else None
+
+
+def is_there(g: GraphView, dim: Dim) -> bool:
+    """Whether an axis is known not to be empty, or a caller gives it: the kernels refuse an empty one."""
+    return is_nonzero(dim) or is_given_size(g, dim)

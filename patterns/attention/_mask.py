@@ -1,0 +1,87 @@
+"""Masks that are added to the scores of an attention."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from xoptim.facts.dtypes import is_float
+from xoptim.facts.info import Shape
+from xoptim.match import GraphView, PatternRewriter
+
+_MOVING: Final = frozenset(
+    (
+        *("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Trilu"),
+        "Unsqueeze",
+    )
+)
+"""Operators that choose elements of their first operand (Trilu adds zeros)."""
+_CALCULATING: Final = frozenset(("Abs", "Add", "Concat", "Max", "Min", "Mul", "Neg", "Sub", "Where"))
+"""Operators whose results are finite where all floating-point operands are, as long as nothing overflows."""
+_CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
+"""Operators whose results are not NaN, and not infinite unless it is -infinity, where the same holds for all operands."""
+_DEPTH: Final = 24
+
+
+def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
+    """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
+
+    The numbers come from constants, integers and Booleans, through operators that move, select, add or multiply them.
+    """
+    if not is_float(g.try_infer_type(name)):
+        return True
+    if g.is_constant(name):
+        return (array := g.get_computed_constant(name)) is not None and bool(np.isfinite(array.astype(np.float64)).all())
+    node = g.node_before(name)
+    if node is None or node.domain or not depth:
+        return False
+    if node.op_type in _MOVING or node.op_type == "Cast":
+        return is_finite_mask(g, node.input[0], depth - 1)
+    return node.op_type in _CALCULATING and all(is_finite_mask(g, operand, depth - 1) for operand in node.input)
+
+
+def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
+    """Whether no element is known to be NaN or infinity, but for -infinity."""
+    node = g.node_before(name)
+    if g.is_constant(name) and is_float(g.try_infer_type(name)):
+        array = g.get_computed_constant(name)
+        return array is not None and bool((array < np.inf).all())
+    if node is None:
+        return True
+    if node.domain or not depth or node.op_type not in _CHOOSING:
+        return is_finite_mask(g, name)
+    return all(is_mask(g, operand, depth - 1) for operand in node.input if is_float(g.try_infer_type(operand)))
+
+
+def fits_scores(mask: Shape | None, scores: Shape) -> bool:
+    """Whether a mask broadcasts to the scores, (batch, heads, queries, keys), whatever its last axis is."""
+    if mask is None or not 0 < len(mask) <= len(scores):
+        return False
+    return all(size in (1, wanted) for size, wanted in zip(mask[-2::-1], scores[-2::-1], strict=False))
+
+
+def write_mask(g: PatternRewriter, mask: str, q: str, k: str) -> str:
+    """A mask as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
+
+    They return zeros for a row whose mask has the lowest number of its type everywhere, as if it were -infinity, where ONNX
+    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity.
+
+    Args:
+        g: the graph.
+        mask: the mask, in 32 bits.
+        q: the queries, (batch, heads, queries, head size).
+        k: the keys, in the same layout.
+    """
+    array = g.get_computed_constant(mask)
+    if array is None or (array == np.finfo(np.float32).min).any():
+        mask = g.op.Mul(mask, np.nextafter(np.float32(1), np.float32(0)))
+    wanted, shape = (g.get_shape(q)[2], g.get_shape(k)[2]), g.get_shape(mask)
+    if shape[-2:] == wanted:
+        return mask
+    queries = 1 if shape[:-1][-1:] == wanted[:1] else wanted[0]
+    keys = 1 if shape[-1] == wanted[1] else wanted[1]
+    if isinstance(queries, int) and isinstance(keys, int):
+        return g.op.Expand(mask, np.array([queries, keys], dtype=np.int64))
+    parts = [np.array([n]) if isinstance(n, int) else g.op.Shape(x, start=2, end=3) for n, x in ((queries, q), (keys, k))]
+    return g.op.Expand(mask, g.op.Concat(*parts, axis=0))

@@ -1,0 +1,96 @@
+"""Attention whose formula treats infinities in a way of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.facts.info import Shape
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+
+from .._shapes import broadcasts_to
+from ._formula import scores_of
+from ._mask import is_mask
+from .attention import AttentionPattern
+
+_ABSORBING: Final = -1e30
+"""Scores vanish beside such a number: a row that is masked as a whole gives all keys the same weight."""
+
+
+class MaskedAttentionPattern(AttentionPattern):
+    """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) + mask)
+
+    What: what `Attention` does, where scores are replaced instead of lowered (where c holds, or does not), where the mask
+    may hold infinities, and where NaN is replaced by 0 behind the Softmax, as torch exports its attention.
+    Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys are finite: the formula may
+    replace a NaN in keys that are masked. The operator gives 0, not NaN, where all keys of a query are masked by -infinity.
+    Refuses when:
+    1. `Attention` refuses, but for -infinity in the mask.
+    2. the number in place of scores is not -1e30 or less, or it has more axes than they have.
+    """
+
+    exactness: ClassVar[Exactness] = "finite"
+    priority = 1
+
+    def match_pattern(
+        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
+    ) -> Symbol:
+        """The keys as there; a condition, a mask, and a guard against NaN."""
+        scores = scores_of(g, q, self.swapped(g, k), factor, s)
+        if hidden := g.choice("hidden", "", "where false", "where true"):
+            c, low = g.symbol("c"), g.constant("low", scalar=True)
+            scores = g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
+        if g.option("masked"):
+            scores = g.op.Add(scores, mask)
+        weights = g.op.Softmax(scores, axis=g.any_of(-1, 3))
+        if g.option("guarded"):
+            weights = g.op.Where(g.op.IsNaN(weights), 0.0, weights)
+        return g.op.MatMul(weights, v)
+
+    def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
+        if m.hidden:
+            number = g.get_constant_scalar(m.low)
+            if number is None or not number <= _ABSORBING or not broadcasts_to(g, m.low, m.q):  # (2)
+                return False
+        return super()._can_mask(g, m, scores)  # (1)
+
+    def is_mask(self, g: GraphView, name: str) -> bool:
+        """A mask may be -infinity."""
+        return is_mask(g, name)
+
+    def replacement(self, g: PatternRewriter, match: Match) -> str:
+        """The mask is what is added to the scores in all."""
+        if match.hidden:
+            zero = np.zeros((), dtype=np.float32)
+            places = (zero, match.low) if match.hidden == "where false" else (match.low, zero)
+            lowered = g.op.Where(match.c, *places)
+            match.derive(mask=g.op.Add(lowered, match.mask) if match.masked else lowered)
+        found: str = super().replacement(g, match)
+        return found
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """With a guard against NaN and -infinity in the mask, and with scores that are replaced and masked."""
+        start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
+        step = "float step = {0.99999994}"
+        return (
+            Example(
+                f"{start} <float zero = {{0}}, float low = {{-inf}}> {{ m = Where(c, zero, low) "
+                "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) w = Softmax <axis = -1> (e) "
+                "n = IsNaN(w) x = Where(n, zero, w) y = MatMul(x, v) }",
+                f"{start} <float zero = {{0}}, float low = {{-inf}}, {step}> {{ m = Where(c, zero, low) "
+                "l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }",
+                opset=23,
+            ),
+            Example(
+                f"{start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
+                "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
+                "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+                f"{start} <float low = {{-3.4028235e38}}, float zero = {{0}}, {step}> "
+                "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
+                opset=23,
+            ),
+        )

@@ -1,0 +1,88 @@
+"""A factor of the queries of an attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+    Variadic,
+)
+
+from .._factors import scaled
+from .._kernels import runs
+from .._shapes import broadcasts_to
+
+
+class MulAttentionPattern(EasyPatternOptimization):
+    """Attention(q · s, k, v) → Attention(q, k, v), the scale multiplied by s; q / s likewise
+
+    What: the operator multiplies the scores anyway.
+    Why: saves one pass over the queries; exporters multiply queries and keys by the root of the scale each.
+    Refuses when:
+    1. the size of a head is unknown, on which the scale depends that is not written.
+    2. the new scale is not a positive number within the range of the attribute, or s has more axes than q.
+    3. the scores are a result too.
+    4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale to 32 bits.
+    """
+
+    phase = "specialize"
+    priority = 1
+    exactness = "rounding"
+    min_opset = 23
+
+    def match_pattern(self, g: PatternBuilder, q: Symbol, s: Scalar, others: Variadic) -> Symbol:
+        """Any mask, and earlier keys and values."""
+        scale = g.op.Div if g.option("division") else g.op.Mul
+        return g.op.Attention(scale(q, s), others, outputs=g.variadic("results"), attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive the scale."""
+        given, shape = dict(m.attributes), g.try_infer_shape(m.q)
+        scale = given.pop("scale", None)
+        if scale is None:
+            features = shape[-1] if shape else None
+            size = features // given.get("q_num_heads", 1) if isinstance(features, int) else 0
+            if size <= 0:  # (1)
+                return self.none(m.nodes[1], msg="the size of a head is unknown")
+            scale = size**-0.5
+        scale = scaled(g, m.q, scale, m.s, division=m.division)
+        if scale is None or scale <= 0 or not broadcasts_to(g, m.s, m.q):  # (2)
+            return self.none(m.nodes[0], msg="the scale is not a positive number, or adds axes")
+        if any(m.results[3:]):  # (3)
+            return self.none(m.nodes[1], msg="the scores are a result")
+        if not runs(g, "Attention", m.q):  # (4)
+            return self.none(m.nodes[1], msg="no kernel for the type")
+        return m.derive(written={**given, "scale": scale})
+
+    def apply_pattern(
+        self, g: PatternRewriter, q: str, others: tuple[str, ...], results: tuple[str, ...], written: dict[str, Any]
+    ) -> tuple[str, ...]:
+        """The same operands."""
+        made = g.op.Attention(q, *others, outputs=len(results), **written)
+        return (made,) if isinstance(made, str) else made
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """With the default scale, and with one that is written."""
+        start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"
+        return (
+            Example(
+                f"{start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
+                f"{start} {{ y = Attention <scale = 1.0> (q, k, v) }}",
+                opset=23,
+            ),
+            Example(
+                f"{start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
+                f"{start} {{ y = Attention <scale = 0.25> (q, k, v) }}",
+                opset=23,
+            ),
+        )

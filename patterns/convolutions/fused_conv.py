@@ -1,0 +1,47 @@
+"""A convolution followed by an activation, as one operator of onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import Example
+
+from .._activations import _FusedActivation
+
+
+class FusedConvPattern(_FusedActivation):
+    """Relu(Conv(x, w, b)) → com.microsoft.FusedConv(x, w, b, activation="Relu")
+
+    What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip between two numbers.
+    Why: one pass over the result less where onnxruntime's own optimizer is off; otherwise it makes the same operator. (A sum in
+    between is not fused, although the operator has an operand for it: onnxruntime does not change the layout of such a
+    convolution, which was measured to take 1.26 of the time.)
+    Refuses when:
+    1. a parameter of the activation is not known.
+    2. the provider has no kernel for the type.
+    """
+
+    operator = "Conv"
+    activations = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
+
+    def parameters(self, values: dict[str, float]) -> dict[str, Any]:
+        """One list."""
+        return {"activation_params": list(values.values())} if values else {}
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Without and with parameters."""
+        start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b) => (float[n,3,h] y)"
+        return (
+            Example(
+                f"{start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
+                f'{start} {{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }}',
+                domains=(("com.microsoft", 1),),
+            ),
+            Example(
+                f"{start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
+                f'{start} {{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }}',
+                domains=(("com.microsoft", 1),),
+            ),
+        )

@@ -1,0 +1,87 @@
+"""The cheapest choice of the nodes of a region, as a minimum cut."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+ALWAYS = "always"
+"""Stands for a node that is chosen in any case."""
+NEVER = "never"
+"""Stands for a node that is not chosen in any case."""
+_UNLIMITED = 1 << 62
+
+
+class Term(NamedTuple):
+    """A cost that is paid when some of ``chosen`` are chosen and some of ``left`` are not.
+
+    Attributes:
+        cost: not negative.
+        counts: how many nodes of the result it stands for.
+        chosen: nodes, or `ALWAYS`.
+        left: nodes, or `NEVER`.
+    """
+
+    cost: int
+    counts: int
+    chosen: tuple[Hashable, ...]
+    left: tuple[Hashable, ...]
+
+    def is_paid(self, choice: set[Hashable]) -> bool:
+        """Whether a choice pays it."""
+        return any(node == ALWAYS or node in choice for node in self.chosen) and any(node not in choice for node in self.left)
+
+
+def price(terms: Sequence[Term], choice: set[Hashable]) -> tuple[int, int]:
+    """The cost of a choice, and the number of nodes that it stands for."""
+    paid = [term for term in terms if term.is_paid(choice)]
+    return sum(term.cost for term in paid), sum(term.counts for term in paid)
+
+
+def cheapest(terms: Sequence[Term]) -> set[Hashable]:
+    """The smallest of the choices that cost least.
+
+    Each term is an edge of a network between two auxiliary vertices; a minimum cut between `ALWAYS` and `NEVER` leaves the
+    chosen nodes on the side of `ALWAYS`. The maximum flow is found along shortest paths (Edmonds and Karp, *Theoretical
+    Improvements in Algorithmic Efficiency for Network Flow Problems*, 1972).
+    """
+    room: dict[Hashable, dict[Hashable, int]] = {ALWAYS: {}, NEVER: {}}
+
+    def connect(a: Hashable, b: Hashable, capacity: int) -> None:
+        if a != b:
+            ahead = room.setdefault(a, {})
+            ahead[b] = ahead.get(b, 0) + capacity
+            room.setdefault(b, {}).setdefault(a, 0)
+
+    for number, term in enumerate(terms):
+        above, below = ("above", number), ("below", number)
+        for node in term.chosen:
+            connect(node, above, _UNLIMITED)
+        connect(above, below, term.cost)
+        for node in term.left:
+            connect(below, node, _UNLIMITED)
+    while True:
+        came = _reached(room)
+        if NEVER not in came:
+            auxiliary = {(side, number) for side in ("above", "below") for number in range(len(terms))}
+            return set(came) - auxiliary - {ALWAYS}
+        path: list[Hashable] = [NEVER]
+        while path[-1] != ALWAYS:
+            path.append(came[path[-1]])
+        steps = list(zip(path[1:], path[:-1], strict=True))
+        flow = min(room[a][b] for a, b in steps)
+        for a, b in steps:
+            room[a][b] -= flow
+            room[b][a] += flow
+
+
+def _reached(room: dict[Hashable, dict[Hashable, int]]) -> dict[Hashable, Hashable]:
+    """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest path."""
+    came: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
+    pending: list[Hashable] = [ALWAYS]
+    for vertex in pending:
+        for following, capacity in room[vertex].items():
+            if capacity > 0 and following not in came:
+                came[following] = vertex
+                pending.append(following)
+    return came

@@ -1,0 +1,224 @@
+"""Regions of operators that can work in another layout, and the cheapest part of a region to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from xoptim.facts.dims import SymbolicDim, substitute
+from xoptim.match import GraphView, Node
+
+from .._axes import permutation
+from .._kernels import runs
+from .._nodes import is_op
+from ._cut import ALWAYS, NEVER, Term
+from ._layouts import CHANGING_RANK, Carried, Carry, Perm, can_be_relaid, composed, is_identity
+
+_LARGEST: Final = 96
+"""Most nodes of a region, so that the time a graph takes stays proportional to its size."""
+_OVERHEAD: Final = 1024
+"""Elements that could be copied in the time that a Transpose takes besides copying."""
+_TYPICAL: Final = 16
+"""Taken for a size that is known at run time only."""
+_FORBIDDEN: Final = 1 << 50
+
+
+@dataclass
+class Region:
+    """Nodes around a Transpose that can work in another layout.
+
+    Attributes:
+        nodes: each with how it works there.
+        layouts: of the values that they read and write, as far as another layout is another tensor.
+    """
+
+    nodes: dict[Node, Carried] = field(default_factory=dict)
+    layouts: dict[str, Perm] = field(default_factory=dict)
+
+    def readers(self, g: GraphView, name: str) -> list[Node]:
+        """The nodes of the region that read a value."""
+        return [node for node in g.next_nodes(name) if node in self.nodes]
+
+
+def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Region:
+    """The nodes connected to a value that can work in another layout, when the value has the layout ``perm``."""
+    region = Region(layouts={name: perm})
+    pending = [name]
+    for value in pending:
+        layout = region.layouts[value]
+        producer = g.node_before(value)
+        above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
+        for node in (*g.next_nodes(value), *above):
+            carry = table.get(node.op_type) if not node.domain and node not in region.nodes else None
+            carried = carry(g, node, layout) if carry is not None else None
+            if carried is None or len(region.nodes) == _LARGEST:
+                continue
+            moved = _values(g, node, carried)
+            staying = {name for place, name in enumerate(node.input) if place not in carried.operands}
+            fits = all(region.layouts.get(v, p) == p and v not in staying for v, p in moved.items())
+            if fits and moved.get(value) == layout:
+                region.nodes[node] = carried
+                pending += [v for v in moved if v not in region.layouts]
+                region.layouts.update(moved)
+    return region
+
+
+def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
+    """Whether a Transpose is the first one from which this region is found; each of them finds a region that is not cut off."""
+    if len(region.nodes) == _LARGEST:
+        return True
+    for name, perm in region.layouts.items():
+        for node in transposes_of(g, name):
+            if node.label < anchor.label and permutation(g, node) == list(perm):
+                return False
+        source = source_of(g, region, name)
+        if source is not None and source.node.label < anchor.label and is_identity(composed(source.perm, perm)):
+            return False
+    return True
+
+
+def _values(g: GraphView, node: Node, carried: Carried) -> dict[str, Perm]:
+    """The values that a node reads and writes in another layout, constants not included."""
+    read = [(node.input[place], perm) for place, perm in carried.operands.items()]
+    written = list(zip(node.output, carried.results, strict=True))
+    found = {name: perm for name, perm in read if not can_be_relaid(g, name)} | dict(written)
+    return {name: perm for name, perm in found.items() if name and _moves(g, name, perm)}
+
+
+def _moves(g: GraphView, name: str, perm: Perm) -> bool:
+    """Whether a value is another tensor in this layout."""
+    return not is_identity(perm) and any(dim != 1 for dim in g.try_infer_shape(name) or (0,))
+
+
+def terms(g: GraphView, region: Region) -> list[Term]:
+    """The costs of all choices of nodes of a region that could work in the other layout."""
+    found: list[Term] = []
+    for name, perm in region.layouts.items():
+        found += _costs(g, region, name, perm)
+    for node, carried in region.nodes.items():
+        if carried.cost != (0, 0):
+            inside = [copies * _elements(g, node.output[0]) for copies in carried.cost]
+            found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
+    before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
+    found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
+    found += [Term(1, 0, (ALWAYS,), (node,)) for node in after if node not in before]
+    return [term for term in found if term.cost]
+
+
+def _behind_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:
+    """Nodes behind a convolution that read no other tensor, in one layout: biases and activations can be merged into it."""
+    found: dict[Node, None] = {}
+    for node in sorted(region.nodes, key=lambda n: n.label):
+        operands = [name for name in node.input if name in region.layouts]
+        producer = g.node_before(operands[0]) if len(operands) == 1 else None
+        if is_moved and producer is not None and producer not in region.nodes:
+            source = source_of(g, region, operands[0])
+            is_read = source is not None and is_identity(composed(source.perm, region.layouts[operands[0]]))
+            producer = g.node_before(producer.input[0]) if is_read else None
+        if producer in found or is_op(producer, "Conv", "ConvTranspose"):
+            found[node] = None
+    return list(found)
+
+
+def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term]:
+    """The Transposes that a value takes."""
+    producer, readers = g.node_before(name), tuple(region.readers(g, name))
+    outside = is_needed_as_it_is(g, region, name)
+    cost = new = _OVERHEAD + _elements(g, name)
+    if is_op(producer, "DequantizeLinear") or any(is_op(reader, "QuantizeLinear") for reader in g.next_nodes(name)):
+        new = _FORBIDDEN  # runtimes compute with integers between a pair of these alone
+    turned = transposes_of(g, name)
+    if producer in region.nodes:
+        above: tuple[Hashable, ...] = (producer,)
+        for transpose in turned:
+            if permutation(g, transpose) == list(perm) and not is_absorbed(g, transpose):
+                yield Term(cost, 1, (ALWAYS,), above)
+        yield Term(new, 1, above, (NEVER,) if outside else readers)
+        yield Term(new, 1, readers, above)
+        return
+    source = source_of(g, region, name)
+    if source is not None:
+        if not outside and not turned:
+            yield Term(cost, 1, (ALWAYS,), readers)
+        if not is_identity(composed(source.perm, perm)):
+            yield Term(cost, 1, readers, (NEVER,))
+    elif equal_transpose(g, region, name) is None:
+        yield Term(new, 1, readers, (NEVER,))
+
+
+class Source(NamedTuple):
+    """A Transpose through which a value enters a region.
+
+    Attributes:
+        node: the Transpose.
+        operand: its operand.
+        perm: its permutation.
+    """
+
+    node: Node
+    operand: str
+    perm: Perm
+
+
+def source_of(g: GraphView, region: Region, name: str) -> Source | None:
+    """The Transpose that makes a value from a result of another node than those of the region."""
+    node = g.node_before(name)
+    perm = permutation(g, node) if node is not None else None
+    if node is None or perm is None or g.node_before(node.input[0]) in region.nodes:
+        return None
+    return Source(node, node.input[0], tuple(perm))
+
+
+def transposes_of(g: GraphView, name: str) -> list[Node]:
+    """The Transpose nodes that read a value, with known permutations."""
+    return [node for node in g.next_nodes(name) if is_op(node, "Transpose") and permutation(g, node) is not None]
+
+
+def equal_transpose(g: GraphView, region: Region, name: str) -> Node | None:
+    """A Transpose of a value to its layout that exists, before all nodes of the region that read the value."""
+    first = min((node.label for node in region.readers(g, name)), default=0)
+    for node in transposes_of(g, name):
+        if permutation(g, node) == list(region.layouts[name]) and node.label < first and node.output[0] not in region.layouts:
+            return node
+    return None
+
+
+def is_needed_as_it_is(g: GraphView, region: Region, name: str) -> bool:
+    """Whether anything besides nodes of the region and Transposes reads a value in its own layout."""
+    if g.is_output(name) or g.is_used_by_subgraph(name):
+        return True
+    inside = {*region.readers(g, name), *transposes_of(g, name)}
+    others = [node for node in g.next_nodes(name) if node not in inside]
+    return not all(_absorbs(g, node, name) for node in others) if region.layouts.get(name) == (1, 0) else bool(others)
+
+
+def is_absorbed(g: GraphView, transpose: Node) -> bool:
+    """Whether all readers of a Transpose of a matrix are products that can read the matrix by columns."""
+    name = transpose.output[0]
+    readers = g.next_nodes(name)
+    is_matrix = permutation(g, transpose) == [1, 0] and not g.is_output(name) and not g.is_used_by_subgraph(name)
+    return is_matrix and bool(readers) and all(_absorbs(g, node, name) for node in readers)
+
+
+def _absorbs(g: GraphView, node: Node, name: str) -> bool:
+    if is_op(node, "Gemm"):
+        return name in node.input[:2] and name not in node.input[2:]
+    return is_op(node, "MatMul") and all(g.info(i).rank == 2 for i in node.input) and runs(g, "Gemm", name)
+
+
+def _elements(g: GraphView, name: str) -> int:
+    """How many elements a value has, roughly where sizes are known at run time only."""
+    shape = g.try_infer_shape(name) or ()
+    return math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in shape)
+
+
+@lru_cache(maxsize=1024)
+def _typical(dim: SymbolicDim) -> int:
+    try:
+        size = substitute(dim, dict.fromkeys(dim.symbols, _TYPICAL))
+    except ZeroDivisionError:
+        return _TYPICAL
+    return max(size, 1) if isinstance(size, int) else _TYPICAL

@@ -1,0 +1,169 @@
+"""Transposes around a region of operators that can work in any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import permutation
+from .._folding import constant
+from .._nodes import is_op
+from ._cut import cheapest, price
+from ._layouts import MOVING, SUMMING, Carry, can_be_relaid, composed, inverse, is_identity, relaid
+from ._region import Region, equal_transpose, grow, is_found_from, is_needed_as_it_is, source_of, terms, transposes_of
+
+
+class TransposeRegionPattern(PatternOptimization):
+    """Transpose(g(f(Transpose(x)), y)) → g(f(x), Transpose(y))
+
+    What: changes the layout of a region of operators that work in any layout: elementwise ones, Concat, Split, Slice, Pad,
+    Gather, ... The nodes to change are a minimum cut: fewer elements are transposed, by no more Transposes than before.
+    Why: models converted from frameworks whose channels come last have Transposes around each convolution. Four such networks
+    (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with onnxruntime's own optimizations, 0.47 to 0.86 without.
+    Refuses when:
+    1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.
+    2. axes, pads or sizes of an operator are not constants: it ends the region.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
+    """
+
+    phase = "target"  # after the fusions, which know one layout only
+    anchors = ("Transpose",)
+    priority = 5
+    min_opset = 8
+    radius = 8
+    table: ClassVar[Mapping[str, Carry]] = MOVING
+    decisive: ClassVar[Mapping[str, Carry]] = MOVING
+    """Operators, one of which a region must have."""
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """A region below the Transpose that reads its operand, or one above it that computes its result."""
+        perm = permutation(g, node)
+        if perm is None or sorted(perm) != list(range(len(perm))):
+            return self.none(node, msg="the permutation is unknown")
+        for name, layout in ((node.output[0], inverse(perm)), (node.input[0], tuple(perm))):
+            region = grow(g, self.table, name, layout)  # (2)
+            if any(n.op_type in self.decisive for n in region.nodes) and is_found_from(g, region, node):
+                costs = terms(g, region)  # (3)
+                chosen = cheapest(costs)
+                (before, count), (after, left) = price(costs, set()), price(costs, chosen)
+                if after < before and left <= count:  # (1)
+                    return self._found(g, region, [n for n in region.nodes if n in chosen])
+        return self.none(node, msg="no region around it takes fewer Transposes in another layout")
+
+    def _found(self, g: GraphView, region: Region, chosen: list[Node]) -> MatchResult:
+        part = Region({node: region.nodes[node] for node in sorted(chosen, key=lambda n: n.label)}, region.layouts)
+        written = [name for node in part.nodes for name in node.output if name in part.layouts]
+        read = dict.fromkeys(name for node in part.nodes for name in node.input if name in part.layouts)
+        gone = dict.fromkeys(node for name in written for node in transposes_of(g, name))
+        for name in read:
+            source = source_of(g, part, name)
+            if source is not None and not is_needed_as_it_is(g, part, name) and not transposes_of(g, name):
+                gone[source.node] = None
+        return MatchResult(self, [*part.nodes, *gone], partial(_write, part))
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A bias and an activation as between two convolutions; a sum of two branches and a concatenation."""
+        return (
+            Example(
+                "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4] b = {1,2,3,4}> "
+                "{ t = Transpose <perm = [0, 2, 3, 1]> (x) a = Add(t, b) r = Relu(a) "
+                "y = Transpose <perm = [0, 3, 1, 2]> (r) }",
+                "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4,1,1] b = {1,2,3,4}> { a = Add(x, b) y = Relu(a) }",
+            ),
+            Example(
+                "agraph (float[n,3,4] x, float[n,3,4] z) => (float[n,3,8] y, float[n,3,4] s) "
+                "{ p = Transpose <perm = [0, 2, 1]> (x) q = Transpose <perm = [0, 2, 1]> (z) a = Add(p, q) e = Exp(a) "
+                "s = Transpose <perm = [0, 2, 1]> (e) j = Concat <axis = 1> (a, e) y = Transpose <perm = [0, 2, 1]> (j) }",
+                "agraph (float[n,3,4] x, float[n,3,4] z) => (float[n,3,8] y, float[n,3,4] s) "
+                "{ a = Add(x, z) s = Exp(a) y = Concat <axis = 2> (a, s) }",
+            ),
+        )
+
+
+class TransposeRegionSumPattern(TransposeRegionPattern):
+    """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
+
+    What: `TransposeRegionPattern` with operators that compute along axes too: reductions, Softmax, Resize, normalizations of
+    the last axes.
+    Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last, which counts.
+    Refuses when:
+    1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.
+    2. axes, pads or sizes of an operator are not constants: it ends the region.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
+    4. Resize would interpolate along other axes than the last two.
+    """
+
+    priority = 6
+    exactness = "rounding"
+    table = {**MOVING, **SUMMING}  # (4)
+    decisive = SUMMING
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A normalization of each channel begins so."""
+        return (
+            Example(
+                "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> "
+                "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
+                "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+                "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {2, 3}> { m = ReduceMean(x, k) y = Sub(x, m) }",
+            ),
+        )
+
+
+def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
+    """The nodes of a region in their layouts, and Transposes at its border."""
+    known: dict[str, str] = {}
+    made: list[Node] = []
+    for node, carried in region.nodes.items():
+        inputs = [*node.input]
+        for place, perm in carried.operands.items():
+            name = node.input[place]
+            if can_be_relaid(g, name):
+                inputs[place] = g.make_initializer("", relaid(constant(g, name), perm), source=name)
+            elif name in region.layouts:
+                if name not in known:
+                    made += _enter(g, region, name, known)
+                inputs[place] = known[name]
+        for place, array in carried.given.items():
+            inputs[place] = g.make_initializer("", array, source=node.input[place])
+        moved = [name for name in node.output if name in region.layouts]
+        known.update((name, g.unique_name(name)) for name in moved)
+        outputs = [known.get(name, name) for name in node.output]
+        attributes = {**node.attribute, **carried.attributes}
+        made.append(g.make_node_check_opset(node.op_type, inputs, outputs, "", "", **attributes))
+        for name in moved:
+            made += _leave(g, region, name, known[name])
+    return made
+
+
+def _enter(g: PatternRewriter, region: Region, name: str, known: dict[str, str]) -> list[Node]:
+    """A value from outside in its layout, by a new Transpose if it takes one."""
+    perm, operand = region.layouts[name], name
+    source, equal = source_of(g, region, name), equal_transpose(g, region, name)
+    if source is not None:
+        perm, operand = composed(source.perm, perm), source.operand
+    if is_identity(perm) or equal is not None:
+        known[name] = operand if equal is None else equal.output[0]
+        return []
+    known[name] = g.unique_name(name)
+    return [g.make_node("Transpose", [operand], [known[name]], perm=list(perm))]
+
+
+def _leave(g: PatternRewriter, region: Region, name: str, moved: str) -> list[Node]:
+    """The Transposes of a value that nodes outside read, from its layout."""
+    back = inverse(region.layouts[name])
+    made: list[Node] = []
+    for transpose in transposes_of(g, name):
+        perm = composed(back, permutation(g, transpose) or ())
+        if is_identity(perm):
+            made.append(g.make_node("Identity", [moved], transpose.output))
+        else:
+            made.append(g.make_node("Transpose", [moved], transpose.output, perm=list(perm)))
+    if is_needed_as_it_is(g, region, name) or any(is_op(node, "MatMul", "Gemm") for node in g.next_nodes(name)):
+        made.append(g.make_node("Transpose", [moved], [name], perm=list(back)))
+    return made

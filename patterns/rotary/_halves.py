@@ -1,0 +1,151 @@
+"""One half of a tensor whose halves are equal: the first and the second one, or the even and the odd elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from xoptim.facts.families import ELEMENTWISE
+from xoptim.facts.shapes import normalized
+from xoptim.match import GraphView, Node, PatternRewriter
+
+from .._axes import axis_of, permutation
+from .._folding import Array
+
+_DEEPEST: Final = 12
+
+
+@dataclass
+class Half:
+    """How to compute one half, along the last axis, of a tensor whose halves are equal.
+
+    Attributes:
+        start: a result or a constant that is half of a tensor from which the whole one is computed.
+        steps: the nodes that compute it, the last one first, each with the place of the operand that is halved.
+    """
+
+    start: str | Array = ""
+    steps: list[tuple[Node, int]] = field(default_factory=list)
+
+    def write(self, g: PatternRewriter) -> str:
+        """Repeat the nodes on the half; returns the result."""
+        name = self.start if isinstance(self.start, str) else g.make_initializer("", self.start, source="half")
+        for node, place in reversed(self.steps):
+            operands = [*node.input]
+            operands[place] = name
+            name = getattr(g.op, node.op_type)(*operands, **node.attribute)
+        return name
+
+
+def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
+    """The half of a tensor whose halves are equal: a constant, one that joins a tensor with itself, or computed from either.
+
+    Args:
+        g: the graph.
+        name: the tensor.
+        interleaved: whether the halves are the even and the odd elements along the last axis.
+    """
+    half = Half()
+    for _ in range(_DEEPEST):
+        array, node = g.get_computed_constant(name), g.node_before(name)
+        if array is not None:
+            first = _half_of_constant(array, interleaved)
+            half.start = "" if first is None else first
+            return None if first is None else half
+        if node is None or node.domain:
+            return None
+        joined = _doubled(g, node) if interleaved else _repeated(g, node)
+        if joined is not None:
+            half.start = joined
+            return half
+        place = _halved_operand(g, node)
+        if place is None:
+            return None
+        half.steps.append((node, place))
+        name = node.input[place]
+    return None
+
+
+def _half_of_constant(array: Array, interleaved: bool) -> Array | None:
+    if array.ndim == 0 or array.shape[-1] % 2:
+        return None
+    first, second = (array[..., ::2], array[..., 1::2]) if interleaved else np.split(array, 2, axis=-1)
+    return np.ascontiguousarray(first) if first.tobytes() == second.tobytes() else None
+
+
+def _repeated(g: GraphView, node: Node) -> str | None:
+    """The operand of a Concat of twice the same along the last axis."""
+    is_repeated = node.op_type == "Concat" and len(node.input) == 2 and node.input[0] == node.input[1]
+    return node.input[0] if is_repeated and axis_of(g, node) == _last(g, node.output[0]) else None
+
+
+def _doubled(g: GraphView, node: Node) -> str | None:
+    """The tensor each of whose elements a Reshape of its copies along a new last axis puts twice in a row."""
+    copies = joined_pairs(g, node)
+    if copies is None:
+        return None
+    if copies.op_type == "Expand":
+        alone, expanded = g.try_infer_shape(copies.input[0]), g.try_infer_shape(copies.output[0])
+        single = copies.input[0] if alone is not None and expanded is not None and alone == (*expanded[:-1], 1) else None
+    else:
+        single = _repeated(g, copies)
+    before = None if single is None else g.node_before(single)
+    if before is None or before.op_type != "Unsqueeze" or before.domain:
+        return None
+    whole, pairs = g.try_infer_shape(before.input[0]), g.try_infer_shape(copies.output[0])
+    return before.input[0] if whole is not None and pairs == (*whole, 2) and _is_new_last(g, before) else None
+
+
+def joined_pairs(g: GraphView, node: Node) -> Node | None:
+    """The producer of the tensor of shape (..., n, 2) that a Reshape makes (..., 2n) of, ``None`` if it does something else."""
+    if node.op_type != "Reshape" or node.domain:
+        return None
+    pairs, whole = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    if pairs is None or whole is None or len(pairs) < 2 or pairs[-1] != 2 or not isinstance(pairs[-2], int):
+        return None
+    return g.node_before(node.input[0]) if whole == (*pairs[:-2], 2 * pairs[-2]) else None
+
+
+def _is_new_last(g: GraphView, node: Node) -> bool:
+    """Whether an Unsqueeze adds the last axis."""
+    last = _last(g, node.output[0])
+    return last is not None and g.get_argument(node, "axes") in ([-1], [last])
+
+
+def _last(g: GraphView, name: str) -> int | None:
+    rank = g.info(name).rank
+    return None if not rank else rank - 1
+
+
+def _halved_operand(g: GraphView, node: Node) -> int | None:
+    """The place of the operand whose last axis is that of the result, element for element; ``None`` if there is none."""
+    if node.op_type in ELEMENTWISE:
+        return 0
+    if node.op_type in ("Mul", "Add", "Sub", "Div"):
+        return next((place for place in (0, 1) if _is_number(g, node.input[1 - place], node.input[place])), None)
+    last = _last(g, node.input[0])
+    if last is None:
+        return None
+    if node.op_type == "Transpose":
+        perm = permutation(g, node)
+        return 0 if perm and perm[-1] == last else None
+    if node.op_type == "Gather":
+        axis = axis_of(g, node)
+        return 0 if axis is not None and axis < last else None
+    if node.op_type in ("Unsqueeze", "Squeeze", "Slice"):
+        of = _last(g, node.output[0]) if node.op_type == "Unsqueeze" else last
+        return None if of is None or _cuts(g.get_argument(node, "axes"), of) else 0
+    return None
+
+
+def _is_number(g: GraphView, number: str, tensor: str) -> bool:
+    """Whether an operand is a constant number that does not add axes to the other one."""
+    rank, other = g.info(number).rank, g.info(tensor).rank
+    return g.get_constant_scalar(number) is not None and rank is not None and other is not None and rank <= other
+
+
+def _cuts(axes: Any, last: int) -> bool:
+    """Whether the last axis is among those of a node, or may be."""
+    return not isinstance(axes, list) or any(normalized(axis, last + 1) in (None, last) for axis in axes)

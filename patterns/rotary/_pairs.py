@@ -1,0 +1,81 @@
+"""The two halves of the heads that a rotary embedding turns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xoptim.match import GraphView, Node
+
+from .._axes import axis_of
+from .._slices import part_of
+
+_FAR = 2**31 - 1
+
+
+class Heads(NamedTuple):
+    """A part of the last axis of a tensor with four axes.
+
+    Attributes:
+        name: the tensor.
+        start: the first position.
+        end: the position behind the last one.
+    """
+
+    name: str
+    start: int
+    end: int
+
+
+def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
+    """The heads of which two tensors with four axes are the halves, ``None`` when they are not.
+
+    Args:
+        g: the graph.
+        first: the first half; its size is a number.
+        second: the second half.
+        interleaved: whether the halves are the even and the odd elements.
+    """
+    shape = g.try_infer_shape(first)
+    if shape is None or g.try_infer_shape(second) != shape or not isinstance(shape[3], int):
+        return None
+    if interleaved:
+        whole = _every_second(g, first, 0)
+        dims = None if whole is None else g.try_infer_shape(whole)
+        is_whole = dims == (*shape[:3], 2 * shape[3]) and _every_second(g, second, 1) == whole
+        return Heads(*part_of(g, whole, 3)) if whole is not None and is_whole else None
+    root, start, middle = part_of(g, first, 3)
+    end = middle + shape[3]
+    return Heads(root, start, end) if part_of(g, second, 3) == (root, middle, end) else None
+
+
+def _every_second(g: GraphView, name: str, start: int) -> str | None:
+    """The tensor of which a result holds every second element along the last axis, from ``start`` on."""
+    node = g.node_before(name)
+    if node is None or node.domain:
+        return None
+    if node.op_type == "Slice":
+        starts, ends, axes, steps = (g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps"))
+        size = (g.try_infer_shape(node.input[0]) or (0,))[-1]
+        is_all = isinstance(size, int) and isinstance(ends, list) and len(ends) == 1 and ends[0] >= min(size, _FAR)
+        return node.input[0] if is_all and starts == [start] and axes in ([3], [-1]) and steps == [2] else None
+    pairs = node.input[0]
+    if node.op_type == "Gather":
+        if axis_of(g, node) != 4 or g.get_constant_scalar(node.input[1]) != start or g.info(node.input[1]).rank != 0:
+            return None
+    elif node.op_type == "Squeeze" and g.get_argument(node, "axes") in ([4], [-1]) and g.info(pairs).rank == 5:
+        pairs, place, _ = part_of(g, pairs, 4)
+        if place != start:
+            return None
+    else:
+        return None
+    return _paired(g, g.node_before(pairs))
+
+
+def _paired(g: GraphView, node: Node | None) -> str | None:
+    """The tensor of shape (..., 2n) that a Reshape makes (..., n, 2) of."""
+    if node is None or node.op_type != "Reshape" or node.domain:
+        return None
+    whole, pairs = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    if whole is None or pairs is None or len(pairs) != 5 or pairs[4] != 2 or not isinstance(pairs[3], int):
+        return None
+    return node.input[0] if whole == (*pairs[:3], 2 * pairs[3]) else None

@@ -1,0 +1,180 @@
+"""``xopt tune``: the files, the table, JSON, the exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import xoptim
+from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
+from tests.tune.fakes import FakeMeter
+from xoptim.tune import meter, stand
+from xoptim.tune.candidates import Choice
+from xoptim.tune.stand import Stand
+
+QUICK = ("--threads", "1", "--budget", "0.1")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of the figures do not matter here: nothing is warmed up."""
+    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
+    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
+    monkeypatch.setattr(meter, "_TURNS", 0.001)
+    monkeypatch.setattr(stand, "PROFILED", 0.001)
+
+
+@pytest.fixture
+def given_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default patterns take 0.9 of the time of the original; without memory patterns, a tenth less."""
+
+    def seconds(choice: Choice) -> float:
+        return (0.9 if choice.recipe.rewrites else 1.0) * (1.0 if choice.settings.memory_pattern else 0.9)
+
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(seconds))
+
+
+def test_the_clock(xopt: Xopt) -> None:
+    """Without given times: the figures differ from run to run, and the model is one of two that are equal."""
+    code, out, err = xopt("tune", write(TRANSPOSES), *QUICK, "--dim", "a=3", "--dim", "b=2")
+    assert (code, err) == (0, "")
+    assert files() == {"model.onnx", "model.opt.onnx", "model.opt.onnx.session.json"}
+    assert types_in("model.opt.onnx") in (["Relu"], ["Transpose", "Transpose", "Relu"])
+    lines = out.splitlines()
+    assert lines[0].split() == ["tried", "time", "/", "original"]
+    assert lines[1].startswith("default ")
+    words = [line.split()[0] for line in lines if line]
+    assert {"chosen", "search", "sizes", "validation", "written"} <= set(words)
+    assert "sizes       a=3, b=2" in lines
+    assert xoptim.session("model.opt.onnx").get_session_options().intra_op_num_threads == 1
+
+
+@pytest.mark.usefixtures("given_times")
+def test_the_table(xopt: Xopt) -> None:
+    code, out, _ = xopt("tune", write(TRANSPOSES), "-o", "fast.onnx", "--threads", "1")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[1].split() == ["default", "0.900", "(0.899", "to", "0.901)", "the", "beginning"]
+    assert any(line.startswith("memory pattern off") and line.rstrip().endswith(" faster") for line in lines)
+    assert "chosen      memory pattern off: 3 → 1 nodes, time / original 0.810 (0.809 to 0.811)" in lines
+    assert lines[-1] == "written     fast.onnx.session.json, fast.onnx"
+    assert "nothing is measurably faster" not in out
+    assert not json.loads(Path("fast.onnx.session.json").read_text(encoding="utf-8"))["enable_mem_pattern"]
+
+
+def test_where_nothing_is_faster_that_is_said(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda _: 1.0))
+    out = xopt("tune", write(TRANSPOSES), "--threads", "1").out
+    assert "result      nothing is measurably faster than the original" in out.splitlines()
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_a_search_that_was_not_finished(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda _: 1.0, most=0))
+    found = next(line for line in xopt("tune", write(TRANSPOSES)).out.splitlines() if line.startswith("search"))
+    assert found.startswith("search      tried 0 of ")
+    assert found.endswith("(a larger --budget tries the rest)")
+
+
+@pytest.mark.usefixtures("given_times")
+def test_json(xopt: Xopt) -> None:
+    code, out, err = xopt("tune", write(TRANSPOSES), "--threads", "1", "--budget", "30", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert set(found) == {
+        *("model", "written", "is_faster", "is_original", "ratio", "interval", "chosen", "changes", "settings", "patterns"),
+        *(
+            "nodes_before",
+            "nodes_after",
+            "tried",
+            "not_tried",
+            "seconds",
+            "budget",
+            "provider",
+            "sizes",
+            "validation",
+            "refuted",
+        ),
+    }
+    assert found["written"] == ["model.opt.onnx.session.json", "model.opt.onnx"]
+    assert found["patterns"] == {"TransposeTranspose": 1}
+    assert found["budget"] == 30
+    assert set(found["tried"][0]) == {"label", "verdict", "ratio", "interval", "reason"}
+
+
+def test_in_place(xopt: Xopt) -> None:
+    assert xopt("tune", write(TRANSPOSES), "--in-place", *QUICK).code == 0
+    assert files() == {"model.onnx", "model.onnx.session.json"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("missing.onnx",), "missing.onnx"),
+        (("text.onnx",), "text.onnx"),
+        (("model.onnx", "-o", "model.onnx"), "is the input; use --in-place to overwrite it"),
+        (("model.onnx", "-o", "no/such.onnx"), "the folder 'no' does not exist"),
+        (("model.onnx", "-o", "taken.onnx"), "cannot write 'taken.onnx.session.json': it is a folder"),
+        (("model.onnx", "--in-place", "-o", "x.onnx"), "exclude each other"),
+        (("--budget", "0", "model.onnx"), "--budget"),
+        (("model.onnx", "--dim", "q=3"), "q"),
+        (("model.onnx", "--provider", "abacus"), "no execution provider 'abacus'"),
+        (("unknown.onnx",), "NoSuch"),
+    ],
+)
+def test_errors_take_one_line(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(TRANSPOSES)
+    write("agraph (float[2] x) => (float[2] y) { y = NoSuch(x) }", "unknown.onnx")
+    Path("text.onnx").write_text("no model", encoding="utf-8")
+    Path("taken.onnx.session.json").mkdir()
+    before = files()
+    assert message in xopt("tune", *QUICK, *words).error
+    assert files() == before
+
+
+def test_a_model_that_cannot_be_validated(xopt: Xopt) -> None:
+    write("agraph (float[n,4] x) => (float[n,4] y) { a = Exp(x) b = Neg(a) y = Log(b) }")
+    done = xopt("tune", "model.onnx", *QUICK)
+    assert done.code == 3
+    assert "not validated" in done.warnings[0]
+    assert types_in("model.opt.onnx") == ["Exp", "Neg", "Log"]
+
+
+# -------------------------------------------------------------------- xopt MODEL --only-if-faster
+
+
+def slower(choice: Choice) -> float:
+    """The patterns about movement double the time."""
+    return 2.0 if choice.recipe.rewrites and "movement" not in choice.recipe.without else 1.0
+
+
+def test_patterns_that_make_the_model_slower_are_named(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(slower))
+    code, out, err = xopt(write(TRANSPOSES), "--only-if-faster")
+    assert (code, err) == (0, "")
+    line = next(line for line in out.splitlines() if line.startswith("speed "))
+    assert line.startswith(
+        "speed       time / original 2.000 (1.999 to 2.001): slower; without movement: no difference measured"
+    )
+    assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"]
+    found = xopt("model.onnx", "--only-if-faster", "--json").json
+    assert found["only_if_faster"]["left_out"] == ["movement"]
+    assert found["patterns"] == {}
+    assert xopt("model.onnx", "--json").json["only_if_faster"] is None
+
+
+def test_a_result_that_is_faster_is_kept(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0))
+    out = xopt(write(TRANSPOSES), "--only-if-faster").out
+    assert "speed       time / original 0.500 (0.499 to 0.501)" in out.splitlines()
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_a_result_that_cannot_be_measured_is_kept_with_a_warning(xopt: Xopt) -> None:
+    write("agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Neg(a) y = NoSuch(b) }")
+    code, _, err = xopt("model.onnx", "--only-if-faster", "-q")
+    assert code == 3
+    assert "xopt: warning: not measured: " in err
+    assert types_in("model.opt.onnx") == ["NoSuch"]

@@ -1,0 +1,55 @@
+"""Every fusion was measured, and those that are applied by default pay."""
+
+from __future__ import annotations
+
+import re
+
+import xoptim
+from benchmarks.operator_models import SUBJECTS
+from benchmarks.operators import PAGE, SIZES, model_of, rows_of
+from xoptim.match.pattern import PatternOptimization
+
+SLOWER = 1.02
+"""A fusion does not pay where the whole interval of its ratio lies above this."""
+_INTERVAL = re.compile(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)")
+FUSING = ("specialize", "target")
+"""Phases of the patterns that write other operators; those of `canonicalize` remove nodes, or write the same ones."""
+
+
+def fusions(selection: str) -> set[str]:
+    found = xoptim.OptimizationOptions(patterns=selection, provider="cpu").selected()
+    return {
+        each.name()
+        for each in found
+        if isinstance(each, PatternOptimization) and each.phase in FUSING and not each.unfit_for(None, "cpu")
+    }
+
+
+def test_each_fusion_is_measured() -> None:
+    measured = {name for name, provider, _ in rows_of(PAGE) if provider == "cpu"}
+    assert fusions("default+onnxruntime") - measured == set()
+    assert measured == {name for name in SUBJECTS if fusions(name)}
+
+
+def test_each_row_is_complete() -> None:
+    for (name, *_), cells in rows_of(PAGE).items():
+        sizes = {size for size, cell in zip(SIZES, cells, strict=True) if _INTERVAL.fullmatch(cell)}
+        assert sizes == set(SUBJECTS[name].rows), name
+
+
+def test_the_defaults_pay() -> None:
+    default = fusions("default")
+    lows = {
+        (name, threads, size): float(found[1])
+        for (name, provider, threads), cells in rows_of(PAGE).items()
+        for size, cell in zip(SIZES, cells, strict=True)
+        if provider == "cpu" and name in default and (found := _INTERVAL.fullmatch(cell))
+    }
+    assert {key: low for key, low in lows.items() if low > SLOWER} == {}
+
+
+def test_each_fusion_applies_on_its_model() -> None:
+    for name in fusions("default+onnxruntime"):
+        applied: list[object] = []
+        xoptim.optimize(model_of(SUBJECTS[name], SUBJECTS[name].rows[0]), patterns=name, on_application=applied.append)
+        assert applied, name

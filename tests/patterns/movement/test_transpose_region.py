@@ -1,0 +1,164 @@
+"""Models whose channels come last keep the Transposes at their border alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.support import parse, same_results, types
+from xoptim import optimize
+
+BOTH = "TransposeRegion+TransposeRegionSum+TransposeTranspose"
+CHANNELS = 4
+
+
+class Network:
+    """Writes layers of images whose channels come last, with two Transposes around each convolution."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.stored: list[onnx.TensorProto] = []
+        self.random = np.random.default_rng(0)
+
+    def op(self, op_type: str, *operands: Any, **attributes: Any) -> str:
+        names = [operand if isinstance(operand, str) else self.store(operand) for operand in operands]
+        self.nodes.append(helper.make_node(op_type, names, [f"r{len(self.nodes)}"], **attributes))
+        return str(self.nodes[-1].output[0])
+
+    def store(self, value: Any) -> str:
+        array = np.asarray(value, dtype=np.int64 if isinstance(value, list) else np.float32)
+        self.stored.append(numpy_helper.from_array(array, f"c{len(self.stored)}"))
+        return str(self.stored[-1].name)
+
+    def conv(self, x: str, bias: bool = True) -> str:
+        weight = self.random.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32) / 6
+        y = self.op("Conv", self.op("Transpose", x, perm=[0, 3, 1, 2]), weight, pads=[1, 1, 1, 1])
+        y = self.op("Transpose", y, perm=[0, 2, 3, 1])
+        return self.op("Add", y, self.random.standard_normal(CHANNELS).astype(np.float32)) if bias else y
+
+    def model(self, *outputs: str) -> onnx.ModelProto:
+        image: list[str | int | None] = ["n", 8, 6, CHANNELS]
+        graph = helper.make_graph(
+            self.nodes,
+            "network",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, image)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+            self.stored,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+        return onnx.shape_inference.infer_shapes(model, strict_mode=True)
+
+
+def residual(net: Network) -> str:
+    """Two blocks whose sums skip convolutions, so that the region lies on both sides of nodes that stay."""
+    x = net.op("Relu", net.conv("x"))
+    for _ in range(2):
+        y = net.op("Relu", net.conv(x))
+        x = net.op("Relu", net.op("Add", net.conv(y), x))
+    return x
+
+
+def weighted(net: Network) -> str:
+    """Channels weighted by what the mean of the image says."""
+    x = net.op("Clip", net.conv("x"), np.float32(0), np.float32(6))
+    s = net.op("ReduceMean", x, [1, 2])
+    return net.conv(net.op("Mul", x, net.op("Sigmoid", net.conv(net.op("Relu", net.conv(s))))))
+
+
+def joined(net: Network) -> str:
+    """Images of two sizes joined along the channels, and a border."""
+    x = net.conv("x")
+    pooled = net.op("MaxPool", net.op("Transpose", x, perm=[0, 3, 1, 2]), kernel_shape=[2, 2], strides=[2, 2])
+    small = net.conv(net.op("Transpose", pooled, perm=[0, 2, 3, 1]))
+    wide = net.op("Resize", small, "", np.array([1, 2, 2, 1], np.float32), mode="nearest")
+    both = net.op("Concat", wide, x, axis=3)
+    cut = net.op("Slice", both, [1], [5], [-1])
+    return net.conv(net.op("Pad", cut, [0, 1, 1, 0, 0, 1, 1, 0]))
+
+
+@pytest.mark.parametrize("network", [residual, weighted, joined])
+def test_transposes_at_the_border_stay_alone(network: Any) -> None:
+    net = Network()
+    before = net.model(network(net))
+    after = optimize(before, patterns=BOTH, strict=True)
+    left = [node for node in after.graph.node if node.op_type == "Transpose"]
+    assert len(left) == 2
+    feeds = {"x": np.random.default_rng(1).standard_normal((2, 8, 6, CHANNELS)).astype(np.float32)}
+    same_results(before, after, feeds)
+    assert optimize(after, patterns=BOTH, strict=True) == after
+
+
+def test_a_bias_comes_to_its_convolution() -> None:
+    """One Transpose is left in either layout: the bias can be merged in one of them."""
+    net = Network()
+    y = net.op("Softmax", net.op("Relu", net.conv("x")), axis=-1)
+    after = optimize(net.model(y), strict=True)
+    assert types(after) == ["Transpose", "Conv", "Relu", "Transpose", "Softmax"]
+
+
+def test_no_transpose_comes_between_a_pair_of_quantization_and_its_operator() -> None:
+    """The pair would no longer make onnxruntime compute with integers."""
+    text = (
+        "agraph (float[2,3,4,4] x, float[2,3,4,4] u) => (y, z) <float s = {0.1}, uint8 o = {128}> "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) v = Transpose <perm = [0, 2, 3, 1]> (u) a = Add(t, v) "
+        "q = QuantizeLinear(a, s, o) y = DequantizeLinear(q, s, o) "
+        "b = Relu(a) z = Transpose <perm = [0, 3, 1, 2]> (b) }"
+    )
+    after = optimize(parse(text), patterns=BOTH, strict=True)
+    perms = {node.op_type: node for node in after.graph.node}
+    assert types(after).count("Transpose") <= 2
+    producer = {name: node.op_type for node in after.graph.node for name in node.output}
+    assert producer[perms["QuantizeLinear"].input[0]] != "Transpose"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Transpose <perm = [0, 2, 1]> (x) a = Add(t, z) y = Relu(a)",
+        "a = Relu(x) y = Transpose <perm = [0, 2, 1]> (a)",
+        "t = Transpose <perm = [0, 2, 1]> (x) a = Mul(t, z) b = Neg(t) y = MatMul(a, b)",
+    ],
+)
+def test_a_transpose_does_not_move_for_nothing(body: str) -> None:
+    before = parse("agraph (float[3,4,4] x, float[3,4,4] z) => (float[3,4,4] y) { " + body + " }")
+    assert types(optimize(before, patterns=BOTH, strict=True)) == types(before)
+
+
+def test_a_transpose_moves_to_the_smaller_tensor() -> None:
+    before = parse(
+        "agraph (float[2,9,4] x) => (float[2,1,9] y) <int64[1] a = {1}> "
+        "{ t = Transpose <perm = [0, 2, 1]> (x) e = Exp(t) y = ReduceMax(e, a) }"
+    )
+    after = optimize(before, patterns=BOTH, strict=True)
+    assert types(after) == ["Exp", "ReduceMax", "Transpose"]
+
+
+def test_a_matrix_comes_to_its_product() -> None:
+    before = parse("agraph (float[n,4] x, float[n,3] w) => (float[4,3] y) { t = Transpose(x) r = Relu(t) y = MatMul(r, w) }")
+    assert types(optimize(before, strict=True)) == ["Relu", "Gemm"]
+
+
+def test_a_transpose_between_two_values_of_a_region() -> None:
+    """It leaves the region and enters it again, so that it reads a value that may be gone."""
+    before = parse(
+        "agraph (float[5,2,2] x) => (float[5,2,2] y) { t = Transpose <perm = [2, 0, 1]> (x) v = Exp(t) "
+        "r = Transpose <perm = [2, 1, 0]> (v) s = Sub(v, r) y = Transpose <perm = [1, 2, 0]> (s) }"
+    )
+    after = optimize(before, patterns=BOTH, strict=True)
+    assert types(after) == ["Exp", "Transpose", "Sub"]
+    same_results(before, after, {"x": np.random.default_rng(2).standard_normal((5, 2, 2)).astype(np.float32)})
+
+
+def test_a_bias_stays_behind_its_convolution() -> None:
+    """Of two layouts that take as many Transposes, the one of the convolution is kept."""
+    text = (
+        "agraph (float[2,4,5,6] x, float[4,4,1,1] w) => (float[2,6,4,5] y, float[2,4,5,6] z) "
+        "<float[4,1,1] b = {1,2,3,4}, float k = {2}> "
+        "{ c = Conv(x, w) a = Add(c, b) m = Mul(a, k) y = Transpose <perm = [0, 3, 1, 2]> (m) z = Exp(c) }"
+    )
+    before = parse(text)
+    assert types(optimize(before, patterns=BOTH, strict=True)) == types(before)

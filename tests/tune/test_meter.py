@@ -1,0 +1,104 @@
+"""Passes of small models, and the budget of time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.support import parse
+from xoptim.tune import meter as measuring
+from xoptim.tune.candidates import UNTOUCHED, Choice, Recipe
+from xoptim.tune.meter import Budget, Model, SideBySide
+from xoptim.validate import LoadError, SessionSettings
+
+SETTINGS = SessionSettings(level="all", threads=1)
+ORIGINAL = Choice(UNTOUCHED, SETTINGS)
+OTHER = Choice(Recipe(), SETTINGS)
+TRANSPOSED = Choice(Recipe(frozenset(["products"])), SETTINGS)
+FEEDS = {"x": np.ones((3, 3), np.float32)}
+TEXTS = {
+    ORIGINAL.recipe: "agraph (float[n,n] x) => (float[n,n] y) { y = Relu(x) }",
+    OTHER.recipe: "agraph (float[n,n] x) => (float[n,n] y) { y = Abs(x) }",
+    TRANSPOSED.recipe: "agraph (float[n,n] x) => (float[n,n] y) { y = NoSuch(x) }",
+}
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of the figures do not matter here."""
+    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
+    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch) -> SideBySide:
+    """A meter of these models with time for everything."""
+    monkeypatch.setattr(measuring, "_TURNS", 0.001)
+    return SideBySide(lambda recipe: Model(parse(TEXTS[recipe]), None), FEEDS, Budget(1000.0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "clock"),
+    [(SETTINGS, "thread_time"), (SessionSettings(threads=2), "perf_counter"), (SessionSettings(), "perf_counter")],
+)
+def test_runs_of_one_thread_are_measured_in_processor_time(
+    settings: SessionSettings, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert measuring._clock([Choice(UNTOUCHED, settings), OTHER]).__name__ == clock
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert measuring._clock([OTHER]).__name__ == "perf_counter"
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 5.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_ratios_are_over_the_passes_that_contain_both(meter: SideBySide) -> None:
+    assert meter.measure([ORIGINAL, OTHER]) == {}
+    assert meter.measure([ORIGINAL]) == {}
+    ratio = meter.ratio(OTHER, ORIGINAL)
+    assert 0 < ratio.interval.low <= ratio.value <= ratio.interval.high
+    assert meter.ratio(ORIGINAL, ORIGINAL) == (1.0, (1.0, 1.0))
+    with pytest.raises(ValueError, match="at least 1"):
+        meter.ratio(TRANSPOSED, ORIGINAL)
+
+
+def test_models_that_cannot_be_run_are_named(meter: SideBySide) -> None:
+    failed = meter.measure([ORIGINAL, TRANSPOSED, OTHER])
+    assert list(failed) == [TRANSPOSED]
+    assert "NoSuch" in failed[TRANSPOSED]
+    assert meter.ratio(OTHER, ORIGINAL).value > 0
+
+
+def test_the_first_model_must_run(meter: SideBySide) -> None:
+    with pytest.raises(LoadError, match="NoSuch"):
+        meter.measure([TRANSPOSED, OTHER])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda budget, clock: None, True),
+        (lambda budget, clock: setattr(clock, "seconds", 15.0), False),
+        (lambda budget, clock: budget.charge(8.0, 4), True),
+        (lambda budget, clock: budget.charge(12.0, 4), False),
+        (lambda budget, clock: (budget.charge(8.0, 4), budget.keep(3.0, 0)), False),
+        (lambda budget, clock: (budget.charge(8.0, 4), budget.keep(0.0, 1)), False),
+    ],
+)
+def test_the_budget(change: Callable[[Budget, Clock], object], expected: bool) -> None:
+    """Ten seconds, and four passes of one choice."""
+    clock = Clock()
+    budget = Budget(10.0, clock)
+    change(budget, clock)
+    assert budget.fits(2, 2) is expected

@@ -1,0 +1,134 @@
+"""Measures choices with onnxruntime, within a limit of time."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from xoptim.bench.ratio import Ratio, ratio_of
+from xoptim.bench.rounds import Clock, Times, measure_pass
+from xoptim.facts.errors import XoptimError
+from xoptim.tune.candidates import Choice, Recipe
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.session import Session, Value, resolve_providers
+
+_TURNS = 0.4  # seconds of measured rounds for each choice of a pass; there are at least five rounds
+
+
+_ALONE = ["CPUExecutionProvider"]
+
+
+class Model(NamedTuple):
+    """A model as onnxruntime loads it.
+
+    Attributes:
+        model: a file, or a protobuf.
+        base_dir: folder of the external data of a protobuf.
+    """
+
+    model: ModelLike
+    base_dir: Path | None
+
+
+class Budget:
+    """The time that is left, and what measuring takes.
+
+    Args:
+        seconds: from now.
+        now: the clock.
+    """
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
+        self._end = now() + seconds
+        self._now = now
+        self._kept = 0.0
+        self._kept_passes = 0
+        self._slowest = 0.0  # seconds of one choice in one pass
+
+    def keep(self, seconds: float, passes: int) -> None:
+        """Keep some time, and the time of so many passes of one choice, for the steps after the search."""
+        self._kept, self._kept_passes = seconds, passes
+
+    def charge(self, seconds: float, choices: int) -> None:
+        """Record the time that a pass of some choices took."""
+        self._slowest = max(self._slowest, seconds / choices)
+
+    def fits(self, choices: int, passes: int) -> bool:
+        """Whether so many passes of so many choices fit into the time that is left."""
+        needed = self._kept + self._slowest * (choices * passes + self._kept_passes)
+        return self._now() + needed < self._end
+
+
+class SideBySide:
+    """Measures choices in the same rounds, as a benchmark does; the sessions are made anew for each pass.
+
+    Args:
+        make: makes the model of a recipe.
+        feeds: values of the inputs.
+        budget: limits the passes, and is charged with them.
+        seed: of the order of the runs.
+    """
+
+    def __init__(self, make: Callable[[Recipe], Model], feeds: Mapping[str, Value], budget: Budget, seed: int = 0) -> None:
+        self._make = make
+        self._feeds = feeds
+        self._budget = budget
+        self._rng = random.Random(seed)
+        self._seed = seed
+        self._passes: list[dict[Choice, list[float]]] = []
+
+    def fits(self, choices: int, passes: int) -> bool:
+        """Whether so many passes of so many choices fit into the time that is left."""
+        return self._budget.fits(choices, passes)
+
+    def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
+        """Add a pass. Returns the reason for each choice that cannot be run.
+
+        Raises:
+            XoptimError: the first choice cannot be run.
+        """
+        start = time.perf_counter()
+        sessions: dict[Choice, Session] = {}
+        failed: dict[Choice, str] = {}
+        for choice in self._rng.sample(choices, len(choices)):
+            try:
+                sessions[choice] = self._opened(choice)
+            except (XoptimError, MemoryError) as error:
+                if choice == choices[0]:
+                    raise
+                failed[choice] = str(error) or "there is not enough memory"
+        able = [choice for choice in choices if choice in sessions]
+        times = [Times() for _ in able]
+        runs = [sessions[choice].runner(self._feeds) for choice in able]
+        measure_pass(runs, times, _TURNS * len(able), self._rng, _clock(able))
+        self._passes.append({choice: its.rounds[0] for choice, its in zip(able, times, strict=True)})
+        self._budget.charge(time.perf_counter() - start, len(choices))
+        return failed
+
+    def ratio(self, choice: Choice, base: Choice) -> Ratio:
+        """The time of a choice divided by that of another one, over all passes that contain both.
+
+        Raises:
+            ValueError: no pass contains both.
+        """
+        both = [its for its in self._passes if choice in its and base in its]
+        return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)
+
+    def _opened(self, choice: Choice) -> Session:
+        model, base_dir = self._make(choice.recipe)
+        session = Session(model, choice.settings, base_dir=base_dir)
+        session.run(self._feeds)
+        return session
+
+
+def _clock(choices: Sequence[Choice]) -> Clock:
+    """The clock for a pass: the processor time where everything runs in the calling thread, for other processes change it less.
+
+    Windows counts processor time in steps that are longer than a run.
+    """
+    alone = all(each.settings.threads == 1 and resolve_providers(each.settings.providers) == _ALONE for each in choices)
+    return time.thread_time if alone and sys.platform != "win32" else time.perf_counter

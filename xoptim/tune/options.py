@@ -1,0 +1,71 @@
+"""The options of tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict
+
+from xoptim.bench.options import BenchOptions
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.session import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """Options of `xoptim.tune`.
+
+    Attributes:
+        provider: execution provider, by short or full name.
+        threads: threads within an operator; 0 lets the search choose.
+        budget: seconds after which the search ends, the proof included as far as its time can be foreseen. The original and
+            the result of the default patterns are measured in any case.
+        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
+        feeds: values of inputs by name; inputs without one get random values.
+        test_data: folder with ``test_data_set_*/input_*.pb``; the first set is measured.
+        seed: of random values and of the order of the runs.
+    """
+
+    provider: str = "cpu"
+    threads: int = 0
+    budget: float = 120.0
+    dims: Mapping[str, int] = field(default_factory=dict)
+    feeds: Mapping[str, Value] = field(default_factory=dict)
+    test_data: Path | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.budget <= 0:
+            raise ValueError("the budget must be positive")
+
+    @property
+    def bench(self) -> BenchOptions:
+        """The options of the measurements."""
+        return BenchOptions(
+            provider=self.provider,
+            threads=self.threads,
+            dims=self.dims,
+            feeds=self.feeds,
+            test_data=self.test_data,
+            seed=self.seed,
+        )
+
+    @property
+    def checks(self) -> ValidationOptions:
+        """The options of the proof."""
+        return ValidationOptions(
+            providers=(self.provider,), dims=self.dims, feeds=self.feeds, test_data=self.test_data, seed=self.seed
+        )
+
+
+class TuneChanges(TypedDict, total=False):
+    """The fields of `TuneOptions` as keyword arguments."""
+
+    provider: str
+    threads: int
+    budget: float
+    dims: Mapping[str, int]
+    feeds: Mapping[str, Value]
+    test_data: Path | None
+    seed: int

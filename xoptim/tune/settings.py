@@ -1,0 +1,122 @@
+"""The settings of a session in a file beside its model, and the session that they make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from xoptim.facts.errors import XoptimError
+from xoptim.validate.errors import LoadError
+from xoptim.validate.session import Level, SessionSettings, inference_session, resolve_providers, session_options
+
+_VERSION: Final = 1
+_WARNINGS: Final = 2  # log severity: the default of onnxruntime
+_FIELDS: Final[Mapping[str, type]] = {
+    "version": int,
+    "providers": list,
+    "graph_optimization_level": str,
+    "intra_op_num_threads": int,
+    "disabled_optimizers": list,
+    "enable_mem_pattern": bool,
+    "session_config_entries": dict,
+}
+
+
+class SettingsError(XoptimError):
+    """The settings of a session cannot be read."""
+
+
+def settings_path(model: Path) -> Path:
+    """The file with the settings of a model."""
+    return model.with_name(f"{model.name}.session.json")
+
+
+def settings_values(settings: SessionSettings) -> dict[str, Any]:
+    """The settings that are tuned, as JSON values."""
+    return {
+        "version": _VERSION,
+        "providers": resolve_providers(settings.providers),
+        "graph_optimization_level": settings.level,
+        "intra_op_num_threads": settings.threads,
+        "disabled_optimizers": list(settings.disabled_optimizers),
+        "enable_mem_pattern": settings.memory_pattern,
+        "session_config_entries": dict(settings.entries),
+    }
+
+
+def settings_text(settings: SessionSettings) -> str:
+    """The text of the file of some settings."""
+    return json.dumps(settings_values(settings), indent=2) + "\n"
+
+
+def read_settings(path: Path) -> SessionSettings:
+    """The settings of a file.
+
+    Raises:
+        SettingsError: it cannot be read, or is not a file that `settings_text` made.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings {str(path)!r}: {error.strerror or error}; run xopt tune") from error
+    except ValueError as error:  # not UTF-8, or not JSON
+        raise SettingsError(f"the settings {str(path)!r} are damaged: {error}; run xopt tune again") from error
+    fault = _fault(values)
+    if fault:
+        raise SettingsError(f"the settings {str(path)!r} are damaged: {fault}; run xopt tune again")
+    return SessionSettings(
+        providers=tuple(values["providers"]),
+        level=values["graph_optimization_level"],
+        threads=values["intra_op_num_threads"],
+        tf32=True,
+        reuse=True,
+        disabled_optimizers=tuple(values["disabled_optimizers"]),
+        memory_pattern=values["enable_mem_pattern"],
+        entries=tuple(values["session_config_entries"].items()),
+    )
+
+
+def _fault(values: Any) -> str:
+    """The first fault of the content of a file, empty when there is none."""
+    if not isinstance(values, dict):
+        return "an object is expected"
+    for name, kind in _FIELDS.items():
+        if type(values.get(name)) is not kind:
+            return f"{name!r} is missing, or is not of the type {kind.__name__}"
+    if values["version"] != _VERSION:
+        return f"version {values['version']} is not known"
+    unknown = values.keys() - _FIELDS.keys()
+    if unknown:
+        return f"{min(unknown)!r} is not known"
+    if values["graph_optimization_level"] not in get_args(Level):
+        return f"there is no level {values['graph_optimization_level']!r}"
+    texts = (*values["providers"], *values["disabled_optimizers"], *values["session_config_entries"].values())
+    if not values["providers"] or not all(isinstance(text, str) for text in texts):
+        return "names are expected"
+    return "" if values["intra_op_num_threads"] >= 0 else "the number of threads is negative"
+
+
+def session(model: str | Path) -> Any:
+    """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote beside it.
+
+    Args:
+        model: the file of the model; the settings are in ``MODEL.session.json``.
+
+    Raises:
+        SettingsError: the settings are missing or damaged.
+        LoadError: onnxruntime refuses the model.
+        ProviderUnavailable: onnxruntime lacks the execution provider of the settings.
+    """
+    path = Path(model)
+    settings = read_settings(settings_path(path))
+    resolve_providers(settings.providers)
+    options = session_options(settings)
+    options.log_severity_level = _WARNINGS
+    if not path.is_file():
+        raise LoadError(f"there is no model {str(path)!r}")
+    try:
+        return inference_session(str(path), options, settings)
+    except Exception as error:  # onnxruntime has no common base class
+        raise LoadError(f"onnxruntime cannot load {str(path)!r}: {error}") from error
