@@ -36,6 +36,10 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("agraph (float[n,5] x) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = 1, split = [2, 3]> (x) }", 11,
      {"x": numbers(4, 5)}),
     ("agraph (float[n,6] x) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = -1> (x) }", 13, {"x": numbers(0, 6)}),
+    ("agraph (float[n,0] x) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = 1> (x) }", 12, {"x": numbers(3, 0)}),
+    ("agraph (float[n,m] x) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = 1> (x) }", 12, {"x": numbers(0, 4)}),
+    ("agraph (float[n,m] x) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = -1> (x) }", 13, {"x": numbers(3, 0)}),
+    ("agraph (float[n,m] x) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = -2> (x) }", 13, {"x": numbers(4, 1)}),
     ("agraph (float[n,6] x) => (float[a,b] y) { y = Slice <starts = [1], ends = [-1]> (x) }", 7, {"x": numbers(4, 6)}),
     ("""agraph (float[n,6] x) => (float[a,b] y)
      { y = Slice <axes = [1, 0], starts = [-4, 0], ends = [9223372036854775807, 2]> (x) }""",

@@ -194,6 +194,11 @@ class Call:
         self.before.append(Call(self.scratch, version or self.scratch.target, op_type, inputs, [result], attributes))
         return result
 
+    def size_of(self, axis: int) -> str:
+        """The name of the size of an axis of the first operand, computed at run time, of rank 1 (since operator set 15)."""
+        end = {} if axis == -1 else {"end": axis + 1}
+        return self.make("Shape", self.inputs[:1], start=axis, **end)
+
     def finish(self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any) -> None:
         """Have another call compute a result of this one from it.
 

@@ -81,10 +81,8 @@ def scale_of_channels(call: Call) -> None:
     if isinstance(channels, int) and groups:
         sizes = call.integers([groups, channels // groups], "sizes")
     else:
-        all_sizes = call.make("Shape", [call.inputs[0]])
-        count = call.make("Gather", [all_sizes, call.integers([1], "channel_axis")])
-        of_groups = call.integers([groups], "groups")
-        sizes = call.make("Concat", [of_groups, call.make("Div", [count, of_groups])], axis=0)
+        of_groups = call.integers(groups, "groups")
+        sizes = call.make("Concat", [of_groups, call.make("Div", [call.size_of(1), of_groups])], axis=0)
     for place in (1, 2):
         column = call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")])
         table = call.make("Expand", [column, sizes])

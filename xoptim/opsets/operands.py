@@ -65,10 +65,20 @@ def _leave_mask_out(call: Call) -> None:
     del call.outputs[1:]
 
 
-def number_of_outputs(call: Call) -> None:
-    """Split 18: the number of parts is written where their sizes are not."""
-    if not call.has_input(1):
-        call.attributes["num_outputs"] = len(call.outputs)
+def sizes_of_parts(call: Call) -> None:
+    """Split 18: equal parts are no longer meant where nothing is written.
+
+    Their sizes are, and are computed where they are unknown: onnxruntime does not take their number for an empty axis.
+    """
+    if call.has_input(1):
+        return
+    count, shape, axis = len(call.outputs), call.info().shape, call.get("axis")
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    if isinstance(size, int) and size % count == 0:
+        call.set_input(1, call.integers([size // count] * count, "split"))
+    else:
+        part = call.make("Div", [call.size_of(axis), call.integers(count, "count")])
+        call.set_input(1, call.make("Expand", [part, call.integers(count, "shape")]))
 
 
 def transform_axis(call: Call) -> None:
@@ -82,7 +92,7 @@ OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
     ("Squeeze", 13): integers_moved("axes"),
     ("Unsqueeze", 13): integers_moved("axes"),
     ("Split", 13): integers_moved("split"),
-    ("Split", 18): number_of_outputs,
+    ("Split", 18): sizes_of_parts,
     ("Slice", 10): integers_moved("starts", "ends", "axes"),
     ("TopK", 10): integers_moved("k"),
     ("Clip", 11): clip_bounds,

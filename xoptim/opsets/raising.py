@@ -34,7 +34,7 @@ class Plan:
     """
 
     target: int
-    graphs: list[Graph] = field(default_factory=list)
+    graphs: dict[Graph, None] = field(default_factory=dict)
     calls: dict[Node, list[Call]] = field(default_factory=dict)
 
 
@@ -93,7 +93,7 @@ def plan(model: Model, target: int) -> Plan:
         raise CannotBeRaised("the model holds graphs for training, which cannot be raised", model.opsets.get("", 0) + 1)
     for place, root in _roots(model):
         if root.opsets.get("", target) < target:
-            found.graphs.append(root)
+            found.graphs[root] = None
             for graph in root.all_graphs():
                 for node in graph.nodes:
                     _plan_node(found, graph, node, place)
@@ -194,7 +194,7 @@ def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
 
 
 def _replace(node: Node, calls: list[Call]) -> None:
-    """Put new nodes in the place of one; the last call with its operator or its results gets its name and remarks."""
+    """Put new nodes in the place of one; the first of the same operator, or else the last one, gets its name and remarks."""
     graph = node.graph
     assert graph is not None
     edit = Edit(graph)
