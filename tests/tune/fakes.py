@@ -50,7 +50,7 @@ class FakeMeter:
     Args:
         seconds: the true time of a choice.
         noise: width of the interval after one pass.
-        most: number of runs of choices (choices times passes) that fit.
+        most: number of runs of a choice, one for each pass, that fit.
         failing: the reasons of choices that cannot be run.
     """
 
@@ -82,8 +82,8 @@ class FakeMeter:
         assert passes, "not measured"
         return ratio(self._seconds(choice) / self._seconds(base), 0.0 if choice == base else self._noise / passes)
 
-    def fits(self, choices: int, passes: int) -> bool:
-        return choices * passes <= self._left
+    def fits(self, runs: int) -> bool:
+        return runs <= self._left
 
 
 Timed = Callable[..., list[FakeMeter]]

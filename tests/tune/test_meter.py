@@ -92,13 +92,14 @@ def test_the_first_model_must_run(meter: SideBySide) -> None:
         (lambda budget, clock: setattr(clock, "seconds", 15.0), False),
         (lambda budget, clock: budget.charge(8.0, 4), True),
         (lambda budget, clock: budget.charge(12.0, 4), False),
+        (lambda budget, clock: (budget.charge(12.0, 4), budget.charge(2.0, 4)), True),
         (lambda budget, clock: (budget.charge(8.0, 4), budget.keep(3.0, 0)), False),
         (lambda budget, clock: (budget.charge(8.0, 4), budget.keep(0.0, 1)), False),
     ],
 )
 def test_the_budget(change: Callable[[Budget, Clock], object], expected: bool) -> None:
-    """Ten seconds, and four passes of one choice."""
+    """Ten seconds, and four runs."""
     clock = Clock()
     budget = Budget(10.0, clock)
     change(budget, clock)
-    assert budget.fits(2, 2) is expected
+    assert budget.fits(4) is expected

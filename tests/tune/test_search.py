@@ -132,7 +132,7 @@ def test_the_budget_ends_the_search(most: int) -> None:
 
 def test_a_budget_that_ends_within_a_race_decides_nothing() -> None:
     class Ending(FakeMeter):
-        def fits(self, choices: int, passes: int) -> bool:
+        def fits(self, runs: int) -> bool:
             return len(self.passes) < 3
 
     found = searched(Ending(times({"normalizations": 1.5})))

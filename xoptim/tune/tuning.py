@@ -130,7 +130,7 @@ class Tuner:
         stand, meter = self._stand, self._stand.meter()
         start = self._first(meter)
         self._on_step("profiling")
-        facts = replace(stand.facts((start.recipe, Recipe())), threads=self._threads())
+        facts = replace(stand.study((start.recipe, Recipe())), threads=self._threads())
         found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
@@ -148,7 +148,7 @@ class Tuner:
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
-        self._stand.budget.keep(seconds, passes=3 * self._stand.rules.enough)
+        self._stand.budget.keep(seconds, runs=3 * self._stand.rules.enough)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
         reason = reason or meter.measure([original, start]).get(start, "")
