@@ -78,9 +78,12 @@ class FakeMeter:
         return failed
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        passes = min(self._counts[choice], self._counts[base])
+        passes = self.count(choice, base)
         assert passes, "not measured"
         return ratio(self._seconds(choice) / self._seconds(base), 0.0 if choice == base else self._noise / passes)
+
+    def count(self, choice: Choice, base: Choice) -> int:
+        return min(self._counts[choice], self._counts[base])
 
     def fits(self, runs: int) -> bool:
         return runs <= self._left

@@ -68,6 +68,7 @@ def test_ratios_are_over_the_passes_that_contain_both(meter: SideBySide) -> None
     assert meter.measure([ORIGINAL]) == {}
     ratio = meter.ratio(OTHER, ORIGINAL)
     assert 0 < ratio.interval.low <= ratio.value <= ratio.interval.high
+    assert (meter.count(OTHER, ORIGINAL), meter.count(ORIGINAL, ORIGINAL), meter.count(TRANSPOSED, ORIGINAL)) == (1, 2, 0)
     assert meter.ratio(ORIGINAL, ORIGINAL) == (1.0, (1.0, 1.0))
     with pytest.raises(ValueError, match="at least 1"):
         meter.ratio(TRANSPOSED, ORIGINAL)

@@ -187,6 +187,14 @@ def test_the_confirmation_ends_when_the_intervals_are_clear() -> None:
     assert meter.passes == [[ORIGINAL, START]] * RULES.enough
 
 
+def test_passes_of_the_search_count_in_the_confirmation() -> None:
+    meter = FakeMeter(times({}, base=0.9))
+    for _ in range(RULES.enough):
+        meter.measure([ORIGINAL, START])
+    confirm(ORIGINAL, [START], meter, RULES)
+    assert len(meter.passes) == RULES.enough + RULES.few
+
+
 def test_the_confirmation_goes_on_while_they_are_not() -> None:
     meter = FakeMeter(times({}, base=1.0), noise=1.0)
     confirm(ORIGINAL, [START], meter, RULES)

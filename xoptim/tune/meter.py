@@ -117,8 +117,15 @@ class SideBySide:
         Raises:
             ValueError: no pass contains both.
         """
-        both = [its for its in self._passes if choice in its and base in its]
+        both = self._with(choice, base)
         return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)
+
+    def count(self, choice: Choice, base: Choice) -> int:
+        """Number of passes that contain both."""
+        return len(self._with(choice, base))
+
+    def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[float]]]:
+        return [its for its in self._passes if choice in its and base in its]
 
     def _opened(self, choice: Choice) -> Session:
         model, base_dir = self._make(choice.recipe)

@@ -30,6 +30,9 @@ class Meter(Protocol):
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         """The time of a choice divided by that of another one, over all passes that contain both."""
 
+    def count(self, choice: Choice, base: Choice) -> int:
+        """Number of passes that contain both."""
+
     def fits(self, runs: int) -> bool:
         """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
 
@@ -255,8 +258,9 @@ def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: 
         if failed:
             raise XoptimError(f"a model that was measured before cannot be run: {next(iter(failed.values()))}")
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
-        is_clear = passes >= rules.enough and all(_is_clear(ratio) for ratio in ratios.values())
-        if is_clear or (passes >= rules.few and not meter.fits(len(choices))):
+        known = min(meter.count(choice, original) for choice in finalists) >= rules.enough
+        is_clear = known and all(_is_clear(ratio) for ratio in ratios.values())
+        if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
             break
     return ratios
 

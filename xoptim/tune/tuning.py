@@ -148,7 +148,7 @@ class Tuner:
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
-        self._stand.budget.keep(seconds, runs=3 * self._stand.rules.enough)
+        self._stand.budget.keep(seconds, runs=3 * self._stand.rules.few)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
         reason = reason or meter.measure([original, start]).get(start, "")
