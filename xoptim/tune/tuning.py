@@ -148,7 +148,8 @@ class Tuner:
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
-        self._stand.budget.keep(seconds, runs=3 * self._stand.rules.few)
+        # For the original, the first and the best choice in the end, and one more proof, which may take a little longer.
+        self._stand.budget.keep(1.5 * seconds, runs=4 * self._stand.rules.few)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
         reason = reason or meter.measure([original, start]).get(start, "")
