@@ -160,7 +160,7 @@ class Search:
         """The next variations to measure, all of one stage; as many as fit into the time."""
         heat: list[Variation] = []
         for each in variations:
-            full = len(heat) == self._rules.at_once or not self._meter.fits(self._runs(len(heat) + 1))
+            full = len(heat) == self._rules.at_once or not self._meter.fits(self._runs(len(heat)))
             if full or (heat and each.stage != heat[0].stage):
                 break
             if self._changes_anything(each.choice, found.best):
@@ -170,10 +170,13 @@ class Search:
                 found.trials.append(Trial(_label(found, each), each.choice, "no effect"))
         return heat
 
-    def _runs(self, challengers: int) -> int:
-        """Number of runs of a choice (one for each pass) that a race takes in which few challengers stay for long."""
+    def _runs(self, others: int) -> int:
+        """Number of runs of a choice, one for each pass, that a race of one more challenger takes.
+
+        Most challengers leave early. The first one is tried even if there may be no time to accept it.
+        """
         rules = self._rules
-        return (challengers + 2) * rules.few + 3 * (rules.enough - rules.few)
+        return (others + 3) * rules.few + (3 * (rules.enough - rules.few) if others else 0)
 
     def _run_heat(self, heat: Sequence[Variation], found: Found) -> None:
         race = Race(self._original, found.best, [each.choice for each in heat], self._meter, self._rules)
