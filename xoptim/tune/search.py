@@ -50,7 +50,7 @@ class Rules:
     """
 
     few: int = 2
-    enough: int = 4
+    enough: int = 5
     most: int = 6
     at_once: int = 4
 
