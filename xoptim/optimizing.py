@@ -9,12 +9,14 @@ from typing import Any, TypeVar, Unpack, overload
 
 import onnx
 
+from xoptim.bench.options import BenchOptions
 from xoptim.builder import GraphBuilder
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationChanges, OptimizationOptions
 from xoptim.proof import ProofOptions, located, prove
+from xoptim.tune.speed import keep_if_not_slower
 from xoptim.validate.errors import DifferentModelError, NotValidatedError
 from xoptim.validate.options import ValidationChanges, ValidationOptions
 from xoptim.validate.report import ValidationReport
@@ -31,6 +33,7 @@ def optimize(
     *,
     inline: bool = False,
     verify: bool | ValidationOptions = False,
+    only_if_faster: bool | BenchOptions = False,
     report: Listener | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> onnx.ModelProto: ...
@@ -43,6 +46,7 @@ def optimize(
     *,
     inline: bool = False,
     verify: bool | ValidationOptions = False,
+    only_if_faster: bool | BenchOptions = False,
     report: Listener | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> AnyModel: ...
@@ -54,6 +58,7 @@ def optimize(
     *,
     inline: bool = False,
     verify: bool | ValidationOptions = False,
+    only_if_faster: bool | BenchOptions = False,
     report: Listener | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> Any:
@@ -67,6 +72,8 @@ def optimize(
         verify: run the original and the result in onnxruntime and compare, as the command does: a pattern that makes the
             model compute something else is left out, with a warning. Options set the comparison; by default it runs
             on the provider for which the model is optimized.
+        only_if_faster: measure the original and the result; when it is measurably slower, leave out the groups of patterns
+            that make it slower, as ``xopt --only-if-faster`` does. Options set the measurement.
         report: called with an `OptimizationReport`, which has the result of the comparison too.
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
@@ -81,15 +88,18 @@ def optimize(
         NotValidatedError: with ``verify``, when there is no verdict, for instance because onnxruntime cannot run
             the original. ``report`` gives the reason, and ``model`` is the optimized model.
         ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
+        LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
     """
     source = Source(model)
     chosen = replace(options or OptimizationOptions(), **changes)
-    if verify is False:
+    if verify is False and only_if_faster is False:
         with collection_paused():
             proto = _optimized(source, chosen, inline, report)
     else:
         checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(chosen.provider,))
-        proto = _proved(source, chosen, ProofOptions(checks=checks, bisect=not chosen.strict, inline=inline), report)
+        how = ProofOptions(checks=checks, whole=verify is not False, bisect=not chosen.strict, inline=inline)
+        bench = BenchOptions(provider=chosen.provider) if only_if_faster is True else only_if_faster or None
+        proto = _proved(source, chosen, how, bench, report)
     return source.give_back(proto)
 
 
@@ -104,8 +114,12 @@ def _optimized(source: Source, options: OptimizationOptions, inline: bool, repor
     return proto
 
 
-def _proved(source: Source, options: OptimizationOptions, how: ProofOptions, report: Listener | None) -> onnx.ModelProto:
+def _proved(
+    source: Source, options: OptimizationOptions, how: ProofOptions, bench: BenchOptions | None, report: Listener | None
+) -> onnx.ModelProto:
     proof = prove(source, options, how)
+    if bench is not None and proof.failure is None:
+        proof, _ = keep_if_not_slower(source, proof, options, how, bench)
     if report is not None:
         report(proof.report)
     failure = proof.failure

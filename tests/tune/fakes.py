@@ -50,7 +50,7 @@ class FakeMeter:
     Args:
         seconds: the true time of a choice.
         noise: width of the interval after one pass.
-        most: number of runs of choices (choices times passes) that fit.
+        most: number of runs of a choice, one for each pass, that fit.
         failing: the reasons of choices that cannot be run.
     """
 
@@ -78,12 +78,15 @@ class FakeMeter:
         return failed
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        passes = min(self._counts[choice], self._counts[base])
+        passes = self.count(choice, base)
         assert passes, "not measured"
         return ratio(self._seconds(choice) / self._seconds(base), 0.0 if choice == base else self._noise / passes)
 
-    def fits(self, choices: int, passes: int) -> bool:
-        return choices * passes <= self._left
+    def count(self, choice: Choice, base: Choice) -> int:
+        return min(self._counts[choice], self._counts[base])
+
+    def fits(self, runs: int) -> bool:
+        return runs <= self._left
 
 
 Timed = Callable[..., list[FakeMeter]]

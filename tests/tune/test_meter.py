@@ -68,6 +68,7 @@ def test_ratios_are_over_the_passes_that_contain_both(meter: SideBySide) -> None
     assert meter.measure([ORIGINAL]) == {}
     ratio = meter.ratio(OTHER, ORIGINAL)
     assert 0 < ratio.interval.low <= ratio.value <= ratio.interval.high
+    assert (meter.count(OTHER, ORIGINAL), meter.count(ORIGINAL, ORIGINAL), meter.count(TRANSPOSED, ORIGINAL)) == (1, 2, 0)
     assert meter.ratio(ORIGINAL, ORIGINAL) == (1.0, (1.0, 1.0))
     with pytest.raises(ValueError, match="at least 1"):
         meter.ratio(TRANSPOSED, ORIGINAL)
@@ -92,13 +93,14 @@ def test_the_first_model_must_run(meter: SideBySide) -> None:
         (lambda budget, clock: setattr(clock, "seconds", 15.0), False),
         (lambda budget, clock: budget.charge(8.0, 4), True),
         (lambda budget, clock: budget.charge(12.0, 4), False),
+        (lambda budget, clock: (budget.charge(12.0, 4), budget.charge(2.0, 4)), True),
         (lambda budget, clock: (budget.charge(8.0, 4), budget.keep(3.0, 0)), False),
         (lambda budget, clock: (budget.charge(8.0, 4), budget.keep(0.0, 1)), False),
     ],
 )
 def test_the_budget(change: Callable[[Budget, Clock], object], expected: bool) -> None:
-    """Ten seconds, and four passes of one choice."""
+    """Ten seconds, and four runs."""
     clock = Clock()
     budget = Budget(10.0, clock)
     change(budget, clock)
-    assert budget.fits(2, 2) is expected
+    assert budget.fits(4) is expected

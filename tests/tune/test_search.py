@@ -121,18 +121,18 @@ def test_the_most_promising_ones_are_tried_first() -> None:
     assert order == [without("normalizations"), without("products"), without("shapes")]
 
 
-@pytest.mark.parametrize("most", [0, 5, 12, 40])
+@pytest.mark.parametrize("most", [0, 5, 11, 12, 40])
 def test_the_budget_ends_the_search(most: int) -> None:
     meter = FakeMeter(times({"shapes": 1.3}), most=most)
     found = searched(meter, rules=Rules(at_once=1))
     assert sum(map(len, meter.passes)) <= most
     assert len(found.trials) + found.left == len(GROUPS)
-    assert found.left == {0: 3, 5: 3, 12: 2, 40: 0}[most]
+    assert found.left == {0: 3, 5: 3, 11: 2, 12: 1, 40: 0}[most]
 
 
 def test_a_budget_that_ends_within_a_race_decides_nothing() -> None:
     class Ending(FakeMeter):
-        def fits(self, choices: int, passes: int) -> bool:
+        def fits(self, runs: int) -> bool:
             return len(self.passes) < 3
 
     found = searched(Ending(times({"normalizations": 1.5})))
@@ -185,6 +185,14 @@ def test_the_confirmation_ends_when_the_intervals_are_clear() -> None:
     meter = FakeMeter(times({}, base=0.9))
     assert confirm(ORIGINAL, [START, START], meter, RULES)[START].value == pytest.approx(0.9)
     assert meter.passes == [[ORIGINAL, START]] * RULES.enough
+
+
+def test_passes_of_the_search_count_in_the_confirmation() -> None:
+    meter = FakeMeter(times({}, base=0.9))
+    for _ in range(RULES.enough):
+        meter.measure([ORIGINAL, START])
+    confirm(ORIGINAL, [START], meter, RULES)
+    assert len(meter.passes) == RULES.enough + RULES.few
 
 
 def test_the_confirmation_goes_on_while_they_are_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import parse
 from tests.tune.fakes import MODEL, Timed, by_groups
-from xoptim import OptimizationOptions
+from xoptim import OptimizationOptions, OptimizationReport, optimize
 from xoptim.bench import BenchOptions
 from xoptim.graph.sources import Source
 from xoptim.proof import Proof, ProofOptions, prove
@@ -95,6 +95,21 @@ def test_the_check_is_json(timed: Timed) -> None:
     assert found["ratio"] == pytest.approx(1.0)
     assert found["with_all"]["ratio"] == pytest.approx(1.5)
     assert (found["is_faster"], found["is_original"]) == (False, False)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_the_public_function(timed: Timed, verify: bool) -> None:
+    timed(by_groups(movement=1.5))
+    reports: list[OptimizationReport] = []
+    bench = BenchOptions(threads=1, dims={"n": 3})
+    model = optimize(parse(MODEL), verify=verify, only_if_faster=bench, report=reports.append)
+    assert [node.op_type for node in model.graph.node] == ["Transpose", "Transpose", "Sigmoid", "Mul", "Relu"]
+    assert len(reports) == 1
+    assert len(reports[0].validation) == verify
+    assert "TransposeTranspose" not in reports[0].applied
+    meters = timed(lambda choice: 1.0)
+    assert len(optimize(parse(MODEL), only_if_faster=True).graph.node) == 3
+    assert len(meters) == 1
 
 
 def test_a_model_that_cannot_be_loaded_cannot_be_measured() -> None:

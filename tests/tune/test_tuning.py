@@ -15,6 +15,7 @@ from tests.support import parse
 from tests.tune.fakes import MODEL, Timed, by_groups
 from xoptim.facts.errors import ModelError
 from xoptim.tune import TuneOptions, read_settings, settings_path
+from xoptim.tune.candidates import Choice, default_recipe
 from xoptim.tune.tuning import Tuned, Tuner
 from xoptim.validate import FeedError, LoadError, RunError
 
@@ -83,7 +84,16 @@ def test_the_budget_is_a_limit(timed: Timed) -> None:
     report = tuned().report
     assert [trial.label for trial in report.trials] == ["default"]
     assert report.left > 0
-    assert [len(meter.passes) for meter in meters] == [2]
+    assert [len(meter.passes) for meter in meters] == [3]
+
+
+def test_a_first_result_that_cannot_be_run_is_left(timed: Timed) -> None:
+    """Equal as it is written, but the runtime refuses it with its own optimizations."""
+    settings = TuneOptions(threads=1).bench.settings
+    timed(by_groups(), failing={Choice(default_recipe(), settings): "it fails"})
+    report = tuned().report
+    assert report.is_original
+    assert report.refuted == (("default", "it fails"),)
 
 
 def test_a_model_that_is_not_equal_is_refused(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:

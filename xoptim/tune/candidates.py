@@ -89,7 +89,7 @@ class Facts:
         return sum(self.shares.get(name.rpartition("::")[2], 0.0) for name in operators)
 
 
-Dimension: TypeAlias = Callable[[Choice, Facts], Iterator[Variation]]
+Dimension: TypeAlias = Callable[[Choice, Facts], Iterable[Variation]]
 """The variations of a choice in one respect."""
 
 

@@ -46,20 +46,22 @@ class Budget:
         self._end = now() + seconds
         self._now = now
         self._kept = 0.0
-        self._kept_passes = 0
-        self._slowest = 0.0  # seconds of one choice in one pass
+        self._kept_runs = 0
+        self._taken = 0.0
+        self._runs = 0
 
-    def keep(self, seconds: float, passes: int) -> None:
-        """Keep some time, and the time of so many passes of one choice, for the steps after the search."""
-        self._kept, self._kept_passes = seconds, passes
+    def keep(self, seconds: float, runs: int) -> None:
+        """Keep some time, and the time of so many runs of a choice, for the steps after the search."""
+        self._kept, self._kept_runs = seconds, runs
 
-    def charge(self, seconds: float, choices: int) -> None:
-        """Record the time that a pass of some choices took."""
-        self._slowest = max(self._slowest, seconds / choices)
+    def charge(self, seconds: float, runs: int) -> None:
+        """Record the time that a pass of so many choices took."""
+        self._taken += seconds
+        self._runs += runs
 
-    def fits(self, choices: int, passes: int) -> bool:
-        """Whether so many passes of so many choices fit into the time that is left."""
-        needed = self._kept + self._slowest * (choices * passes + self._kept_passes)
+    def fits(self, runs: int) -> bool:
+        """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
+        needed = self._kept + self._taken / max(1, self._runs) * (runs + self._kept_runs)
         return self._now() + needed < self._end
 
 
@@ -81,9 +83,9 @@ class SideBySide:
         self._seed = seed
         self._passes: list[dict[Choice, list[float]]] = []
 
-    def fits(self, choices: int, passes: int) -> bool:
-        """Whether so many passes of so many choices fit into the time that is left."""
-        return self._budget.fits(choices, passes)
+    def fits(self, runs: int) -> bool:
+        """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
+        return self._budget.fits(runs)
 
     def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
         """Add a pass. Returns the reason for each choice that cannot be run.
@@ -115,8 +117,15 @@ class SideBySide:
         Raises:
             ValueError: no pass contains both.
         """
-        both = [its for its in self._passes if choice in its and base in its]
+        both = self._with(choice, base)
         return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)
+
+    def count(self, choice: Choice, base: Choice) -> int:
+        """Number of passes that contain both."""
+        return len(self._with(choice, base))
+
+    def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[float]]]:
+        return [its for its in self._passes if choice in its and base in its]
 
     def _opened(self, choice: Choice) -> Session:
         model, base_dir = self._make(choice.recipe)

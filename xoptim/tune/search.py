@@ -30,8 +30,11 @@ class Meter(Protocol):
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         """The time of a choice divided by that of another one, over all passes that contain both."""
 
-    def fits(self, choices: int, passes: int) -> bool:
-        """Whether so many passes of so many choices fit into the time that is left."""
+    def count(self, choice: Choice, base: Choice) -> int:
+        """Number of passes that contain both."""
+
+    def fits(self, runs: int) -> bool:
+        """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class Rules:
     """
 
     few: int = 2
-    enough: int = 4
+    enough: int = 5
     most: int = 6
     at_once: int = 4
 
@@ -157,7 +160,7 @@ class Search:
         """The next variations to measure, all of one stage; as many as fit into the time."""
         heat: list[Variation] = []
         for each in variations:
-            full = len(heat) == self._rules.at_once or not self._meter.fits(len(heat) + 3, self._rules.enough)
+            full = len(heat) == self._rules.at_once or not self._meter.fits(self._runs(len(heat)))
             if full or (heat and each.stage != heat[0].stage):
                 break
             if self._changes_anything(each.choice, found.best):
@@ -166,6 +169,14 @@ class Search:
                 self._refused.add(each.name)
                 found.trials.append(Trial(_label(found, each), each.choice, "no effect"))
         return heat
+
+    def _runs(self, others: int) -> int:
+        """Number of runs of a choice, one for each pass, that a race of one more challenger takes.
+
+        Most challengers leave early. The first one is tried even if there may be no time to accept it.
+        """
+        rules = self._rules
+        return (others + 3) * rules.few + (3 * (rules.enough - rules.few) if others else 0)
 
     def _run_heat(self, heat: Sequence[Variation], found: Found) -> None:
         race = Race(self._original, found.best, [each.choice for each in heat], self._meter, self._rules)
@@ -210,7 +221,7 @@ class Race:
         """Measure until all challengers are decided, or the rules or the time end the race."""
         while self.passes < self._rules.most:
             running = [choice for choice, verdict in self._verdicts.items() if verdict == "undecided"]
-            if not running or not self._meter.fits(len(running) + 2, 1):
+            if not running or not self._meter.fits(len(running) + 2):
                 break
             failed = self._meter.measure(list(dict.fromkeys((*self._bases, *running))))
             self.failures |= failed
@@ -250,8 +261,9 @@ def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: 
         if failed:
             raise XoptimError(f"a model that was measured before cannot be run: {next(iter(failed.values()))}")
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
-        is_clear = passes >= rules.enough and all(_is_clear(ratio) for ratio in ratios.values())
-        if is_clear or (passes >= rules.few and not meter.fits(len(choices), 1)):
+        known = min(meter.count(choice, original) for choice in finalists) >= rules.enough
+        is_clear = known and all(_is_clear(ratio) for ratio in ratios.values())
+        if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
             break
     return ratios
 

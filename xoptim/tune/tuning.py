@@ -22,7 +22,7 @@ from xoptim.tune.candidates import EVERYTHING, SELECTION, Choice, Recipe, defaul
 from xoptim.tune.meter import Budget
 from xoptim.tune.options import TuneChanges, TuneOptions
 from xoptim.tune.report import TuningReport
-from xoptim.tune.search import Found, Trial, confirm, is_faster, ranking
+from xoptim.tune.search import Found, Meter, Trial, confirm, is_faster, ranking
 from xoptim.tune.settings import settings_path, settings_text
 from xoptim.tune.stand import Stand
 from xoptim.tune.workshop import Workshop
@@ -127,10 +127,15 @@ class Tuner:
 
     def run(self) -> Tuned:
         """Measure, choose and prove."""
-        stand, start = self._stand, self._first()
+        stand, meter = self._stand, self._stand.meter()
+        start = self._first(meter)
         self._on_step("profiling")
+<<<<<<< HEAD
         facts = replace(stand.facts_of((start.recipe, Recipe())), threads=self._threads())
         meter = stand.meter()
+=======
+        facts = replace(stand.study((start.recipe, Recipe())), threads=self._threads())
+>>>>>>> tuner
         found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
@@ -138,24 +143,31 @@ class Tuner:
         smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
         return self._settle(ranking(found, start, final, smallest_first), start, found, ratios)
 
-    def _first(self) -> Choice:
-        """The preset ``default``, or the original when that result is not proved equal."""
-        start = replace(self._stand.original, recipe=default_recipe())
+    def _first(self, meter: Meter) -> Choice:
+        """The preset ``default``, or the original when that result is not proved equal, or cannot be run.
+
+        It is measured once, so that the budget knows from then on how long a pass takes.
+        """
+        original = self._stand.original
+        start = replace(original, recipe=default_recipe())
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
-        self._stand.budget.keep(seconds, passes=3 * self._stand.rules.enough)
-        if failure is None:
-            return start
-        self._refuted.append(("default", failure.summary()))
-        return self._stand.original
+        # For the original, the first and the best choice in the end, and one more proof, which may take a little longer.
+        self._stand.budget.keep(1.5 * seconds, runs=4 * self._stand.rules.few)
+        reason = "" if failure is None else failure.summary()
+        self._on_step("measuring")
+        reason = reason or meter.measure([original, start]).get(start, "")
+        if reason:
+            self._refuted.append(("default", reason))
+        return original if reason else start
 
     def _size(self, recipe: Recipe) -> tuple[int, int]:
         made = self._stand.shop.describe(recipe)
         return made.nodes, made.size
 
     def _threads(self) -> tuple[int, ...]:
-        cores = os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return () if self._options.threads else tuple(sorted({1, max(1, cores // 2), cores}))
 
     def _prove(self, recipe: Recipe) -> Proof:
