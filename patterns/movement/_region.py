@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import SymbolicDim, substitute
+from xoptim.facts.dtypes import bits
 from xoptim.match import GraphView, Node
 
 from .._axes import permutation
@@ -20,7 +21,7 @@ from ._layouts import CHANGING_RANK, Carried, Carry, Perm, can_be_relaid, compos
 _LARGEST: Final = 96
 """Most nodes of a region, so that the time a graph takes stays proportional to its size."""
 _OVERHEAD: Final = 1024
-"""Elements that could be copied in the time that a Transpose takes besides copying."""
+"""Numbers of 32 bits that could be copied in the time that a Transpose takes besides copying."""
 _TYPICAL: Final = 16
 """Taken for a size that is known at run time only."""
 _FORBIDDEN: Final = 1 << 50
@@ -100,7 +101,7 @@ def terms(g: GraphView, region: Region) -> list[Term]:
         found += _costs(g, region, name, perm)
     for node, carried in region.nodes.items():
         if carried.cost != (0, 0):
-            inside = [copies * _elements(g, node.output[0]) for copies in carried.cost]
+            inside = [copies * _copied(g, node.output[0]) for copies in carried.cost]
             found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
     before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
     found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
@@ -127,7 +128,7 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
     """The Transposes that a value takes."""
     producer, readers = g.node_before(name), tuple(region.readers(g, name))
     outside = is_needed_as_it_is(g, region, name)
-    cost = new = _OVERHEAD + _elements(g, name)
+    cost = new = _OVERHEAD + _copied(g, name)
     if is_op(producer, "DequantizeLinear") or any(is_op(reader, "QuantizeLinear") for reader in g.next_nodes(name)):
         new = _FORBIDDEN  # runtimes compute with integers between a pair of these alone
     turned = transposes_of(g, name)
@@ -209,10 +210,14 @@ def _absorbs(g: GraphView, node: Node, name: str) -> bool:
     return is_op(node, "MatMul") and all(g.info(i).rank == 2 for i in node.input) and runs(g, "Gemm", name)
 
 
-def _elements(g: GraphView, name: str) -> int:
-    """How many elements a value has, roughly where sizes are known at run time only."""
-    shape = g.try_infer_shape(name) or ()
-    return math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in shape)
+def _copied(g: GraphView, name: str) -> int:
+    """How long copying a value takes, in numbers of 32 bits; roughly where sizes are known at run time only.
+
+    Half of the time depends on the number of elements, half on their bytes.
+    """
+    info = g.info(name)
+    elements = math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in info.shape or ())
+    return elements * (32 + (bits(info.dtype) or 32)) // 64
 
 
 @lru_cache(maxsize=1024)
