@@ -17,29 +17,27 @@ _MOVING: Final = frozenset(
     ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Concat")
 )
 """Operators whose results consist of elements of their first operand, or of all operands of a Concat."""
-_ORDERED: Final = frozenset(("MaxPool",))
-"""Operators that choose elements by their order, which a positive scale keeps."""
 _MOST = 16
 
 
 class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     """QuantizeLinear(Reshape(DequantizeLinear(x, s, z)), s, z) → Reshape(x)
 
-    What: moves the integers themselves, through any number of operators that move elements, none included; those of MaxPool
-    keep their order.
-    Why: quantizing with the parameters that a tensor was dequantized with gives the same integers, which take a quarter of the
-    memory. onnxruntime does the same one operator at a time; other runtimes convert forth and back.
+    What: moves the integers themselves, through any number of operators that move elements, none included. MaxPool is not
+    among them: onnxruntime's kernel for integers takes 3 times as long as both conversions and the one for 32 bits.
+    Why: quantizing with the parameters that a tensor was dequantized with gives the same integers. Measured on one tensor of
+    1x56x56x64 without onnxruntime's own optimizations, which do the same: 0.07 to 0.17 of the time.
     Refuses when:
     1. the parameters differ, are not constants, or belong to an axis or a block that is moved.
     2. the integers are of another type, or the scale has too few digits for them: 16 bits with a scale of 16 bits.
-    3. a scale is subnormal, infinite, NaN or 0, or negative below MaxPool.
+    3. a scale is subnormal, infinite, NaN or 0.
     4. something else reads a result in between.
     5. the provider has no kernel for integers, or there are too many operators.
     6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
     """
 
     anchors = ("QuantizeLinear",)
-    near = ("DequantizeLinear", *sorted(_MOVING | _ORDERED))
+    near = ("DequantizeLinear", *sorted(_MOVING))
     priority = 1
     min_opset = 10
     radius = 6
@@ -60,11 +58,9 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                 if not same or g.try_infer_type(above.input[0]) != g.try_infer_type(node.output[0]):  # (2)
                     return self.none(above, msg="other parameters or another type of integers")
                 sources[name] = above.input[0]
-            elif not is_op(above, *_MOVING, *_ORDERED) or not g.is_exclusive(name) or len(between) == _MOST:  # (4) (5)
+            elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MOST:  # (4) (5)
                 return self.none(above or node, msg="something else than a movement of integers alone")
             elif above not in between:
-                if above.op_type in _ORDERED and (len(above.output) > 1 or wanted.scales[0] < 0):  # (3)
-                    return self.none(above, msg="positions are results, or the order is reversed")
                 axis = axis_of(g, above) if above.op_type == "Concat" else None
                 if axis is not None and not agree_elsewhere(g, above.input, axis):  # (6)
                     return self.none(above, msg="operands that may not fit")
@@ -88,7 +84,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """A movement, a pooling of two images that are joined, and a pair that does nothing."""
+        """Two movements in a row, two tensors that are joined, and a pair that does nothing."""
         return (
             Example(
                 "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, int64[2] k = {2, -1}> "
@@ -98,11 +94,11 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                 "{ t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
             ),
             Example(
-                "agraph (uint8[n,2,6,6] x, uint8[n,3,6,6] u) => (uint8[n,5,3,3] y) <float s = {0.25}> "
+                "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <float s = {0.25}, int64[3] k = {0, 2, 4}> "
                 "{ d = DequantizeLinear(x, s) e = DequantizeLinear(u, s) c = Concat <axis = 1> (d, e) "
-                "p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c) y = QuantizeLinear(p, s) }",
-                "agraph (uint8[n,2,6,6] x, uint8[n,3,6,6] u) => (uint8[n,5,3,3] y) "
-                "{ c = Concat <axis = 1> (x, u) y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c) }",
+                "i = Gather <axis = 2> (c, k) y = QuantizeLinear(i, s) }",
+                "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <int64[3] k = {0, 2, 4}> "
+                "{ c = Concat <axis = 1> (x, u) y = Gather <axis = 2> (c, k) }",
             ),
             Example(
                 "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> "
