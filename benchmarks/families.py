@@ -78,6 +78,25 @@ def transposes(n: int) -> onnx.ModelProto:
     return g.model(x)
 
 
+def images(n: int) -> onnx.ModelProto:
+    """Images whose channels come last, around poolings that need them first."""
+    g = Graph()
+    x = g.input("a", 8, 8, 4)
+    for _ in range(n // 5):
+        y = g.add("Transpose", g.add("Relu", x), perm=[0, 3, 1, 2])
+        y = g.add("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        x = g.add("Add", x, g.add("Transpose", y, perm=[0, 2, 3, 1]))
+    return g.model(x)
+
+
+def masked(n: int) -> onnx.ModelProto:
+    """Many transposed tensors, each multiplied by the same one and joined."""
+    g = Graph()
+    x, y = g.input("a", 3, 4), g.input("a", 4, 3)
+    turned = [g.add("Mul", y, g.add("Transpose", g.add("Tanh", x), perm=[0, 2, 1])) for _ in range(n // 3)]
+    return g.model(g.add("Concat", *turned, axis=0))
+
+
 def sums(n: int) -> onnx.ModelProto:
     """A sum of constants, one after the other."""
     g = Graph()
@@ -194,7 +213,23 @@ def sigmoids(n: int) -> onnx.ModelProto:
 FAMILIES: dict[str, Callable[[int], onnx.ModelProto]] = {
     f.__name__: f
     for f in (
-        *(movements, transposes, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs, stretched),
+        *(
+            movements,
+            transposes,
+            images,
+            masked,
+            sums,
+            products,
+            concats,
+            joined,
+            cuts,
+            heads,
+            pieces,
+            shapes,
+            sizes,
+            inputs,
+            stretched,
+        ),
         sigmoids,
     )
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import SymbolicDim, substitute
+from xoptim.facts.dtypes import bits
 from xoptim.match import GraphView, Node
 
 from .._axes import permutation
@@ -19,8 +20,10 @@ from ._layouts import CHANGING_RANK, Carried, Carry, Perm, can_be_relaid, compos
 
 _LARGEST: Final = 96
 """Most nodes of a region, so that the time a graph takes stays proportional to its size."""
+_CROWD: Final = 64
+"""A value with more readers than this stays as it is, and so does a node with more operands and results."""
 _OVERHEAD: Final = 1024
-"""Elements that could be copied in the time that a Transpose takes besides copying."""
+"""Numbers of 32 bits that could be copied in the time that a Transpose takes besides copying."""
 _TYPICAL: Final = 16
 """Taken for a size that is known at run time only."""
 _FORBIDDEN: Final = 1 << 50
@@ -37,10 +40,30 @@ class Region:
 
     nodes: dict[Node, Carried] = field(default_factory=dict)
     layouts: dict[str, Perm] = field(default_factory=dict)
+    _readers: dict[str, list[Node]] = field(default_factory=dict)
 
-    def readers(self, g: GraphView, name: str) -> list[Node]:
+    def add(self, node: Node, carried: Carried) -> None:
+        """Take in a node."""
+        self.nodes[node] = carried
+        for name in dict.fromkeys(node.input):
+            self._readers.setdefault(name, []).append(node)
+
+    def readers(self, name: str) -> list[Node]:
         """The nodes of the region that read a value."""
-        return [node for node in g.next_nodes(name) if node in self.nodes]
+        return self._readers.get(name, [])
+
+    def part(self, chosen: Container[Hashable]) -> Region:
+        """Some nodes of the region, in the order of the graph."""
+        found = Region(layouts=self.layouts)
+        for node in sorted((node for node in self.nodes if node in chosen), key=lambda n: n.label):
+            found.add(node, self.nodes[node])
+        return found
+
+
+def _few_readers(g: GraphView, name: str) -> list[Node]:
+    """The nodes that read a value, none of them where they are many."""
+    readers = g.next_nodes(name)
+    return readers if len(readers) <= _CROWD else []
 
 
 def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Region:
@@ -51,8 +74,9 @@ def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Reg
         layout = region.layouts[value]
         producer = g.node_before(value)
         above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
-        for node in (*g.next_nodes(value), *above):
-            carry = table.get(node.op_type) if not node.domain and node not in region.nodes else None
+        for node in (*_few_readers(g, value), *above):
+            is_new = not node.domain and node not in region.nodes and len(node.input) + len(node.output) <= _CROWD
+            carry = table.get(node.op_type) if is_new else None
             carried = carry(g, node, layout) if carry is not None else None
             if carried is None or len(region.nodes) == _LARGEST:
                 continue
@@ -60,7 +84,7 @@ def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Reg
             staying = {name for place, name in enumerate(node.input) if place not in carried.operands}
             fits = all(region.layouts.get(v, p) == p and v not in staying for v, p in moved.items())
             if fits and moved.get(value) == layout:
-                region.nodes[node] = carried
+                region.add(node, carried)
                 pending += [v for v in moved if v not in region.layouts]
                 region.layouts.update(moved)
     return region
@@ -100,7 +124,7 @@ def terms(g: GraphView, region: Region) -> list[Term]:
         found += _costs(g, region, name, perm)
     for node, carried in region.nodes.items():
         if carried.cost != (0, 0):
-            inside = [copies * _elements(g, node.output[0]) for copies in carried.cost]
+            inside = [copies * _copied(g, node.output[0]) for copies in carried.cost]
             found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
     before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
     found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
@@ -125,10 +149,10 @@ def _behind_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[N
 
 def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term]:
     """The Transposes that a value takes."""
-    producer, readers = g.node_before(name), tuple(region.readers(g, name))
+    producer, readers = g.node_before(name), tuple(region.readers(name))
     outside = is_needed_as_it_is(g, region, name)
-    cost = new = _OVERHEAD + _elements(g, name)
-    if is_op(producer, "DequantizeLinear") or any(is_op(reader, "QuantizeLinear") for reader in g.next_nodes(name)):
+    cost = new = _OVERHEAD + _copied(g, name)
+    if is_op(producer, "DequantizeLinear") or any(is_op(reader, "QuantizeLinear") for reader in _few_readers(g, name)):
         new = _FORBIDDEN  # runtimes compute with integers between a pair of these alone
     turned = transposes_of(g, name)
     if producer in region.nodes:
@@ -174,12 +198,12 @@ def source_of(g: GraphView, region: Region, name: str) -> Source | None:
 
 def transposes_of(g: GraphView, name: str) -> list[Node]:
     """The Transpose nodes that read a value, with known permutations."""
-    return [node for node in g.next_nodes(name) if is_op(node, "Transpose") and permutation(g, node) is not None]
+    return [node for node in _few_readers(g, name) if is_op(node, "Transpose") and permutation(g, node) is not None]
 
 
 def equal_transpose(g: GraphView, region: Region, name: str) -> Node | None:
     """A Transpose of a value to its layout that exists, before all nodes of the region that read the value."""
-    first = min((node.label for node in region.readers(g, name)), default=0)
+    first = min((node.label for node in region.readers(name)), default=0)
     for node in transposes_of(g, name):
         if permutation(g, node) == list(region.layouts[name]) and node.label < first and node.output[0] not in region.layouts:
             return node
@@ -190,15 +214,15 @@ def is_needed_as_it_is(g: GraphView, region: Region, name: str) -> bool:
     """Whether anything besides nodes of the region and Transposes reads a value in its own layout."""
     if g.is_output(name) or g.is_used_by_subgraph(name):
         return True
-    inside = {*region.readers(g, name), *transposes_of(g, name)}
-    others = [node for node in g.next_nodes(name) if node not in inside]
+    inside = {*region.readers(name), *transposes_of(g, name)}
+    others = [node for node in g.next_nodes(name) if node not in inside]  # all of them, where they are many
     return not all(_absorbs(g, node, name) for node in others) if region.layouts.get(name) == (1, 0) else bool(others)
 
 
 def is_absorbed(g: GraphView, transpose: Node) -> bool:
     """Whether all readers of a Transpose of a matrix are products that can read the matrix by columns."""
     name = transpose.output[0]
-    readers = g.next_nodes(name)
+    readers = _few_readers(g, name)
     is_matrix = permutation(g, transpose) == [1, 0] and not g.is_output(name) and not g.is_used_by_subgraph(name)
     return is_matrix and bool(readers) and all(_absorbs(g, node, name) for node in readers)
 
@@ -209,10 +233,14 @@ def _absorbs(g: GraphView, node: Node, name: str) -> bool:
     return is_op(node, "MatMul") and all(g.info(i).rank == 2 for i in node.input) and runs(g, "Gemm", name)
 
 
-def _elements(g: GraphView, name: str) -> int:
-    """How many elements a value has, roughly where sizes are known at run time only."""
-    shape = g.try_infer_shape(name) or ()
-    return math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in shape)
+def _copied(g: GraphView, name: str) -> int:
+    """How long copying a value takes, in numbers of 32 bits; roughly where sizes are known at run time only.
+
+    Half of the time depends on the number of elements, half on their bytes.
+    """
+    info = g.info(name)
+    elements = math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in info.shape or ())
+    return elements * (32 + (bits(info.dtype) or 32)) // 64
 
 
 @lru_cache(maxsize=1024)

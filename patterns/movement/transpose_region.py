@@ -50,11 +50,10 @@ class TransposeRegionPattern(PatternOptimization):
                 chosen = cheapest(costs)
                 (before, count), (after, left) = price(costs, set()), price(costs, chosen)
                 if after < before and left <= count:  # (1)
-                    return self._found(g, region, [n for n in region.nodes if n in chosen])
+                    return self._found(g, region.part(chosen))
         return self.none(node, msg="no region around it takes fewer Transposes in another layout")
 
-    def _found(self, g: GraphView, region: Region, chosen: list[Node]) -> MatchResult:
-        part = Region({node: region.nodes[node] for node in sorted(chosen, key=lambda n: n.label)}, region.layouts)
+    def _found(self, g: GraphView, part: Region) -> MatchResult:
         written = [name for node in part.nodes for name in node.output if name in part.layouts]
         read = dict.fromkeys(name for node in part.nodes for name in node.input if name in part.layouts)
         gone = dict.fromkeys(node for name in written for node in transposes_of(g, name))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from tests.support import load
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.graph.definitions import Definitions
 from xoptim.graph.facts import FactTable, can_fold
@@ -85,3 +86,12 @@ def test_dependence_on_the_caller_spreads_to_results() -> None:
     facts.learn_dependence(Node("Neg", ["x"], ["a"]), ["x"])
     facts.learn_dependence(Node("Add", ["x", "w"], ["b"]), ["x", "w"])
     assert (facts.depends_on_caller("a"), facts.depends_on_caller("b")) == (False, True)
+
+
+def test_dequantized_weights_are_not_constants() -> None:
+    """A pattern that computed with them would store wide weights in place of narrow ones."""
+    graph = load(
+        "agraph (float[2] x) => (float[2] y) <int8[2] w = {1, 2}, float s = {0.5}> "
+        "{ d = DequantizeLinear(w, s) n = Neg(d) e = Neg(s) m = Mul(n, e) y = Add(x, m) }"
+    ).graph
+    assert [name for name in ("d", "n", "e", "m") if graph.is_computed(name)] == ["e"]

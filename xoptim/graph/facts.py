@@ -12,6 +12,8 @@ from xoptim.facts.schema import is_deterministic
 from xoptim.graph.definitions import Definitions
 from xoptim.graph.node import Node
 
+_AT_RUN_TIME = frozenset(("Constant", "DequantizeLinear"))
+
 
 class FactTable:
     """Type, shape and constness of each value of a graph; an entry exists exactly as long as its value.
@@ -124,5 +126,9 @@ class FactTable:
 
 
 def can_fold(node: Node) -> bool:
-    """Whether the results of a node depend on its inputs only and can be computed ahead of time."""
-    return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type != "Constant"
+    """Whether the results of a node depend on its inputs only and can be computed ahead of time.
+
+    Those of DequantizeLinear are computed at run time always: wide weights would replace narrow ones, and hide the quantization
+    from the runtime.
+    """
+    return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type not in _AT_RUN_TIME

@@ -20,8 +20,6 @@ from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.optimize.events import EventStream
 
-_KEPT = frozenset((("", "DequantizeLinear"), ("com.microsoft", "DequantizeLinear")))
-"""Folding these would replace narrow weights by wide ones, and hide quantization from the runtime."""
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 EXTERNAL_LIMIT = 1 << 26
@@ -97,7 +95,7 @@ class Folder:
         for node in graph.nodes:
             if node.op_type == "Constant" and not node.domain:
                 self._store_constant(node)
-            elif not self._may_be_constant(node) or not can_fold(node) or (node.domain, node.op_type) in _KEPT:
+            elif not self._may_be_constant(node) or not can_fold(node):
                 continue
             elif any(node.output) and not self._from_shapes(node):
                 self._settle(node)

@@ -162,3 +162,13 @@ def test_a_bias_stays_behind_its_convolution() -> None:
     )
     before = parse(text)
     assert types(optimize(before, patterns=BOTH, strict=True)) == types(before)
+
+
+def test_a_tensor_that_many_nodes_read_is_transposed_once() -> None:
+    """The region does not grow through it, and takes its Transpose into account."""
+    products = " ".join(f"m{i} = Mul(z, t{i}) t{i + 1} = Transpose <perm = [0, 2, 1]> (m{i})" for i in range(70))
+    before = parse(f"agraph (float[2,3,3] t0, float[2,3,3] z) => (float[2,3,3] t70) {{ {products} }}")
+    after = optimize(before, patterns=BOTH, strict=True)
+    assert types(after).count("Transpose") <= 3
+    random = np.random.default_rng(3)
+    same_results(before, after, {name: random.uniform(0.9, 1.1, (2, 3, 3)).astype(np.float32) for name in ("t0", "z")})

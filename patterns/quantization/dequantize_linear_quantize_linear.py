@@ -1,0 +1,110 @@
+"""Integers that are dequantized, moved, and quantized again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from xoptim.facts.kernels import has_kernel
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import agree_elsewhere, axis_of
+from .._nodes import is_op
+from ._parameters import are_kept, parameters
+
+_MOVING: Final = frozenset(
+    ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Concat")
+)
+"""Operators whose results consist of elements of their first operand, or of all operands of a Concat."""
+_MOST = 16
+
+
+class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
+    """QuantizeLinear(Reshape(DequantizeLinear(x, s, z)), s, z) → Reshape(x)
+
+    What: moves the integers themselves, through any number of operators that move elements, none included. MaxPool is not
+    among them: onnxruntime's kernel for integers takes 3 times as long as both conversions and the one for 32 bits.
+    Why: quantizing with the parameters that a tensor was dequantized with gives the same integers. Measured on one tensor of
+    1x56x56x64 without onnxruntime's own optimizations, which do the same: 0.07 to 0.17 of the time.
+    Refuses when:
+    1. the parameters differ, are not constants, or belong to an axis or a block that is moved.
+    2. the integers are of another type, or the scale has too few digits for them: 16 bits with a scale of 16 bits.
+    3. a scale is subnormal, infinite, NaN or 0.
+    4. something else reads a result in between.
+    5. the provider has no kernel for integers, or there are too many operators.
+    6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
+    """
+
+    anchors = ("QuantizeLinear",)
+    near = ("DequantizeLinear", *sorted(_MOVING))
+    priority = 1
+    min_opset = 10
+    radius = 6
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Walk up from the QuantizeLinear to all integers that it is computed from."""
+        wanted = parameters(g, node)
+        if wanted is None or not are_kept(wanted.scales, g.try_infer_type(node.output[0])):  # (2) (3)
+            return self.none(node, msg="the integers may change, or the parameters are not constants")
+        between: dict[Node, None] = {}
+        sources: dict[str, str] = {}
+        pending = [node.input[0]]
+        for name in pending:
+            above = g.node_before(name)
+            if is_op(above, "DequantizeLinear"):
+                given = parameters(g, above)
+                same = given is not None and given.equals(wanted) and (given.axis is None or not between)  # (1)
+                if not same or g.try_infer_type(above.input[0]) != g.try_infer_type(node.output[0]):  # (2)
+                    return self.none(above, msg="other parameters or another type of integers")
+                sources[name] = above.input[0]
+            elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MOST:  # (4) (5)
+                return self.none(above or node, msg="something else than a movement of integers alone")
+            elif above not in between:
+                axis = axis_of(g, above) if above.op_type == "Concat" else None
+                if axis is not None and not agree_elsewhere(g, above.input, axis):  # (6)
+                    return self.none(above, msg="operands that may not fit")
+                between[above] = None
+                pending += above.input if above.op_type == "Concat" else above.input[:1]
+        dtype, opset = g.try_infer_type(node.output[0]), g.main_opset
+        if any(has_kernel(g.provider, "", each.op_type, dtype, opset) is False for each in between):  # (5)
+            return self.none(node, msg="no kernel for integers")
+        moved = sorted(between, key=lambda n: n.label)
+        return MatchResult(self, [*moved, node], partial(self._move, sources))
+
+    def _move(self, sources: dict[str, str], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        *moved, last = nodes
+        names = dict(sources)
+        made: list[Node] = []
+        for node in moved:
+            names[node.output[0]] = g.unique_name(node.output[0])
+            inputs = [names.get(name, name) for name in node.input]
+            made.append(g.make_node(node.op_type, inputs, [names[node.output[0]]], **node.attribute))
+        return [*made, g.make_node("Identity", [names[last.input[0]]], last.output)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two movements in a row, two tensors that are joined, and a pair that does nothing."""
+        return (
+            Example(
+                "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, int64[2] k = {2, -1}> "
+                "{ d = DequantizeLinear(x, s, z) t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) "
+                "y = QuantizeLinear(r, s, z) }",
+                "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <int64[2] k = {2, -1}> "
+                "{ t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
+            ),
+            Example(
+                "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <float s = {0.25}, int64[3] k = {0, 2, 4}> "
+                "{ d = DequantizeLinear(x, s) e = DequantizeLinear(u, s) c = Concat <axis = 1> (d, e) "
+                "i = Gather <axis = 2> (c, k) y = QuantizeLinear(i, s) }",
+                "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <int64[3] k = {0, 2, 4}> "
+                "{ c = Concat <axis = 1> (x, u) y = Gather <axis = 2> (c, k) }",
+            ),
+            Example(
+                "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> "
+                "{ a = QuantizeLinear(x, s, z) d = DequantizeLinear(a, s, z) q = QuantizeLinear(d, s, z) "
+                "y = DequantizeLinear(q, s, z) }",
+                "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> "
+                "{ a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z) }",
+            ),
+        )
