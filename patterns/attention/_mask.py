@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.info import Shape
 from xoptim.match import GraphView, PatternRewriter
 
@@ -35,8 +36,9 @@ def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
 
     The numbers come from constants, integers and Booleans, through operators that move, select, add or multiply them.
     """
-    if not is_float(g.try_infer_type(name)):
-        return True
+    dtype = g.try_infer_type(name)
+    if not is_float(dtype):
+        return dtype == TensorProto.BOOL or is_integer(dtype)
     if g.is_constant(name):
         return (array := g.get_computed_constant(name)) is not None and bool(np.isfinite(array.astype(np.float64)).all())
     node = g.node_before(name)
