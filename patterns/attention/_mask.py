@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.info import Shape
 from xoptim.match import GraphView, PatternRewriter
+
+from .._nodes import is_op
+
+Source = tuple[str, int]
+"""A tensor and one of its axes."""
 
 _MOVING: Final = frozenset(
     (
@@ -29,8 +36,9 @@ def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
 
     The numbers come from constants, integers and Booleans, through operators that move, select, add or multiply them.
     """
-    if not is_float(g.try_infer_type(name)):
-        return True
+    dtype = g.try_infer_type(name)
+    if not is_float(dtype):
+        return dtype == TensorProto.BOOL or is_integer(dtype)
     if g.is_constant(name):
         return (array := g.get_computed_constant(name)) is not None and bool(np.isfinite(array.astype(np.float64)).all())
     node = g.node_before(name)
@@ -61,7 +69,23 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
     return all(size in (1, wanted) for size, wanted in zip(mask[-2::-1], scores[-2::-1], strict=False))
 
 
-def write_mask(g: PatternRewriter, mask: str, q: str, k: str) -> str:
+def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
+    """Axes of tensors whose lengths add up to that of an axis, as far above it as it goes.
+
+    A Shape of the tensor itself would stop rewrites of the keys, and be a cycle where the operator joins keys of earlier calls.
+    """
+    node, shape = g.node_before(name), g.get_shape(name)
+    if node is not None and depth and not isinstance(shape[axis], int):
+        if is_op(node, "Concat") and node.get_attribute("axis") % len(shape) == axis:
+            return tuple(source for operand in node.input for source in sources_of(g, operand, axis, depth - 1))
+        for operand in filter(None, node.input):
+            above = g.try_infer_shape(operand) or ()
+            if shape[axis] in above:
+                return sources_of(g, operand, above.index(shape[axis]), depth - 1)
+    return ((name, axis),)
+
+
+def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
     """A mask as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
 
     They return zeros for a row whose mask has the lowest number of its type everywhere, as if it were -infinity, where ONNX
@@ -70,18 +94,25 @@ def write_mask(g: PatternRewriter, mask: str, q: str, k: str) -> str:
     Args:
         g: the graph.
         mask: the mask, in 32 bits.
-        q: the queries, (batch, heads, queries, head size).
-        k: the keys, in the same layout.
+        stretched: the sources of the numbers of queries and keys, empty where the mask has this number.
     """
     array = g.get_computed_constant(mask)
     if array is None or (array == np.finfo(np.float32).min).any():
         mask = g.op.Mul(mask, np.nextafter(np.float32(1), np.float32(0)))
-    wanted, shape = (g.get_shape(q)[2], g.get_shape(k)[2]), g.get_shape(mask)
-    if shape[-2:] == wanted:
+    if not any(stretched):
         return mask
-    queries = 1 if shape[:-1][-1:] == wanted[:1] else wanted[0]
-    keys = 1 if shape[-1] == wanted[1] else wanted[1]
-    if isinstance(queries, int) and isinstance(keys, int):
-        return g.op.Expand(mask, np.array([queries, keys], dtype=np.int64))
-    parts = [np.array([n]) if isinstance(n, int) else g.op.Shape(x, start=2, end=3) for n, x in ((queries, q), (keys, k))]
+    parts = [_length(g, sources) for sources in stretched]
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return g.op.Expand(mask, np.concatenate(parts))
     return g.op.Expand(mask, g.op.Concat(*parts, axis=0))
+
+
+def _length(g: PatternRewriter, sources: Sequence[Source]) -> np.ndarray | str:
+    """A vector with one element, the sum of lengths, 1 without any."""
+    number = sum(size for name, axis in sources if isinstance(size := g.get_shape(name)[axis], int))
+    others = [(name, axis) for name, axis in sources if not isinstance(g.get_shape(name)[axis], int)]
+    total = "" if others else np.array([number if sources else 1], dtype=np.int64)
+    for name, axis in others:
+        length = g.op.Shape(name, start=axis, end=axis + 1)
+        total = g.op.Add(total, length) if isinstance(total, str) and total else length
+    return g.op.Add(total, np.array([number], dtype=np.int64)) if others and number else total

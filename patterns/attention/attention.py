@@ -10,11 +10,12 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
+from xoptim.facts.shapes import broadcast_all
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._kernels import runs
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
-from ._mask import fits_scores, is_finite_mask, write_mask
+from ._mask import Source, fits_scores, is_finite_mask, sources_of, write_mask
 
 _LONGEST: Final = 1024
 """Number of keys above which the operator is slower than its formula on onnxruntime's CPU provider."""
@@ -26,7 +27,8 @@ class AttentionPattern(EasyPatternOptimization):
     What: one operator instead of four to seven; scale and mask may be absent. A mask with one row for all queries is
     repeated for each of them, as onnxruntime requires it; all attentions of a model share the copy.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider takes 0.60 of the time for
-    16 keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83 for 1024, and 1.08 for 2048 (8 heads of 64).
+    16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83 for 1024, and 1.08 for 2048 (8 heads of 64, merged
+    before and behind); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
@@ -78,7 +80,14 @@ class AttentionPattern(EasyPatternOptimization):
             return self.none(product, msg="the mask does not have the shape of the scores, or may hold infinities")
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (6)
             return self.none(product, msg="no kernel that is precise for the type")
-        return m.derive(scale=scale, heads=g.get_shape(swapped)[1:3])
+        heads = [0, 0, *g.get_shape(swapped)[1:3]] if m.layout == 2 else []
+        return m.derive(scale=scale, split=heads if m.layout else None, stretched=self._stretched(g, m, swapped, scores))
+
+    def _stretched(self, g: GraphView, m: Match, swapped: str, scores: Shape) -> list[tuple[Source, ...]]:
+        """The sources of the numbers of queries and keys, empty where the mask has this number."""
+        shape = broadcast_all([g.try_infer_shape(name) for name in self.masks(m)]) or ()
+        queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, m.q, 2)
+        return [queries, () if shape[-1:] == scores[-1:] else sources_of(g, swapped, 3)]
 
     def _unswapped(self, g: GraphView, swapped: str) -> Shape:
         batch, heads, size, keys = g.get_shape(swapped)
@@ -86,26 +95,38 @@ class AttentionPattern(EasyPatternOptimization):
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         """Whether the masks can be an operand. Either last axis proves that they have as many keys as there are, or one."""
-        masks = [name for name in (m.get("mask"), m.get("c")) if name]
+        masks = self.masks(m)
         shapes = [g.try_infer_shape(name) for name in masks]
         if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
             return False
         known = g.get_shape(m.v)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
         return known and all(self.is_mask(g, name) for name in masks)
 
+    def masks(self, m: Match) -> list[str]:
+        """What hides scores."""
+        return [m.mask] if m.masked else []
+
     def is_mask(self, g: GraphView, name: str) -> bool:
         """Whether the elements of a mask are known to be numbers that the operator treats as the formula does."""
         return is_finite_mask(g, name)
 
     def apply_pattern(
-        self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, layout: int, scale: float, heads: Shape
+        self,
+        g: PatternRewriter,
+        q: str,
+        k: str,
+        v: str,
+        mask: str | None,
+        scale: float,
+        split: list[int] | None,
+        stretched: list[tuple[Source, ...]],
     ) -> str:
-        """Keys in the layout (batch, heads, keys, head size)."""
-        if layout == 2:
-            k = g.op.Reshape(k, np.array([0, 0, *heads], dtype=np.int64))
-        if layout:
+        """Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved."""
+        if split:
+            k = g.op.Reshape(k, np.array(split, dtype=np.int64))
+        if split is not None:
             k = g.op.Transpose(k, perm=[0, 2, 1, 3])
-        return g.op.Attention(q, k, v, mask and write_mask(g, mask, q, k), scale=scale)
+        return g.op.Attention(q, k, v, mask and write_mask(g, mask, stretched), scale=scale)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
@@ -119,7 +140,7 @@ class AttentionPattern(EasyPatternOptimization):
                 "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
                 f"{start} <float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, "
                 f"int64[1] one = {{1}}> {{ {given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) "
-                "s = Shape <start = 2, end = 3> (q) u = Concat <axis = 0> (s, one) l = Expand(n, u) "
+                "s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) l = Expand(n, u) "
                 "y = Attention <scale = 0.125> (q, p, v, l) }",
                 opset=23,
             ),

@@ -57,6 +57,10 @@ class MaskedAttentionPattern(AttentionPattern):
                 return False
         return super()._can_mask(g, m, scores)  # (1)
 
+    def masks(self, m: Match) -> list[str]:
+        """The condition too."""
+        return [*super().masks(m), *([m.c] if m.hidden else [])]
+
     def is_mask(self, g: GraphView, name: str) -> bool:
         """A mask may be -infinity."""
         return is_mask(g, name)

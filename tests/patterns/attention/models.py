@@ -81,6 +81,7 @@ class Form(NamedTuple):
         queries, keys, scores, mask: keys of the tables above.
         groups: heads of keys and values; each serves as many queries.
         packed: whether the heads are split off tensors of three axes, and merged again.
+        past: whether keys and values of earlier calls come first; ``mask`` is about these too.
     """
 
     queries: str = "plain"
@@ -89,6 +90,7 @@ class Form(NamedTuple):
     mask: str = "none"
     groups: int = HEADS
     packed: bool = True
+    past: bool = False
 
 
 def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
@@ -123,7 +125,12 @@ def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
     }  # fmt: skip
     for name, width in (("wq", wide), ("wk", narrow), ("wv", narrow)):
         constants[name] = rng.normal(size=(wide, width)).astype(np.float32) / 4
-    text = f"agraph (float[b,n,{wide}] x, int64[b,n] mask) => ({result}) {{ {' '.join(lines)} }}"
+    given = f"float[b,n,{wide}] x, int64[b,{'t' if form.past else 'n'}] mask"
+    if form.past:
+        cache = f"float[b,{form.groups},p,{SIZE}]"
+        given += f", {cache} past_key, {cache} past_value"
+        result += "".join(f", float[b,{form.groups},t,{SIZE}] {name}" for name in ("key", "value"))
+    text = f"agraph ({given}) => ({result}) {{ {' '.join(lines)} }}"
     model = parse(text, opset)
     read = {name for node in model.graph.node for name in node.input}
     model.graph.initializer.extend(
@@ -134,11 +141,29 @@ def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
 
 def _repeated(form: Form) -> list[str]:
     """Keys ``kr`` (batch, length, heads, size) and values ``v`` (batch, heads, length, size) for all heads."""
+    lines = []
+    values = "v0"
+    if form.past:
+        lines = [
+            "kq0 = Transpose <perm = [0, 2, 1, 3]> (kr0) key = Concat <axis = 2> (past_key, kq0)",
+            "value = Concat <axis = -2> (past_value, v0)",
+        ]
+        values = "value"
+    elif form.groups != HEADS:
+        lines = ["key = Transpose <perm = [0, 2, 1, 3]> (kr0)"]
     if form.groups == HEADS:
-        return ["kr = Identity(kr0) v = Identity(v0)"]
-    repeat = "{0}u = Unsqueeze({0}0, new) {0}e = Expand({0}u, repeats) {0} = Reshape({0}e, regrouped)"
-    keys = "kq0 = Transpose <perm = [0, 2, 1, 3]> (kr0)"
-    return [keys, repeat.format("kq"), "kr = Transpose <perm = [0, 2, 1, 3]> (kq)", repeat.format("v")]
+        return [
+            *lines,
+            "kr = Transpose <perm = [0, 2, 1, 3]> (key)" if form.past else "kr = Identity(kr0)",
+            f"v = Identity({values})",
+        ]
+    repeat = "{0} = Unsqueeze({1}, new) {0}e = Expand({0}, repeats) {2} = Reshape({0}e, regrouped)"
+    return [
+        *lines,
+        repeat.format("ku", "key", "kq"),
+        "kr = Transpose <perm = [0, 2, 1, 3]> (kq)",
+        repeat.format("vu", values, "v"),
+    ]
 
 
 def feeds_of(batch: int, length: int, padding: str, past: int = 0) -> dict[str, np.ndarray]:

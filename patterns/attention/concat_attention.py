@@ -1,0 +1,78 @@
+"""Keys and values of earlier calls, put before those of an attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+
+from .._kernels import runs
+
+
+class ConcatAttentionPattern(EasyPatternOptimization):
+    """Attention(q, Concat(past_key, k), Concat(past_value, v), mask) → Attention(q, k, v, mask, past_key, past_value)
+
+    What: the operator appends keys and values to the earlier ones, and returns both, as onnxruntime requires it.
+    Why: one step of a decoder takes 0.94 of the time with 64 earlier keys and 0.82 with 2048 on one thread of onnxruntime's CPU
+    provider (8 heads of 64); 0.95 and 0.99 with 48 and 512 where four heads share their keys.
+    Refuses when:
+    1. keys and values do not have four axes, or are not joined along the third one.
+    2. the attention is causal: with earlier keys, queries see other ones.
+    3. it has other results already.
+    4. the provider has no kernel.
+    """
+
+    phase = "target"
+    priority = 10
+    min_opset = 23
+    providers = ("cpu",)
+
+    def match_pattern(
+        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, past_key: Symbol, past_value: Symbol, mask: Optional
+    ) -> tuple[Symbol, Symbol, Symbol]:
+        """Both joined tensors are results."""
+        axis = g.any_of(2, -2)
+        keys, values = g.op.Concat(past_key, k, axis=axis), g.op.Concat(past_value, v, axis=axis)
+        return g.op.Attention(q, keys, values, mask, attributes=g.capture("attributes")), keys, values
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Check that the operator reads what the Concat nodes read."""
+        attention = m.nodes[-1]
+        if any(g.info(name).rank != 4 for name in (m.q, m.k, m.v, m.past_key, m.past_value)):  # (1)
+            return self.none(attention, msg="keys or values do not have four axes")
+        if m.attributes.get("is_causal"):  # (2)
+            return self.none(attention, msg="it is causal")
+        if any(attention.output[1:]):  # (3)
+            return self.none(attention, msg="it has other results")
+        if not runs(g, "Attention", m.q):  # (4)
+            return self.none(attention, msg="no kernel for the type")
+        return True
+
+    def apply_pattern(
+        self, g: PatternRewriter, q: str, k: str, v: str, mask: str, past_key: str, past_value: str, attributes: dict[str, Any]
+    ) -> tuple[str, str, str]:
+        """Three results."""
+        y, keys, values = g.op.Attention(q, k, v, mask, past_key, past_value, outputs=3, **attributes)
+        return y, keys, values
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """With results that the next call reads, and without them."""
+        fixed = "agraph (float[b,2,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] e, float[b,2,5,6] f"
+        start = fixed.replace("5", "p")
+        results = "float[b,2,3,6] y, float[b,2,8,4] i, float[b,2,8,6] j"
+        return (
+            Example(
+                f"{fixed}, float[b,1,3,8] m) => ({results}) "
+                "{ i = Concat <axis = 2> (e, k) j = Concat <axis = -2> (f, v) y = Attention <scale = 0.5> (q, i, j, m) }",
+                f"{fixed}, float[b,1,3,8] m) => ({results}) {{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }}",
+                opset=23,
+            ),
+            Example(
+                f"{start}) => (float[b,2,3,6] y) "
+                "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention(q, i, j) }",
+                f"{start}) => (float[b,2,3,6] y) {{ y, i, j = Attention(q, k, v, , e, f) }}",
+                opset=23,
+            ),
+        )
