@@ -111,11 +111,7 @@ def keep_if_not_slower(
 def _mended(stand: Stand, result: Choice, meter: Meter, on_step: Callable[[str], object]) -> tuple[Choice, Ratio | None]:
     """The choice that is not slower than the original with as few groups left out as were found, and its ratio."""
     on_step("it is slower: looking for the reason")
-<<<<<<< HEAD
-    facts = stand.facts_of([result.recipe])
-=======
     facts = stand.study([result.recipe])
->>>>>>> tuner
 
     def is_enough(choice: Choice) -> bool:
         return choice != result and not is_slower(meter.ratio(choice, stand.original))

@@ -64,11 +64,7 @@ class Stand:
         """A meter without measurements."""
         return SideBySide(self.shop.make, self.reference.feeds, self.budget, self._bench.seed)
 
-<<<<<<< HEAD
-    def facts_of(self, recipes: Iterable[Recipe]) -> Facts:
-=======
     def study(self, recipes: Iterable[Recipe]) -> Facts:
->>>>>>> tuner
         """The groups of patterns that apply in the models of some recipes, and the operators that take the time."""
         recipes = list(dict.fromkeys(recipes))
         shares: dict[str, float] = {}

@@ -130,12 +130,7 @@ class Tuner:
         stand, meter = self._stand, self._stand.meter()
         start = self._first(meter)
         self._on_step("profiling")
-<<<<<<< HEAD
-        facts = replace(stand.facts_of((start.recipe, Recipe())), threads=self._threads())
-        meter = stand.meter()
-=======
         facts = replace(stand.study((start.recipe, Recipe())), threads=self._threads())
->>>>>>> tuner
         found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
