@@ -239,8 +239,11 @@ def _moved(axes: Any, perm: Perm) -> list[int] | None:
     return [perm.index(axis % rank) for axis in axes]
 
 
+_POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Cos", "Log", "Mish", "Sin", "Softplus"))
+"""Elementwise operators that round differently at the end of a tensor, which vector instructions do not reach."""
+
 MOVING: Final[Mapping[str, Carry]] = {
-    **dict.fromkeys(sorted(ELEMENTWISE), _elementwise),
+    **dict.fromkeys(sorted(ELEMENTWISE - _POSITIONAL), _elementwise),
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     "Concat": _concat,
     "DequantizeLinear": _quantize,
@@ -256,12 +259,13 @@ MOVING: Final[Mapping[str, Carry]] = {
 """Operators with the same bits in any layout."""
 
 SUMMING: Final[Mapping[str, Carry]] = {
+    **dict.fromkeys(sorted(_POSITIONAL), _elementwise),
     **dict.fromkeys((*REDUCTIONS, "ArgMax", "ArgMin"), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalization),
     "Resize": _resize,
 }
-"""Operators that add up, or meet a NaN, in another order in another layout."""
+"""Operators that add up, meet a NaN, or round in another order in another layout."""
 
 CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))
 """The layout of the operand determines that of the result, not the other way round."""

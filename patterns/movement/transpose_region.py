@@ -86,8 +86,8 @@ class TransposeRegionPattern(PatternOptimization):
 class TransposeRegionSumPattern(TransposeRegionPattern):
     """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
 
-    What: `TransposeRegionPattern` with operators that compute along axes too: reductions, Softmax, Resize, normalizations of
-    the last axes.
+    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: reductions, Softmax, Resize,
+    normalizations of the last axes, functions such as Cos and Log.
     Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last, which counts.
     Refuses when:
     1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.

@@ -10,10 +10,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from xoptim.patterns.movement._layouts import composed, inverse, is_identity, relaid, without
+from xoptim.patterns.movement._layouts import MOVING, composed, inverse, is_identity, relaid, without
 
 from tests.support import parse, run, types
 from xoptim import optimize
+from xoptim.facts.families import ELEMENTWISE
 
 Shape = tuple[int, ...]
 Stored = Callable[[Shape], dict[str, Any]]
@@ -166,3 +167,22 @@ def test_permutations() -> None:
             result = relaid(constant, perm)
             assert ((array + constant).transpose(perm) == moved + result).all()
             assert len(shape) <= result.ndim <= 4
+
+
+OTHER_TYPES = {"BitwiseNot", "Not", "Swish"}
+"""Operators of other types than floating-point numbers, or of newer operator sets."""
+BINARY = {"Add", "Div", "Mul", "Pow", "PRelu"}
+
+
+@pytest.mark.parametrize("op_type", sorted((set(MOVING) & ELEMENTWISE - OTHER_TYPES) | BINARY))
+def test_exact_operators_give_the_same_bits(op_type: str) -> None:
+    """Wherever an element stands: the number of elements is not a multiple of what vector instructions process."""
+    operands = "x, w" if op_type in BINARY else "x"
+    attributes = "<to = 10>" if op_type == "Cast" else ""
+    model = parse(f"agraph (float[a,b,c] x, float[a,b,c] w) => (y) {{ y = {op_type} {attributes} ({operands}) }}", opset=20)
+    random = np.random.default_rng(0)
+    for low, high in ((-3, 3), (0.01, 0.99), (1.01, 50)):
+        feeds = {name: random.uniform(low, high, (5, 7, 11)).astype(np.float32) for name in ("x", "w")}
+        (straight,) = run(model, feeds)
+        (turned,) = run(model, {name: np.ascontiguousarray(value.transpose(1, 2, 0)) for name, value in feeds.items()})
+        np.testing.assert_array_equal(turned, straight.transpose(1, 2, 0))
