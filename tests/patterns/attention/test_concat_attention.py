@@ -20,6 +20,7 @@ def test_earlier_keys_and_values(queries: str, scores: str, mask: str, packed: b
     found = types(after)
     assert found.count("Attention") == 1
     assert not {"Softmax", "Gather"} & set(found)
+    assert found.count("Transpose") == (0 if packed else 3)
     assert_same(before, after, lengths=(1, 7), past=(0, 1, 30))
     attention = next(node for node in after.graph.node if node.op_type == "Attention")
     assert "past_key" in attention.input
