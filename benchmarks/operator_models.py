@@ -106,6 +106,12 @@ SUBJECTS: dict[str, Subject] = {
         "t = Transpose <perm = [0, 2, 1, 3]> (a) y = Reshape(t, m) }",
         23,
     ),
+    "ConcatAttention": Subject(
+        "g (float[1,8,1,64] q, float[1,8,1,64] k, float[1,8,1,64] v, float[1,8,ROWS,64] e, float[1,8,ROWS,64] f) => "
+        "(float[1,8,1,64] y, float[1,8,t,64] i, float[1,8,t,64] j) "
+        "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention <scale = 0.125> (q, i, j) }",
+        23,
+    ),
     "MultiHeadAttention": Subject(
         "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
         "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float s = {8}> "

@@ -103,7 +103,7 @@ class AttentionPattern(EasyPatternOptimization):
         return known and all(self.is_mask(g, name) for name in masks)
 
     def masks(self, m: Match) -> list[str]:
-        """What hides scores."""
+        """The operands that hide scores."""
         return [m.mask] if m.masked else []
 
     def is_mask(self, g: GraphView, name: str) -> bool:

@@ -22,6 +22,7 @@ from xoptim.tune.candidates import (
     groups_of,
     levels,
     memory_pattern,
+    newest_opset,
     single_groups,
     single_optimizers,
     spinning,
@@ -56,6 +57,14 @@ def test_the_default_recipe_is_the_preset() -> None:
 
 def test_patterns_of_other_presets_stay_in_their_families() -> None:
     assert not [name for name in groups_of(select("finite")) if name.endswith("(onnxruntime)")]
+
+
+def test_the_newest_operator_set_is_tried_once() -> None:
+    (found,) = newest_opset(START, FACTS)
+    assert found.choice.recipe.is_raised
+    assert found.stage == 0
+    assert names(newest_opset(found.choice, FACTS)) == []
+    assert names(newest_opset(Choice(UNTOUCHED, SETTINGS), FACTS)) == []
 
 
 def test_the_whole_selection_comes_first_and_once() -> None:
@@ -129,4 +138,4 @@ def test_a_further_dimension_is_one_more_function() -> None:
     def constant(choice: Choice, facts: Facts) -> Iterable[Variation]:
         yield Variation("another", Choice(Recipe(), choice.settings), 0.9)
 
-    assert names(variations(START, FACTS, (*EVERYTHING, constant)))[1] == "another"
+    assert names(variations(START, FACTS, (*EVERYTHING, constant)))[2] == "another"

@@ -175,7 +175,8 @@ def test_the_selection_comes_before_its_groups_and_the_settings() -> None:
     meter = FakeMeter(times(costs))
     found = Search(ORIGINAL, lambda best: variations(best, facts, EVERYTHING), meter, RULES).run(start)
     assert found.changes == ("default+onnxruntime", "SkipLayerNormFusion off", "without products (onnxruntime)")
-    assert meter.passes[0] == [ORIGINAL, start, START]
+    raised = replace(start, recipe=replace(start.recipe, is_raised=True))
+    assert meter.passes[0] == [ORIGINAL, start, START, raised]
 
 
 # -------------------------------------------------------------------- the end

@@ -35,10 +35,12 @@ class Recipe:
     Attributes:
         without: groups of patterns that do not run.
         rewrites: whether anything runs at all; the original is left as it is otherwise.
+        is_raised: whether the original is raised to the newest operator set first.
     """
 
     without: frozenset[str] = frozenset()
     rewrites: bool = True
+    is_raised: bool = False
 
 
 UNTOUCHED: Final = Recipe(rewrites=False)
@@ -125,6 +127,13 @@ def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
         yield Variation(SELECTION, replace(choice, recipe=recipe), promise=1.0, stage=0)
 
 
+def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """The newest operator set, in which other patterns apply."""
+    if choice.recipe.rewrites and not choice.recipe.is_raised:
+        recipe = replace(choice.recipe, is_raised=True)
+        yield Variation("newest operator set", replace(choice, recipe=recipe), promise=1.0, stage=0)
+
+
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Each group of patterns left out, or added again."""
     for name, share in facts.groups.items() if choice.recipe.rewrites else ():
@@ -177,7 +186,7 @@ def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
 PATTERNS: Final[tuple[Dimension, ...]] = (single_groups,)
 """The search for a group of patterns that makes a model slower."""
 EVERYTHING: Final[tuple[Dimension, ...]] = (
-    *(whole_selection, *PATTERNS),
+    *(whole_selection, newest_opset, *PATTERNS),
     *(single_optimizers, levels, memory_pattern, spinning, threads),
 )
 """The search for the fastest model and session. A further dimension is a field of `Recipe` and a function here."""

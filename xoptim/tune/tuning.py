@@ -130,7 +130,7 @@ class Tuner:
         stand, meter = self._stand, self._stand.meter()
         start = self._first(meter)
         self._on_step("profiling")
-        facts = replace(stand.study((start.recipe, Recipe())), threads=self._threads())
+        facts = replace(stand.study((start.recipe, Recipe(), Recipe(is_raised=True))), threads=self._threads())
         found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)

@@ -74,7 +74,8 @@ class Workshop:
             off = {"remove_unused": False, "remove_identity": False, "constant_folding": False, "merge": False}
             return replace(self.all_options, patterns=None, drop=(), **off)  # type: ignore[arg-type]
         out = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
-        return replace(self.all_options, patterns=[each for each in self.all_options.selected() if each.name() not in out])
+        patterns = [each for each in self.all_options.selected() if each.name() not in out]
+        return replace(self.all_options, patterns=patterns, opset="newest" if recipe.is_raised else self.all_options.opset)
 
     def make(self, recipe: Recipe) -> Model:
         """The model of a recipe.
