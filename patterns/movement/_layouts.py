@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS
 from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 from .._axes import axis_of
@@ -239,11 +239,8 @@ def _moved(axes: Any, perm: Perm) -> list[int] | None:
     return [perm.index(axis % rank) for axis in axes]
 
 
-_POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Cos", "Log", "Mish", "Sin", "Softplus"))
-"""Elementwise operators that round differently at the end of a tensor, which vector instructions do not reach."""
-
 MOVING: Final[Mapping[str, Carry]] = {
-    **dict.fromkeys(sorted(ELEMENTWISE - _POSITIONAL), _elementwise),
+    **dict.fromkeys(sorted(ELEMENTWISE - POSITIONAL), _elementwise),
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     "Concat": _concat,
     "DequantizeLinear": _quantize,
@@ -259,7 +256,7 @@ MOVING: Final[Mapping[str, Carry]] = {
 """Operators with the same bits in any layout."""
 
 SUMMING: Final[Mapping[str, Carry]] = {
-    **dict.fromkeys(sorted(_POSITIONAL), _elementwise),
+    **dict.fromkeys(sorted(POSITIONAL), _elementwise),
     **dict.fromkeys((*REDUCTIONS, "ArgMax", "ArgMin"), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalization),

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -32,6 +32,7 @@ class MovementChainPattern(PatternOptimization):
     4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
     5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time stays proportional.
     6. a number in between is stored with more axes than the tensor has where it would come.
+    7. there is a Transpose, and in between an operator that onnxruntime rounds by the place of an element.
     """
 
     anchors = MOVEMENTS
@@ -54,6 +55,8 @@ class MovementChainPattern(PatternOptimization):
     def _shorter(self, g: GraphView, chain: list[Link]) -> _Steps | None:
         source, result = g.get_shape(chain[0].source), g.get_shape(chain[-1].node.output[0])
         moves = [link.node for link in chain if link.moves]
+        if any(link.node.op_type in POSITIONAL for link in chain) and any(node.op_type == "Transpose" for node in moves):  # (7)
+            return None
         if not may_come_first(g, chain, len(source)):  # (6)
             return None
         if len(moves) == 2 and not may_be_one(g, moves, source, result):  # spares most pairs the search below

@@ -23,6 +23,9 @@ ELEMENTWISE: Final = frozenset(
 )
 """The result has the shape of the first operand, each element comes from the one in its place; bounds are numbers."""
 
+POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Cos", "Log", "Mish", "Sin", "Softplus"))
+"""Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector instructions do not reach."""
+
 SHAPE_KEEPING: Final = ELEMENTWISE | {
     *("BatchNormalization", "CastLike", "CumSum", "Dropout", "GroupNormalization", "Hardmax", "InstanceNormalization"),
     *("LayerNormalization", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "PRelu", "RMSNormalization"),

@@ -1,0 +1,28 @@
+"""Operators between movements."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import parse, types
+from xoptim import optimize
+
+TRANSPOSES = "agraph (float[a,b] x) => (float[a,b] y) {{ p = Transpose(x) r = {}(p) y = Transpose(r) }}"
+RESHAPES = (
+    "agraph (float[a,6] x) => (float[a,6] y) <int64[3] s = {{0, 2, 3}}, int64[2] u = {{0, 6}}> "
+    "{{ p = Reshape(x, s) r = {}(p) y = Reshape(r, u) }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "moves"),
+    [(TRANSPOSES, "Sigmoid", True), (TRANSPOSES, "Cos", False), (RESHAPES, "Sigmoid", True), (RESHAPES, "Cos", True)],
+)
+def test_bits_are_kept(text: str, operator: str, moves: bool) -> None:
+    """onnxruntime rounds Cos by the place of an element, which a Transpose changes."""
+    found = types(optimize(parse(text.format(operator)), patterns="MovementChain"))
+    assert (found == [operator]) is moves
+
+
+def test_a_region_that_rounds_does_it() -> None:
+    assert types(optimize(parse(TRANSPOSES.format("Cos")))) == ["Cos"]
