@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
 from xoptim.bench import rounds
-from xoptim.bench.rounds import Times, measure_pass
+from xoptim.bench.rounds import Times, clock_for, measure_pass
+from xoptim.validate import SessionSettings
 
 
 class Clock:
@@ -87,3 +89,20 @@ def test_another_clock_measures_the_runs(clock: Clock) -> None:
     times = [Times()]
     measure_pass([clock.model("a", 0.01)], times, 0.1, random.Random(0), lambda: clock.now / 4)
     assert times[0].best == pytest.approx(0.0025)
+
+
+@pytest.mark.parametrize(
+    ("settings", "clock"),
+    [
+        (SessionSettings(threads=1), "thread_time"),
+        (SessionSettings(threads=2), "perf_counter"),
+        (SessionSettings(), "perf_counter"),
+    ],
+)
+def test_runs_of_one_thread_are_measured_in_processor_time(
+    settings: SessionSettings, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert clock_for([settings, SessionSettings(threads=1)]).__name__ == clock
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert clock_for([SessionSettings(threads=1)]).__name__ == "perf_counter"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -38,19 +37,6 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> SideBySide:
     """A meter of these models with time for everything."""
     monkeypatch.setattr(measuring, "_TURNS", 0.001)
     return SideBySide(lambda recipe: Model(parse(TEXTS[recipe]), None), FEEDS, Budget(1000.0))
-
-
-@pytest.mark.parametrize(
-    ("settings", "clock"),
-    [(SETTINGS, "thread_time"), (SessionSettings(threads=2), "perf_counter"), (SessionSettings(), "perf_counter")],
-)
-def test_runs_of_one_thread_are_measured_in_processor_time(
-    settings: SessionSettings, clock: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert measuring._clock([Choice(UNTOUCHED, settings), OTHER]).__name__ == clock
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert measuring._clock([OTHER]).__name__ == "perf_counter"
 
 
 class Clock:

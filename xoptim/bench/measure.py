@@ -12,7 +12,7 @@ from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.ratio import ratio_of
 from xoptim.bench.report import BenchReport, ModelTimes
-from xoptim.bench.rounds import Times, measure_pass
+from xoptim.bench.rounds import Times, clock_for, measure_pass
 from xoptim.bench.subjects import Models, Subject, as_files, opened, values_for
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
@@ -32,8 +32,9 @@ def bench(
     """Measure how long models run, on the same values and in the same rounds.
 
     Each model has a session with onnxruntime's defaults. All models run once a round, in random order, and short runs are
-    repeated within a round. Runs before the measurement, and the first round, are not counted. The sessions are made anew for
-    each pass. Time and memory to load a model are measured in a process of its own.
+    repeated within a round. Runs before the measurement, and the first round, are not counted. Runs of one thread on the CPU
+    are measured in processor time. The sessions are made anew for each pass. Time and memory to load a model are measured in a
+    process of its own.
 
     Args:
         models: files or protobufs; a mapping gives them labels. Ratios are to the first one.
@@ -96,5 +97,6 @@ def _measure(subjects: Sequence[Subject], feeds: Mapping[str, Value], options: B
         for place in rng.sample(range(len(subjects)), len(subjects)):
             sessions[place] = opened(subjects[place], options.settings, feeds)
         runs = [sessions[place].runner(feeds) for place in range(len(subjects))]
-        measure_pass(runs, times, options.seconds * len(subjects) / options.passes, rng)
+        seconds = options.seconds * len(subjects) / options.passes
+        measure_pass(runs, times, seconds, rng, clock_for([options.settings]))
     return times

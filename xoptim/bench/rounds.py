@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final, TypeAlias
+
+from xoptim.validate.session import SessionSettings, resolve_providers
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -17,6 +20,7 @@ _TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs
 _MOST_RUNS: Final = 1000
 _LONG: Final = 0.5  # seconds from which a turn has no uncounted run before it
 _FEWEST_ROUNDS: Final = 5
+_ALONE: Final = ["CPUExecutionProvider"]
 
 
 @dataclass(slots=True)
@@ -30,6 +34,15 @@ class Times:
 
     rounds: list[list[float]] = field(default_factory=list)
     best: float = float("inf")
+
+
+def clock_for(settings: Iterable[SessionSettings]) -> Clock:
+    """The clock for sessions: processor time where everything runs in the calling thread, which other processes change less.
+
+    Windows counts processor time in steps that are longer than a run.
+    """
+    alone = all(each.threads == 1 and resolve_providers(each.providers) == _ALONE for each in settings)
+    return time.thread_time if alone and sys.platform != "win32" else time.perf_counter
 
 
 def measure_pass(

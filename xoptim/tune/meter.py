@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from xoptim.bench.ratio import Ratio, ratio_of
-from xoptim.bench.rounds import Clock, Times, measure_pass
+from xoptim.bench.rounds import Times, clock_for, measure_pass
 from xoptim.facts.errors import XoptimError
 from xoptim.tune.candidates import Choice, Recipe
 from xoptim.validate.protos import ModelLike
-from xoptim.validate.session import Session, Value, resolve_providers
+from xoptim.validate.session import Session, Value
 
 _TURNS = 0.4  # seconds of measured rounds for each choice of a pass; there are at least five rounds
-
-
-_ALONE = ["CPUExecutionProvider"]
 
 
 class Model(NamedTuple):
@@ -106,7 +102,7 @@ class SideBySide:
         able = [choice for choice in choices if choice in sessions]
         times = [Times() for _ in able]
         runs = [sessions[choice].runner(self._feeds) for choice in able]
-        measure_pass(runs, times, _TURNS * len(able), self._rng, _clock(able))
+        measure_pass(runs, times, _TURNS * len(able), self._rng, clock_for(choice.settings for choice in able))
         self._passes.append({choice: its.rounds[0] for choice, its in zip(able, times, strict=True)})
         self._budget.charge(time.perf_counter() - start, len(choices))
         return failed
@@ -132,12 +128,3 @@ class SideBySide:
         session = Session(model, choice.settings, base_dir=base_dir)
         session.run(self._feeds)
         return session
-
-
-def _clock(choices: Sequence[Choice]) -> Clock:
-    """The clock for a pass: the processor time where everything runs in the calling thread, for other processes change it less.
-
-    Windows counts processor time in steps that are longer than a run.
-    """
-    alone = all(each.settings.threads == 1 and resolve_providers(each.settings.providers) == _ALONE for each in choices)
-    return time.thread_time if alone and sys.platform != "win32" else time.perf_counter
