@@ -68,10 +68,11 @@ def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert
     Edit(graph).commit(removed, added, insert_at)
 
 
-def run(model: onnx.ModelProto, feeds: Mapping[str, Any], base: str | None = None) -> list[Any]:
-    """Outputs on onnxruntime's CPU provider, without its own optimizations."""
+def run(model: onnx.ModelProto, feeds: Mapping[str, Any], base: str | None = None, *, optimized: bool = False) -> list[Any]:
+    """Outputs on onnxruntime's CPU provider, without its own optimizations unless asked for."""
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     source: Any = model.SerializeToString() if base is None else base
