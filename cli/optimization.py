@@ -102,10 +102,10 @@ def optimize_command(model: Path, **choices: Any) -> int:
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
             summary.latency = _measured(model, proof, choices)
+        summary.written = write(proof, target, summary, choices, progress)
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
             progress.say("looking at newer operator sets")
             summary.hint = _hint(proof, _options(choices, progress))
-        summary.written = write(proof, target, summary, choices, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:
@@ -144,10 +144,13 @@ def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport
 
 
 def _hint(proof: Proof, options: OptimizationOptions) -> OpsetHint | None:
-    """The patterns that would apply in a newer operator set, those that were left out excepted."""
+    """The patterns that would apply in a newer operator set, those that were left out excepted; ``None`` without the memory."""
     for culprit in proof.left_out:
         options = culprit.avoided_by(options)
-    return opset_hint(proof.proto, options, proof.builder.model.base_dir)
+    try:
+        return opset_hint(proof.proto, options, proof.builder.model.base_dir)
+    except MemoryError:
+        return None
 
 
 def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions:

@@ -205,9 +205,9 @@ def _resize(g: GraphView, node: Node, perm: Perm) -> Carried | None:
 
 
 def _sized(g: GraphView, node: Node, perm: Perm) -> Carried | None:
-    """Expand and Tile, whose second operand has a number for each axis."""
+    """Expand and Tile, whose second operand has a number for each axis; Expand may add axes, which no layout of its operand has."""
     sizes = g.get_ints(node.input[1])
-    if sizes is None or len(sizes) > len(perm):
+    if sizes is None or len(sizes) > len(perm) or g.info(node.input[0]).rank != len(perm):
         return None
     sizes = [1] * (len(perm) - len(sizes)) + sizes
     return Carried({0: perm}, (perm,), given={1: np.array([sizes[axis] for axis in perm], np.int64)})

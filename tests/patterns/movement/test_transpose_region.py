@@ -172,3 +172,11 @@ def test_a_tensor_that_many_nodes_read_is_transposed_once() -> None:
     assert types(after).count("Transpose") <= 3
     random = np.random.default_rng(3)
     same_results(before, after, {name: random.uniform(0.9, 1.1, (2, 3, 3)).astype(np.float32) for name in ("t0", "z")})
+
+
+def test_an_axis_that_expand_adds_has_no_place_in_its_operand() -> None:
+    before = parse(
+        "agraph (float[3,4,4] x) => (float[3,2,4,4] y) <int64[4] s = {2, 1, 1, 1}> "
+        "{ e = Expand(x, s) y = Transpose <perm = [1, 0, 2, 3]> (e) }"
+    )
+    assert types(optimize(before, patterns=BOTH, strict=True)) == ["Expand", "Transpose"]
