@@ -205,7 +205,7 @@ def _resize(g: GraphView, node: Node, perm: Perm) -> Carried | None:
 
 
 def _sized(g: GraphView, node: Node, perm: Perm) -> Carried | None:
-    """Expand and Tile, whose second operand has a number for each axis; Expand may add axes, which no layout of its operand has."""
+    """Expand and Tile, whose second operand has a number for each axis. An Expand that adds axes ends the region."""
     sizes = g.get_ints(node.input[1])
     if sizes is None or len(sizes) > len(perm) or g.info(node.input[0]).rank != len(perm):
         return None
