@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import onnx
 
@@ -26,6 +26,10 @@ from xoptim.validate.validation import validate
 MOST_CULPRITS: Final = 10
 """Most patterns that are left out of one model before healing stops."""
 _LOGGER = logging.getLogger("xoptim")
+
+
+OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
+"""Called when a model is loaded, before any rewrite."""
 
 
 def _ignore(_: Any) -> None:
@@ -51,7 +55,7 @@ class ProofOptions:
     each: bool = False
     bisect: bool = True
     inline: bool = False
-    on_loaded: Callable[[GraphBuilder], object] = _ignore
+    on_loaded: OnLoaded = _ignore
     on_step: Callable[[str], object] = _ignore
 
 

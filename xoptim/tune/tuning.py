@@ -12,12 +12,11 @@ from typing import Any, Unpack
 import onnx
 
 from xoptim.bench.ratio import Ratio
-from xoptim.builder import GraphBuilder
 from xoptim.facts.errors import ModelError
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.proof import Proof, ProofOptions, prove
+from xoptim.proof import OnLoaded, Proof, ProofOptions, prove
 from xoptim.tune.candidates import EVERYTHING, SELECTION, Choice, Recipe, default_recipe
 from xoptim.tune.meter import Budget
 from xoptim.tune.options import TuneChanges, TuneOptions
@@ -77,7 +76,7 @@ def tune(
     options: TuneOptions | None = None,
     *,
     on_step: Listener = lambda _: None,
-    on_loaded: Callable[[GraphBuilder], object] = lambda _: None,
+    on_loaded: OnLoaded = lambda _: None,
     **changes: Unpack[TuneChanges],
 ) -> Tuned:
     """Find by measuring which patterns and which settings of the session let a model run fastest on this machine.
@@ -112,9 +111,7 @@ class Tuner:
         on_loaded: called when the model is loaded, before any rewrite.
     """
 
-    def __init__(
-        self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: Callable[[GraphBuilder], object]
-    ) -> None:
+    def __init__(self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: OnLoaded) -> None:
         self._began = perf_counter()
         self._options = options
         self._on_step = on_step

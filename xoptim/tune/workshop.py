@@ -11,13 +11,16 @@ from typing import Final
 
 import onnx
 
-from xoptim.builder import GraphBuilder
-from xoptim.graph.load import collection_paused
+from xoptim.graph.export import export_model
+from xoptim.graph.inline import inline_functions
+from xoptim.graph.load import collection_paused, load_model
+from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.run import Optimizer
 from xoptim.proof import located
 from xoptim.tune.candidates import Recipe, groups_of
 from xoptim.tune.meter import Model
@@ -103,9 +106,9 @@ class Workshop:
             if recipe.rewrites:
                 self.make(recipe)
             else:
-                builder = GraphBuilder(self.source, infer_shapes_options=False)
-                self._made[recipe] = _described(builder, self.source.proto, {})
-                builder.dispose()
+                model = load_model(self.source.proto, self.source.base_dir, infer=False)
+                self._made[recipe] = _described(model, self.source.proto, {})
+                model.dispose()
         return self._made[recipe]
 
     def _build(self, recipe: Recipe) -> Model:
@@ -119,15 +122,16 @@ class Workshop:
         # Without tags, models that differ in the names of patterns only are equal; dumps are for the written model.
         options = replace(self.options(recipe), tag_nodes=False, on_application=record, on_event=None, debug=DebugSettings())
         with collection_paused():
-            builder = GraphBuilder(self.source, optimization_options=options, inline=self._inline)
-            builder.optimize()
-            proto = builder.to_onnx(optimize=False)
-            self._made[recipe] = _described(builder, proto, written)
-            folder = builder.model.base_dir
-            builder.dispose()
+            given = self.source.proto
+            model = load_model(inline_functions(given) if self._inline and given.functions else given, self.source.base_dir)
+            Optimizer(model, options).run()
+            proto = export_model(model)
+            self._made[recipe] = _described(model, proto, written)
+            folder = model.base_dir
+            model.dispose()
         return Model(proto, folder)
 
 
-def _described(builder: GraphBuilder, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]) -> Made:
+def _described(model: LoadedModel, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]) -> Made:
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).digest()
-    return Made(sum(builder.count_types().values()), proto.ByteSize(), digest, written)
+    return Made(sum(len(graph.nodes) for graph in model.graphs()), proto.ByteSize(), digest, written)
