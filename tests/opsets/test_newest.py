@@ -48,6 +48,13 @@ def test_the_installed_kernels() -> None:
         assert newest_for(load(text, 11), "cpu") == 21
 
 
+def test_a_slower_kernel_is_a_bound() -> None:
+    text = "agraph (float[1,2,9,9] x) => (float[a,b,c,d] y) { y = AveragePool <kernel_shape = [3, 3]> (x) }"
+    assert newest_for(load(text, 11), "cpu") == 18
+    assert newest_for(load(text, 11), "cuda") > 18
+    assert newest_for(load(text, 19), "cpu") > 19, "it is slow already"
+
+
 def test_nodes_that_cannot_be_raised_are_a_bound() -> None:
     text = "agraph (float[n] x) => (float[n] y, bool[n] m) { y, m = Dropout (x) }"
     assert newest_for(load(text, 10), "cpu") == 11

@@ -9,7 +9,7 @@ from typing import Any, Final
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.kernels import has_kernel, slows_down
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.schema import schema
 from xoptim.graph.model import Model
@@ -47,8 +47,8 @@ def _loads(version: int) -> bool:
 def newest_for(model: Model, provider: str) -> int:
     """The newest operator set that a provider supports for a model as well as the present one.
 
-    That is the newest set that onnxruntime loads in which every node can be expressed, and in which no operator loses a kernel:
-    neither one of the model, nor one of those that fusions write, which are the reason to raise a model.
+    That is the newest set that onnxruntime loads in which every node can be expressed, and in which no operator loses a kernel
+    or gets a slower one: neither one of the model, nor one of those that fusions write, which are the reason to raise a model.
 
     Args:
         model: the model. It is left unchanged.
@@ -73,11 +73,11 @@ def newest_for(model: Model, provider: str) -> int:
 
 
 def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:
-    """The first operator set up to ``target`` in which an operator loses a kernel that it had, ``None`` when there is none."""
+    """The first operator set up to ``target`` in which an operator loses its kernel or a fast one, ``None`` without any."""
     used = _operators_of(model)
     for version in range(present + 1, target + 1):
         for op_type, types in (*used.items(), *((name, _TYPES) for name in _fused())):
-            if _loses_kernel(provider, op_type, types, version):
+            if slows_down(provider, op_type, version) or _loses_kernel(provider, op_type, types, version):
                 return version
     return None
 
