@@ -1,0 +1,451 @@
+"""Models to measure: small ones of many architectures with random weights, as torch's two exporters and others write them.
+
+    pip install torch==2.13.0 transformers onnxscript scikit-learn skl2onnx
+    python -m benchmarks.zoo FOLDER                  # all of them, about 10 minutes
+    python -m benchmarks.zoo FOLDER --only "bert|vit"
+
+Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` beside it, the values to measure it on;
+`benchmarks.performance` reads such a folder. A model that cannot be exported with the installed versions is reported and left
+out. The weights are drawn, so the results mean nothing; the graphs are those of the real models, with fewer and smaller layers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+Values = dict[str, Any]
+"""Tensors of torch by the names of the inputs."""
+TEXT = ("text", {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "seq"}})
+IMAGE = ("image", {"pixel_values": {0: "batch"}})
+SOUND = ("sound", {"input_features": {0: "batch"}})
+WIDTH = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
+DECODER = {**WIDTH, "vocab_size": 1000, "intermediate_size": 688, "max_position_embeddings": 256}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model of transformers.
+
+    Attributes:
+        family: architectures that are reported together.
+        config: class of its configuration.
+        model: class of the model.
+        settings: of the configuration.
+        inputs: kind of the inputs, and their open dimensions.
+        edge: of the images.
+        has_attention: whether there are several implementations of it.
+        generates: whether it generates text, token by token.
+    """
+
+    family: str
+    config: str
+    model: str
+    settings: Mapping[str, Any]
+    inputs: tuple[str, dict[str, dict[int, str]]] = TEXT
+    edge: int = 112
+    has_attention: bool = True
+    generates: bool = False
+
+
+VISION = {**WIDTH, "image_size": 112, "patch_size": 16}
+ARCHITECTURES: dict[str, Architecture] = {
+    "bert": Architecture(
+        "bert", "BertConfig", "BertModel", {**WIDTH, "vocab_size": 1000, "hidden_size": 384, "num_attention_heads": 6}
+    ),
+    "distilbert": Architecture(
+        "bert",
+        "DistilBertConfig",
+        "DistilBertModel",
+        {"vocab_size": 1000, "dim": 256, "n_layers": 4, "n_heads": 4, "hidden_dim": 1024},
+    ),
+    "roberta": Architecture("bert", "RobertaConfig", "RobertaModel", {**WIDTH, "vocab_size": 1000}),
+    "clip_text": Architecture(
+        "bert",
+        "CLIPTextConfig",
+        "CLIPTextModelWithProjection",
+        {**WIDTH, "vocab_size": 1000, "max_position_embeddings": 77, "projection_dim": 128, "eos_token_id": 999},
+    ),
+    "gpt2": Architecture(
+        "decoder",
+        "GPT2Config",
+        "GPT2LMHeadModel",
+        {"vocab_size": 1000, "n_embd": 256, "n_layer": 4, "n_head": 4, "n_positions": 256},
+        generates=True,
+    ),
+    "llama": Architecture(
+        "decoder",
+        "LlamaConfig",
+        "LlamaForCausalLM",
+        {**DECODER, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1376},
+        generates=True,
+    ),
+    "mistral": Architecture(
+        "decoder",
+        "MistralConfig",
+        "MistralForCausalLM",
+        {**DECODER, "num_key_value_heads": 2, "sliding_window": 32},
+        generates=True,
+    ),
+    "qwen2": Architecture("decoder", "Qwen2Config", "Qwen2ForCausalLM", {**DECODER, "num_key_value_heads": 2}, generates=True),
+    "phi": Architecture("decoder", "PhiConfig", "PhiForCausalLM", DECODER, generates=True),
+    "t5_encoder": Architecture(
+        "encoder",
+        "T5Config",
+        "T5EncoderModel",
+        {"vocab_size": 1000, "d_model": 256, "d_kv": 64, "d_ff": 512, "num_layers": 3, "num_heads": 4},
+        has_attention=False,
+    ),
+    "whisper_encoder": Architecture(
+        "encoder",
+        "WhisperConfig",
+        "WhisperModel",
+        {
+            "vocab_size": 1000,
+            "d_model": 256,
+            "encoder_layers": 3,
+            "decoder_layers": 1,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 1024,
+            "decoder_ffn_dim": 1024,
+            "max_source_positions": 150,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "decoder_start_token_id": 1,
+        },
+        SOUND,
+    ),
+    "vit": Architecture("vision", "ViTConfig", "ViTForImageClassification", VISION, IMAGE),
+    "clip_vision": Architecture(
+        "vision", "CLIPVisionConfig", "CLIPVisionModelWithProjection", {**VISION, "projection_dim": 128}, IMAGE
+    ),
+    "swin": Architecture(
+        "vision",
+        "SwinConfig",
+        "SwinForImageClassification",
+        {"image_size": 112, "patch_size": 4, "embed_dim": 48, "depths": [2, 2, 2], "num_heads": [2, 4, 8], "window_size": 7},
+        IMAGE,
+        has_attention=False,
+    ),
+    "segformer": Architecture(
+        "vision",
+        "SegformerConfig",
+        "SegformerForImageClassification",
+        {"depths": [1, 1, 1, 1], "hidden_sizes": [32, 64, 128, 256]},
+        IMAGE,
+        has_attention=False,
+    ),
+    "convnext": Architecture(
+        "cnn",
+        "ConvNextConfig",
+        "ConvNextForImageClassification",
+        {"hidden_sizes": [64, 128, 256, 512], "depths": [1, 1, 3, 1]},
+        IMAGE,
+        has_attention=False,
+    ),
+    "resnet": Architecture(
+        "cnn",
+        "ResNetConfig",
+        "ResNetForImageClassification",
+        {"embedding_size": 32, "hidden_sizes": [128, 256, 512, 1024], "depths": [3, 4, 6, 3]},
+        IMAGE,
+        96,
+        has_attention=False,
+    ),
+    "mobilenet": Architecture(
+        "cnn",
+        "MobileNetV2Config",
+        "MobileNetV2ForImageClassification",
+        {"image_size": 96, "depth_multiplier": 0.5},
+        IMAGE,
+        96,
+        has_attention=False,
+    ),
+    "mamba": Architecture(
+        "scan",
+        "MambaConfig",
+        "MambaForCausalLM",
+        {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 2, "state_size": 8, "use_mambapy": False},
+        ("tokens", {"input_ids": {0: "batch"}}),
+        has_attention=False,
+        generates=True,
+    ),
+}
+"""The models of transformers, by name."""
+
+
+EXPORTED = {"text": (2, 24), "tokens": (2, 16), "image": (2, 0), "sound": (2, 300)}
+"""Sizes of batch and length that models are exported with, by kind of the inputs."""
+MEASURED = {"text": (1, 64), "tokens": (1, 16), "image": (1, 0), "sound": (1, 300)}
+"""Those that they are measured on."""
+
+
+def values_of(architecture: Architecture, sizes: tuple[int, int]) -> Values:
+    """Inputs of a model; the last two tokens of the first text are padding."""
+    import torch
+
+    torch.manual_seed(0)
+    kind, (batch, length) = architecture.inputs[0], sizes
+    if kind == "image":
+        return {"pixel_values": torch.randn(batch, 3, architecture.edge, architecture.edge)}
+    if kind == "sound":
+        return {"input_features": torch.randn(batch, 80, length)}
+    values = {"input_ids": torch.randint(3, 1000, (batch, length))}
+    if kind == "text":
+        values["attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
+        values["attention_mask"][0, -2:] = 0
+    return values
+
+
+def module_of(architecture: Architecture, exporter: str) -> Any:
+    """The module, whose forward takes the inputs by position and returns the first result of the model."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    chosen = {"attn_implementation": "sdpa" if exporter == "dynamo" else "eager"} if architecture.has_attention else {}
+    config = getattr(transformers, architecture.config)(**architecture.settings, **chosen)
+    model = getattr(transformers, architecture.model)(config).eval()
+    model = model.encoder if architecture.config == "WhisperConfig" else model
+    names, options = list(architecture.inputs[1]), {"use_cache": False} if architecture.generates else {}
+
+    class First(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *values: Any) -> Any:
+            given = dict(zip(names, values, strict=True))
+            if "attention_mask" in given and architecture.generates and exporter == "script":
+                given["attention_mask"] = _causal(given["attention_mask"])
+            return self.model(**given, **options)[0]
+
+    return First().eval()
+
+
+def _causal(mask: Any) -> Any:
+    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes."""
+    import torch
+
+    length = mask.shape[1]
+    seen = torch.arange(length)[None, :] <= torch.arange(length)[:, None]
+    allowed = seen[None, None] & mask.to(torch.bool)[:, None, None, :]
+    return torch.where(allowed, torch.zeros(()), torch.full((), torch.finfo(torch.float32).min))
+
+
+def _export(module: Any, exported: Values, measured: Values, dims: Mapping[str, Mapping[int, str]], path: pathlib.Path) -> None:
+    """Write a module as one of torch's exporters does, as the path says: dynamo without its own optimizations, or tracing."""
+    import torch
+
+    given, names = tuple(exported.values()), list(exported)
+    try:
+        if path.stem.endswith(".dynamo"):
+            open_axes = tuple(dict.fromkeys(dims[name], torch.export.Dim.DYNAMIC) for name in names)
+            variadic = any(each.kind is each.VAR_POSITIONAL for each in signature(module.forward).parameters.values())
+            options: dict[str, Any] = {"input_names": names, "dynamic_shapes": (open_axes,) if variadic else open_axes}
+            program = torch.onnx.export(module, given, dynamo=True, optimize=False, verbose=False, **options)
+            program.save(str(path), external_data=False)
+        else:
+            options = {"input_names": names, "dynamic_axes": {name: dict(dims[name]) for name in names}}
+            torch.onnx.export(module, given, str(path), dynamo=False, opset_version=17, **options)
+    except Exception as error:  # exporters fail in any way
+        print(f"{path.name}: not written: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}", flush=True)
+    else:
+        _keep_values(path, measured)
+
+
+def export_both(folder: pathlib.Path, name: str, architecture: Architecture) -> None:
+    """A model of transformers, by both exporters."""
+    kind, dims = architecture.inputs
+    for exporter in ("dynamo", "script"):
+        module = module_of(architecture, exporter)
+        path = folder / f"{architecture.family}.{name}.{exporter}.onnx"
+        _export(module, values_of(architecture, EXPORTED[kind]), values_of(architecture, MEASURED[kind]), dims, path)
+
+
+def _keep_values(path: pathlib.Path, values: Values) -> None:
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in values.items()}
+    np.savez(path.with_suffix(".npz"), **arrays)
+
+
+def recurrent(folder: pathlib.Path) -> None:
+    """Two bidirectional layers of LSTM between an embedding and a classifier."""
+    import torch
+
+    class Tagger(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(500, 64)
+            self.lstm = torch.nn.LSTM(64, 96, num_layers=2, bidirectional=True, batch_first=True)
+            self.norm, self.classes = torch.nn.LayerNorm(192), torch.nn.Linear(192, 50)
+
+        def forward(self, tokens: Any) -> Any:
+            return torch.log_softmax(self.classes(self.norm(self.lstm(self.embedding(tokens))[0])), -1)
+
+    _export_module(folder, "scan.lstm", Tagger(), lambda batch, seq: {"tokens": torch.randint(0, 500, (batch, seq))})
+
+
+def perceptron(folder: pathlib.Path) -> None:
+    """Linear layers with batch normalizations."""
+    import torch
+
+    widths = (64, 256, 256, 128)
+    layers = [
+        layer
+        for start, end in pairwise(widths)
+        for layer in (torch.nn.Linear(start, end), torch.nn.BatchNorm1d(end), torch.nn.ReLU(), torch.nn.Dropout(0.1))
+    ]
+    module = torch.nn.Sequential(*layers, torch.nn.Linear(128, 10), torch.nn.Softmax(-1))
+    _export_module(folder, "other.mlp", module, lambda batch, seq: {"input": torch.randn(8 * batch, 64)})
+
+
+def mixture(folder: pathlib.Path) -> None:
+    """Layers of eight experts, all of them computed for all tokens, and weighted by a gate that keeps two."""
+    import torch
+
+    class Layer(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.gate = torch.nn.LayerNorm(128), torch.nn.Linear(128, 8, bias=False)
+            self.up = torch.nn.Parameter(torch.randn(8, 128, 256) * 128**-0.5)
+            self.down = torch.nn.Parameter(torch.randn(8, 256, 128) * 256**-0.5)
+
+        def forward(self, x: Any) -> Any:
+            y = self.norm(x)
+            shares = torch.softmax(self.gate(y), -1)
+            best, places = torch.topk(shares, 2, dim=-1)
+            weights = torch.zeros_like(shares).scatter(-1, places, best / best.sum(-1, keepdim=True))
+            experts = torch.nn.functional.silu(torch.einsum("bsd,edh->bseh", y, self.up))
+            return x + torch.einsum("bsed,bse->bsd", torch.einsum("bseh,ehd->bsed", experts, self.down), weights)
+
+    layers = torch.nn.Sequential(Layer(), Layer(), Layer())
+    _export_module(folder, "other.mixture", layers, lambda batch, seq: {"input": torch.randn(batch, seq, 128)})
+
+
+def _export_module(folder: pathlib.Path, name: str, module: Any, values: Callable[[int, int], Values]) -> None:
+    """A module of one input with open axes for the batch and, if it has three axes or holds tokens, the length."""
+    import torch
+
+    torch.manual_seed(0)
+    exported, measured = values(2, 24), values(1, 64)
+    (key, value), *_ = exported.items()
+    long = value.dim() == 3 or not value.is_floating_point()
+    dims = {key: {0: "batch", 1: "seq"} if long else {0: "batch"}}
+    for exporter in ("dynamo", "script"):
+        _export(module.eval(), exported, measured, dims, folder / f"{name}.{exporter}.onnx")
+
+
+LONG = ("light_vgg19", "light_zfnet512")
+"""Networks of hundreds of megabytes, most of whose time is two products."""
+
+
+def light(folder: pathlib.Path) -> None:
+    """The networks in the package onnx, whose weights are all 1 in the files: here they are drawn."""
+    data = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    for source in sorted(data.glob("light_*.onnx")):
+        if source.stem in LONG:
+            continue
+        model = onnx.load(source)
+        rng = np.random.default_rng(0)
+        sizes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+        drawn = [node for node in model.graph.node if node.op_type == "ConstantOfShape" and node.input[0] in sizes]
+        variances = {node.input[4] for node in model.graph.node if node.op_type == "BatchNormalization"}
+        for node in drawn:
+            shape = [int(size) for size in sizes[node.input[0]]]
+            values = rng.standard_normal(shape) * (2 / max(1, int(np.prod(shape[1:])))) ** 0.5
+            values = np.abs(values) + 0.5 if node.output[0] in variances else values
+            model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), node.output[0]))
+            model.graph.node.remove(node)
+        given = next(each for each in model.graph.input if each.name not in sizes)
+        shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
+        del model.graph.input[:]
+        model.graph.input.append(given)
+        model.ir_version = max(model.ir_version, 4)
+        path = folder / f"cnn.{source.stem.removeprefix('light_')}.caffe2.onnx"
+        onnx.save(model, path)
+        _keep_values(path, {given.name: rng.standard_normal(shape).astype(np.float32)})
+
+
+def forest(folder: pathlib.Path) -> None:
+    """A random forest behind a scaler."""
+    from skl2onnx import to_onnx
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((600, 12)).astype(np.float32)
+    labels = (x[:, :3].sum(axis=1) > 0).astype(np.int64) + (x[:, 3] > 0.5)
+    trained = make_pipeline(StandardScaler(), RandomForestClassifier(40, max_depth=8, random_state=0)).fit(x, labels)
+    path = folder / "other.forest.sklearn.onnx"
+    model = to_onnx(trained, x[:1], options={"zipmap": False})
+    onnx.save(model, path)
+    _keep_values(path, {model.graph.input[0].name: x[:50]})
+
+
+def quantized(folder: pathlib.Path) -> None:
+    """The residual network in 8 bits, with QuantizeLinear and DequantizeLinear."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    source = folder / "cnn.resnet.script.onnx"
+    values = dict(np.load(source.with_suffix(".npz")))
+
+    class Once(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.left = [values]
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return self.left.pop() if self.left else None
+
+    path = folder / "cnn.resnet_8bit.quantized.onnx"
+    prepared = path.with_suffix(".prepared")
+    quant_pre_process(str(source), str(prepared), skip_optimization=True, skip_symbolic_shape=True)
+    quantize_static(str(prepared), str(path), Once(), quant_format=QuantFormat.QDQ, per_channel=True)
+    prepared.unlink()
+    _keep_values(path, values)
+
+
+MAKERS: dict[str, Callable[[pathlib.Path], None]] = {
+    **{name: partial(export_both, name=name, architecture=each) for name, each in ARCHITECTURES.items()},
+    "lstm": recurrent,
+    "mlp": perceptron,
+    "mixture": mixture,
+    "light": light,
+    "forest": forest,
+    "resnet_8bit": quantized,
+}
+
+
+def main() -> None:
+    """Write the models."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--only", default="", help="regular expression for names")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for name, make in MAKERS.items():
+        if re.search(given.only, name):
+            try:
+                make(given.folder)
+            except Exception as error:  # exporters of other packages fail in any way
+                print(f"{name}: not written: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}", flush=True)
+            else:
+                print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
