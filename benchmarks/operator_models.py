@@ -57,6 +57,7 @@ def _image(more: str, rest: str) -> str:
 
 SUBJECTS: dict[str, Subject] = {
     # activations
+    "BiasGelu": Subject("g (float[ROWS,3072] x, float[3072] B) => (float[ROWS,3072] y) { t = Add(x, B) y = Gelu(t) }", 20),
     "FastGelu": Subject(_elementwise(3072, _GELU_TANH)),
     "Gelu": Subject(_elementwise(3072, _GELU_TANH), 20),
     "GeluErf": Subject(_elementwise(3072, _GELU_ERF), 20),
@@ -178,6 +179,10 @@ SUBJECTS: dict[str, Subject] = {
         "g (float16[ROWS,768] x, float[768] S, float[768] B) => (float16[ROWS,768] y) "
         "{ w = Cast <to = 1> (x) t = LayerNormalization(w, S, B) y = Cast <to = 10> (t) }"
     ),
+    "CastSimplifiedLayerNormalizationCast": Subject(
+        "g (float16[ROWS,768] x, float[768] S) => (float16[ROWS,768] y) { w = Cast <to = 1> (x) "
+        "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.00001> (w, S) y = Cast <to = 10> (t) }"
+    ),
     "CastRMSNormalizationCast": Subject(
         "g (float16[ROWS,768] x, float[768] S) => (float16[ROWS,768] y) "
         "{ w = Cast <to = 1> (x) t = RMSNormalization(w, S) y = Cast <to = 10> (t) }",
@@ -194,13 +199,30 @@ SUBJECTS: dict[str, Subject] = {
     "LayerNormalizationRow": Subject(
         _tokens(", float[1,ROWS,768] r, float[768] S, float[768] B", "{ t = Add(x, r) y = LayerNormalization(t, S, B) }")
     ),
+    "LayerNormalizationOrt": Subject(
+        _elementwise(
+            768,
+            f"<float two = {{2}}, {_E}> {{ m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) "
+            "v = ReduceMean <axes = [-1]> (q) w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
+        ),
+        13,
+    ),
     "LayerNormalizationScale": Subject(
         _product("float[768] S, float[768] F", "{ t = LayerNormalization(x, S) y = Mul(F, t) }")
     ),
     "RMSNormalization": Subject(_elementwise(768, f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} y = Mul(x, r) }}"), 23),
     "RMSNormalizationMul": Subject(_product("float[768] S, float[768] F", "{ t = RMSNormalization(x, S) y = Mul(F, t) }"), 23),
     "SimplifiedLayerNormalization": Subject(
-        _product("float[768] S", f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} t = Mul(x, r) y = Mul(S, t) }}")
+        _elementwise(768, f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} y = Mul(x, r) }}")
+    ),
+    "SimplifiedLayerNormalizationMul": Subject(
+        _product("float[768] S, float[768] F", "{ t = SimplifiedLayerNormalization <axis = -1> (x, S) y = Mul(F, t) }")
+    ),
+    "SkipLayerNormalization": Subject(
+        _tokens(", float[1,ROWS,768] r, float[768] S, float[768] B", "{ t = Add(x, r) y = LayerNormalization(t, S, B) }")
+    ),
+    "SkipSimplifiedLayerNormalization": Subject(
+        _tokens(", float[1,ROWS,768] r, float[768] S", "{ t = Add(x, r) y = RMSNormalization(t, S) }"), 23
     ),
     # products
     "FusedMatMul": Subject(
