@@ -58,6 +58,7 @@ def _image(more: str, rest: str) -> str:
 SUBJECTS: dict[str, Subject] = {
     # activations
     "BiasGelu": Subject("g (float[ROWS,3072] x, float[3072] B) => (float[ROWS,3072] y) { t = Add(x, B) y = Gelu(t) }", 20),
+    "EluMul": Subject(_elementwise(768, "<float k = {0.5}> { t = Elu <alpha = 1.5> (x) y = Mul(t, k) }")),
     "FastGelu": Subject(_elementwise(3072, _GELU_TANH)),
     "Gelu": Subject(_elementwise(3072, _GELU_TANH), 20),
     "GeluErf": Subject(_elementwise(3072, _GELU_ERF), 20),
@@ -91,6 +92,12 @@ SUBJECTS: dict[str, Subject] = {
     "ThresholdedRelu": Subject(_elementwise(768, "<float t = {0.5}, float z = {0}> { c = Greater(x, t) y = Where(c, x, z) }")),
     # arithmetic
     "MulAddMul": Subject(_product("float[768] A, float[768] B, float[768] C", "{ t = Mul(x, A) u = Add(B, t) y = Mul(u, C) }")),
+    "ReduceReduce": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,64,1,1] y) <int64[1] i = {3}, int64[1] j = {2}> "
+        "{ t = ReduceMean(x, i) y = ReduceMean(t, j) }",
+        18,
+        IMAGES,
+    ),
     "PowHalf": Subject(_elementwise(768, "<float h = {0.5}> { a = Abs(x) y = Pow(a, h) }")),
     "PowTwo": Subject(_elementwise(768, "<float two = {2}> { y = Pow(x, two) }")),
     # attention
@@ -187,6 +194,15 @@ SUBJECTS: dict[str, Subject] = {
         "g (float16[ROWS,768] x, float[768] S) => (float16[ROWS,768] y) "
         "{ w = Cast <to = 1> (x) t = RMSNormalization(w, S) y = Cast <to = 10> (t) }",
         23,
+    ),
+    "InstanceNormalization": Subject(
+        _image(
+            "float[64,1,1] S, float[64,1,1] O",
+            f"<int64[2] i = {{2, 3}}, {_E}> {{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) "
+            "w = Add(v, e) s = Sqrt(w) t = Div(d, s) p = Mul(t, S) y = Add(p, O) }",
+        ),
+        18,
+        IMAGES,
     ),
     "LayerNormalization": Subject(
         _elementwise(

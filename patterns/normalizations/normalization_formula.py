@@ -9,9 +9,20 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
-from .._folding import Array
+from .._channels import per_channel
+from .._folding import Array, constant, rounded
 from .._kernels import runs
 from ._trailing import trailing_shape
 
@@ -21,6 +32,8 @@ class _NormalizationFormula(EasyPatternOptimization):
 
     exactness = "rounding"
     operator: ClassVar[str]
+    least: ClassVar[float] = 0.0
+    """Epsilon must be larger."""
 
     def normal(self, g: PatternBuilder, x: Symbol, variance: Symbol) -> Symbol:
         """Divide by the root of the variance, or multiply by its inverse, which Pow may compute as well."""
@@ -41,20 +54,36 @@ class _NormalizationFormula(EasyPatternOptimization):
         shape = trailing_shape(g, m.x, m.axes)
         if shape is None:  # (1)
             return self.none(m.nodes[0], msg="not over last axes of known lengths")
+        return self.has_number(g, m) and m.derive(ones=np.ones(shape, numpy_dtype(g.try_infer_type(m.x))))
+
+    def has_number(self, g: GraphView, m: Match) -> bool | None:
+        """Derive the number that is added, 0 without one; require a kernel."""
         number = float(g.get_constant_scalar(m.epsilon) or 0) if m.get("epsilon") else None
-        if number is not None and not 0 < number < 1:  # (2)
+        if number is not None and not self.least < number < 1:  # (2)
             return self.none(m.nodes[-1], msg="epsilon is not a small positive number")
-        dtype = g.try_infer_type(m.x)
-        if dtype == TensorProto.DOUBLE or not runs(g, self.operator, m.x):  # (3)
+        if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(g, self.operator, m.x):  # (3)
             return self.none(m.nodes[-1], msg="no kernel for the type")
-        return m.derive(number=number or 0.0, ones=np.ones(shape, numpy_dtype(dtype)))
+        return m.derive(number=number or 0.0)
 
     def apply_pattern(self, g: PatternRewriter, x: str, ones: Array, number: float) -> str:
         """The scale has the shape of the last axes."""
         return str(getattr(g.op, self.operator)(x, ones, axis=-ones.ndim, epsilon=number))
 
 
-class LayerNormalizationPattern(_NormalizationFormula):
+class _DistanceFormula(_NormalizationFormula):
+    """The formula of an `operator` that subtracts the mean first."""
+
+    def normalized(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
+        """The distances from the mean, divided."""
+        distance = g.op.Sub(x, g.op.ReduceMean(x, axes=g.capture("axes")))
+        return self.normal(g, distance, g.op.Add(self.mean_square(g, distance), epsilon))
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
+        """Without scale and bias."""
+        return self.normalized(g, x, epsilon)
+
+
+class LayerNormalizationPattern(_DistanceFormula):
     """(x - mean) / √(mean of (x - mean)² + epsilon) → LayerNormalization(x, 1)
 
     What: one operator instead of seven; other patterns merge the factor and the shift of the result into it.
@@ -69,11 +98,6 @@ class LayerNormalizationPattern(_NormalizationFormula):
     phase = "specialize"
     operator = "LayerNormalization"
     min_opset = 17
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
-        """The formula of the distances from the mean."""
-        distance = g.op.Sub(x, g.op.ReduceMean(x, axes=g.capture("axes")))
-        return self.normal(g, distance, g.op.Add(self.mean_square(g, distance), epsilon))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
@@ -126,6 +150,75 @@ class LayerNormalizationOrtPattern(LayerNormalizationPattern):
                 "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
                 "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
                 opset=13,
+            ),
+        )
+
+
+class InstanceNormalizationPattern(_DistanceFormula):
+    """(x - mean) / √(mean of (x - mean)² + epsilon) · scale + bias → InstanceNormalization(x, scale, bias)
+
+    What: one operator instead of nine, where the means are over all axes but the first two.
+    Why: measured 3 times faster on onnxruntime's CPU provider, and 2 times faster than LayerNormalization with Mul and Add.
+    Refuses when:
+    1. the means are not over all axes after the channels, or the number of channels is not known.
+    2. epsilon is not a positive number, or so small that the sums of the kernel cancel where a channel is constant:
+       x · a + (bias - mean · a) with a = scale / root.
+    3. the provider has no kernel of InstanceNormalization for the type, or it would compute in less than its precision.
+    4. scale or bias is not one number of moderate size for each channel.
+    """
+
+    phase = "specialize"
+    before = ("LayerNormalization", "LayerNormalizationOrt")
+    operator = "InstanceNormalization"
+    least = 9e-7
+    min_opset = 7
+
+    def match_pattern(  # type: ignore[override]
+        self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Constant
+    ) -> Symbol:
+        """Scale and bias, which are constants."""
+        return g.op.Add(g.op.Mul(self.normalized(g, x, epsilon), scale), bias)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive scale and bias as vectors."""
+        shape = g.try_infer_shape(m.x)
+        if shape is None or sorted(axis % len(shape) for axis in m.axes) != [*range(2, len(shape))] or len(shape) < 3:  # (1)
+            return self.none(m.nodes[0], msg="not over all axes after the channels")
+        channels, given = shape[1], [constant(g, name) for name in (m.scale, m.bias)]
+        if not isinstance(channels, int):  # (1)
+            return self.none(m.nodes[0], msg="the number of channels is not known")
+        factors, shift = (per_channel(each, len(shape), channels) for each in given)
+        if given[0].size != channels or factors is None or shift is None:  # (4)
+            return self.none(m.nodes[-1], msg="not one number for each channel")
+        scale, bias = rounded(factors, given[0].dtype), rounded(shift, given[0].dtype, terms=())
+        if scale is None or bias is None:  # (4)
+            return self.none(m.nodes[-1], msg="a parameter is too large or too small to be multiplied first")
+        return self.has_number(g, m) and m.derive(factors=scale, shift=bias)
+
+    def apply_pattern(  # type: ignore[override]
+        self, g: PatternRewriter, x: str, factors: Array, shift: Array, number: float
+    ) -> str:
+        """The parameters as vectors."""
+        return g.op.InstanceNormalization(x, factors, shift, epsilon=number)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Of an image, and of a signal."""
+        normalize = "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w)"
+        return (
+            Example(
+                "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.001}, int64[2] i = {2, 3}, "
+                "float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {4, 5}> "
+                f"{{ {normalize} t = Div(d, s) p = Mul(t, k) y = Add(p, c) }}",
+                "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
+                "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
+            ),
+            Example(
+                "agraph (float[a,2,4] x) => (float[a,2,4] y) <float e = {0.001}, int64[1] i = {-1}, "
+                "float[2,1] k = {2, 3}, float[2,1] c = {4, 5}> "
+                f"{{ {normalize} r = Reciprocal(s) t = Mul(d, r) p = Mul(t, k) y = Add(p, c) }}",
+                "agraph (float[a,2,4] x) => (float[a,2,4] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
+                "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
             ),
         )
 

@@ -152,3 +152,27 @@ def test_onnxruntime_does_not_fuse_a_normalized_sum(opset: int) -> None:
     assert types(found) == ["Add", "LayerNormalization"]
     scale = next(tensor for tensor in found.graph.initializer if tensor.name == found.graph.node[1].input[1])
     assert list(scale.dims) == [1, 4]
+
+
+@pytest.mark.parametrize(("shape", "axes", "scale", "expected"), [
+    ("a,2,h,w", "2, 3", "2,1,1", "InstanceNormalization"),
+    ("a,2,4", "2", "1,2,1", "InstanceNormalization"),
+    ("a,2,4", "2", "4", "LayerNormalization"),
+    ("a,2,3,4", "3", "2,1,1", "LayerNormalization"),
+    ("a,2,3,4", "1, 2, 3", "2,1,1", "LayerNormalization"),
+])  # fmt: skip
+def test_channels(shape: str, axes: str, scale: str, expected: str) -> None:
+    """One number for each channel, where all axes after the channels are normalized."""
+    numbers = "{1, 2, 3, 4}" if scale == "4" else "{1, 2}"
+    model = parse(
+        f"agraph (float[{shape}] x) => (float[{shape}] y) <float e = {{0.00001}}, int64[{axes.count(',') + 1}] i = {{{axes}}}, "
+        f"float[{scale}] k = {numbers}, float[{scale}] c = {numbers}> "
+        "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) t = Div(d, s) "
+        "p = Mul(t, k) y = Add(p, c) }"
+    )
+    found = xoptim.optimize(model, patterns=ALL, strict=True)
+    assert expected in types(found)
+    sizes = [int(size) if size.isdigit() else 3 for size in shape.split(",")]
+    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+    x[0, 0] = 2.5
+    np.testing.assert_allclose(run(found, {"x": x})[0], run(model, {"x": x})[0], rtol=1e-5, atol=1e-4)
