@@ -31,7 +31,7 @@ class _SkipNormalization(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Shapes and type."""
         rank = g.info(m.x).rank
-        if rank not in (2, 3) or not g.same_shape(m.x, m.skip) or m.axis not in (-1, rank - 1):  # (1)
+        if rank not in (2, 3) or not self.adds(g, m.x, m.skip) or m.axis not in (-1, rank - 1):  # (1)
             return self.none(m.nodes[0], msg="not a sum of two tensors with the same two or three axes")
         vectors = (m.scale, m.get("bias"), m.added if m.biased else "")
         if any(g.try_infer_shape(name) != g.get_shape(m.x)[-1:] for name in vectors if name):  # (2)
@@ -39,6 +39,10 @@ class _SkipNormalization(EasyPatternOptimization):
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(g, self.operator, m.x, "com.microsoft"):  # (3)
             return self.none(m.nodes[-1], msg="no kernel for the type")
         return m.derive(alone=g.is_exclusive(m.outputs[0]))
+
+    def adds(self, g: GraphView, x: str, skip: str) -> bool:
+        """Whether the operator adds a tensor to x."""
+        return g.same_shape(x, skip)
 
     def fused(self, g: PatternRewriter, operands: Sequence[str | None], epsilon: float, alone: bool) -> tuple[str | None, str]:
         """The fourth result is the sum, where something else reads it; the second and third are for training."""
@@ -54,12 +58,19 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
     What: one operator instead of two or three, which returns the sum as well.
     Why: one kernel launch instead of two or three; not on the CPU, where it was measured 8 times slower.
     Refuses when:
-    1. the operands of the sum are not known to have the same two or three axes, or it is not the last one that is normalized.
+    1. the operands of the sum are not known to have the same two or three axes (the first of three may be 1 in one of them, or
+       missing), or it is not the last one that is normalized.
     2. scale, bias or b are not vectors as long as that axis.
     3. the provider has no kernel for the type.
     """
 
     operator = "SkipLayerNormalization"
+
+    def adds(self, g: GraphView, x: str, skip: str) -> bool:
+        """The positions of a batch may be given once."""
+        shape, given = g.try_infer_shape(x), g.try_infer_shape(skip)
+        repeated = shape is not None and len(shape) == 3 and given in (shape[1:], (1, *shape[1:]))
+        return repeated or super().adds(g, x, skip)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol, bias: Optional
@@ -77,7 +88,7 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """The sum is read elsewhere; a sum of three."""
+        """The sum is read elsewhere; a sum of three; positions, which are the same for the whole batch."""
         start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) =>"
         return (
             Example(
@@ -92,6 +103,13 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
                 "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
                 "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
                 '{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
+                domains=(("com.microsoft", 1),),
+            ),
+            Example(
+                "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
+                "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
+                "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
+                "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
                 domains=(("com.microsoft", 1),),
             ),
         )
