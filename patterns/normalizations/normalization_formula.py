@@ -22,7 +22,7 @@ from xoptim.match import (
 )
 
 from .._channels import per_channel
-from .._folding import Array, constant, rounded
+from .._folding import Array, constant, doubles, rounded
 from .._kernels import runs
 from ._trailing import trailing_shape
 
@@ -78,30 +78,62 @@ class _DistanceFormula(_NormalizationFormula):
         distance = g.op.Sub(x, g.op.ReduceMean(x, axes=g.capture("axes")))
         return self.normal(g, distance, g.op.Add(self.mean_square(g, distance), epsilon))
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
-        """Without scale and bias."""
-        return self.normalized(g, x, epsilon)
+    def expanded(self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Symbol) -> Symbol:
+        """As TensorFlow writes it: x · a + (bias - mean · a) with a = scale / root."""
+        mean = g.op.ReduceMean(x, axes=g.capture("axes"))
+        distance = g.op.Sub(mean, x) if g.option("turned") else g.op.Sub(x, mean)
+        root = g.op.Sqrt(g.op.Add(self.mean_square(g, distance), epsilon))
+        factor = g.op.Mul(g.op.Reciprocal(root) if g.option("reciprocal") else g.op.Div(1.0, root), scale)
+        return g.op.Add(g.op.Mul(x, factor), g.op.Sub(bias, g.op.Mul(mean, factor)))
 
 
-class LayerNormalizationPattern(_DistanceFormula):
+class _LayerNormalization(_DistanceFormula):
+    """The formulas of LayerNormalization."""
+
+    operator = "LayerNormalization"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Symbol) -> Symbol:
+        """Without scale and bias, or with both in between."""
+        return self.expanded(g, x, epsilon, scale, bias) if g.option("between") else self.normalized(g, x, epsilon)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Scale and bias are used as they are."""
+        if not super().validate_mapping(g, m):
+            return None
+        if m.between and {g.static_shape(m.scale), g.static_shape(m.bias)} != {m.ones.shape}:  # (4)
+            return self.none(m.nodes[-1], msg="scale and bias do not have the shape of the normalized axes")
+        if m.between and rounded(doubles(g, m.scale), m.ones.dtype) is None:  # (4)
+            return self.none(m.nodes[-1], msg="the scale leaves the range of its type")
+        return True
+
+    def apply_pattern(  # type: ignore[override]
+        self, g: PatternRewriter, x: str, scale: str | None, bias: str | None, ones: Array, number: float
+    ) -> str:
+        """The scale has the shape of the last axes."""
+        return g.op.LayerNormalization(x, scale or ones, bias, axis=-ones.ndim, epsilon=number)
+
+
+class LayerNormalizationPattern(_LayerNormalization):
     """(x - mean) / √(mean of (x - mean)² + epsilon) → LayerNormalization(x, 1)
 
-    What: one operator instead of seven; other patterns merge the factor and the shift of the result into it.
+    What: one operator instead of seven; other patterns merge the factor and the shift of the result into it. The same for
+    x · a + (bias - mean · a) with a = scale / √(...), as TensorFlow writes it.
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. the means are not both over the last axes, or the lengths of these axes are not known (the operator needs a scale of
        these lengths, and onnxruntime's kernel refuses an empty axis, for which the formula gives an empty result).
     2. epsilon is not a positive number; without it equal numbers give NaN or not, depending on how the means are rounded.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
+    4. scale and bias, where they stand in between, do not have the shape of the last axes, or the scale is not a constant of
+       moderate size.
     """
 
     phase = "specialize"
-    operator = "LayerNormalization"
     min_opset = 17
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Over the last axis, and over the last two."""
+        """Over the last axis, over the last two, and as TensorFlow writes it."""
         return (
             Example(
                 "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
@@ -118,10 +150,18 @@ class LayerNormalizationPattern(_DistanceFormula):
                 "{ y = LayerNormalization <axis = -2, epsilon = 0.001> (x, one) }",
                 opset=17,
             ),
+            Example(
+                "agraph (float[a,4] x, float[4] c) => (float[a,4] y) "
+                "<float e = {0.001}, int64[1] i = {-1}, float[4] k = {1, 2, 3, 4}> "
+                "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
+                "r = Reciprocal(s) f = Mul(r, k) p = Mul(x, f) n = Mul(m, f) o = Sub(c, n) y = Add(p, o) }",
+                "agraph (float[a,4] x, float[4] c) => (float[a,4] y) <float[4] k = {1, 2, 3, 4}> "
+                "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, k, c) }",
+            ),
         )
 
 
-class LayerNormalizationOrtPattern(LayerNormalizationPattern):
+class LayerNormalizationOrtPattern(_LayerNormalization):
     """(x - mean) / √(mean of (x - mean)² + epsilon) → LayerNormalization(x, 1), below operator set 17
 
     What: one operator instead of seven. onnxruntime has it in the standard domain in every operator set, the standard
@@ -132,8 +172,11 @@ class LayerNormalizationOrtPattern(LayerNormalizationPattern):
     1. the means are not both over the last axes, or the lengths of these axes are not known.
     2. epsilon is not a positive number.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
+    4. scale and bias, where they stand in between, do not have the shape of the last axes, or the scale is not a constant of
+       moderate size.
     """
 
+    phase = "specialize"
     min_opset = 7
     max_opset = 16
     unchecked = ("LayerNormalization",)
@@ -173,9 +216,7 @@ class InstanceNormalizationPattern(_DistanceFormula):
     least = 9e-7
     min_opset = 7
 
-    def match_pattern(  # type: ignore[override]
-        self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Constant
-    ) -> Symbol:
+    def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Constant) -> Symbol:
         """Scale and bias, which are constants."""
         return g.op.Add(g.op.Mul(self.normalized(g, x, epsilon), scale), bias)
 

@@ -59,6 +59,20 @@ def test_layer_normalization(square: str, root: str, opset: int) -> None:
         onnx.checker.check_model(found, full_check=True)
 
 
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("distance", ["Sub(x, m)", "Sub(m, x)"])
+def test_layer_normalization_of_tensorflow(distance: str, opset: int) -> None:
+    """Scale and bias stand in between; epsilon is so small that a model of TensorFlow has it."""
+    model = parse(
+        "agraph (float[a,b,4] x) => (float[a,b,4] y) <float e = {0.000000000001}, int64[1] i = {-1}, "
+        "float[4] k = {1, 2, 3, 4}, float[4] c = {4, 3, 2, 1}> "
+        f"{{ m = {mean(opset, 'x')} d = {distance} q = Mul(d, d) v = {mean(opset, 'q')} w = Add(v, e) s = Sqrt(w) "
+        "r = Reciprocal(s) f = Mul(k, r) p = Mul(f, x) n = Mul(f, m) o = Sub(c, n) y = Add(p, o) }",
+        opset,
+    )
+    check(model, ["LayerNormalization"])
+
+
 @pytest.mark.parametrize("opset", [13, 18, 23])
 @pytest.mark.parametrize("epsilon", [True, False])
 @pytest.mark.parametrize("root", ROOTS)
