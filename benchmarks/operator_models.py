@@ -59,6 +59,9 @@ SUBJECTS: dict[str, Subject] = {
     # activations
     "BiasGelu": Subject("g (float[ROWS,3072] x, float[3072] B) => (float[ROWS,3072] y) { t = Add(x, B) y = Gelu(t) }", 20),
     "EluMul": Subject(_elementwise(768, "<float k = {0.5}> { t = Elu <alpha = 1.5> (x) y = Mul(t, k) }")),
+    "EluExp": Subject(
+        _elementwise(768, "<float o = {1}, float z = {0}> { c = Greater(x, z) e = Exp(x) d = Sub(e, o) y = Where(c, x, d) }")
+    ),
     "FastGelu": Subject(_elementwise(3072, _GELU_TANH)),
     "Gelu": Subject(_elementwise(3072, _GELU_TANH), 20),
     "GeluErf": Subject(_elementwise(3072, _GELU_ERF), 20),
@@ -88,6 +91,11 @@ SUBJECTS: dict[str, Subject] = {
         _elementwise(768, f"<{_LAST}> {{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }}")
     ),
     "SoftmaxLog": Subject(_elementwise(768, "{ s = Softmax(x) y = Log(s) }")),
+    "SoftplusExp": Subject(
+        _elementwise(
+            768, "<float o = {1}> { r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, o) l = Log(s) y = Add(r, l) }"
+        )
+    ),
     "SoftsignAbs": Subject(_elementwise(768, "<float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }")),
     "ThresholdedRelu": Subject(_elementwise(768, "<float t = {0.5}, float z = {0}> { c = Greater(x, t) y = Where(c, x, z) }")),
     # arithmetic
