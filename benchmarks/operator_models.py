@@ -57,6 +57,11 @@ def _image(more: str, rest: str) -> str:
 
 SUBJECTS: dict[str, Subject] = {
     # activations
+    "BiasGelu": Subject("g (float[ROWS,3072] x, float[3072] B) => (float[ROWS,3072] y) { t = Add(x, B) y = Gelu(t) }", 20),
+    "EluMul": Subject(_elementwise(768, "<float k = {0.5}> { t = Elu <alpha = 1.5> (x) y = Mul(t, k) }")),
+    "EluExp": Subject(
+        _elementwise(768, "<float o = {1}, float z = {0}> { c = Greater(x, z) e = Exp(x) d = Sub(e, o) y = Where(c, x, d) }")
+    ),
     "FastGelu": Subject(_elementwise(3072, _GELU_TANH)),
     "Gelu": Subject(_elementwise(3072, _GELU_TANH), 20),
     "GeluErf": Subject(_elementwise(3072, _GELU_ERF), 20),
@@ -86,10 +91,21 @@ SUBJECTS: dict[str, Subject] = {
         _elementwise(768, f"<{_LAST}> {{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }}")
     ),
     "SoftmaxLog": Subject(_elementwise(768, "{ s = Softmax(x) y = Log(s) }")),
+    "SoftplusExp": Subject(
+        _elementwise(
+            768, "<float o = {1}> { r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, o) l = Log(s) y = Add(r, l) }"
+        )
+    ),
     "SoftsignAbs": Subject(_elementwise(768, "<float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }")),
     "ThresholdedRelu": Subject(_elementwise(768, "<float t = {0.5}, float z = {0}> { c = Greater(x, t) y = Where(c, x, z) }")),
     # arithmetic
     "MulAddMul": Subject(_product("float[768] A, float[768] B, float[768] C", "{ t = Mul(x, A) u = Add(B, t) y = Mul(u, C) }")),
+    "ReduceReduce": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,64,1,1] y) <int64[1] i = {3}, int64[1] j = {2}> "
+        "{ t = ReduceMean(x, i) y = ReduceMean(t, j) }",
+        18,
+        IMAGES,
+    ),
     "PowHalf": Subject(_elementwise(768, "<float h = {0.5}> { a = Abs(x) y = Pow(a, h) }")),
     "PowTwo": Subject(_elementwise(768, "<float two = {2}> { y = Pow(x, two) }")),
     # attention
@@ -178,10 +194,23 @@ SUBJECTS: dict[str, Subject] = {
         "g (float16[ROWS,768] x, float[768] S, float[768] B) => (float16[ROWS,768] y) "
         "{ w = Cast <to = 1> (x) t = LayerNormalization(w, S, B) y = Cast <to = 10> (t) }"
     ),
+    "CastSimplifiedLayerNormalizationCast": Subject(
+        "g (float16[ROWS,768] x, float[768] S) => (float16[ROWS,768] y) { w = Cast <to = 1> (x) "
+        "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.00001> (w, S) y = Cast <to = 10> (t) }"
+    ),
     "CastRMSNormalizationCast": Subject(
         "g (float16[ROWS,768] x, float[768] S) => (float16[ROWS,768] y) "
         "{ w = Cast <to = 1> (x) t = RMSNormalization(w, S) y = Cast <to = 10> (t) }",
         23,
+    ),
+    "InstanceNormalization": Subject(
+        _image(
+            "float[64,1,1] S, float[64,1,1] O",
+            f"<int64[2] i = {{2, 3}}, {_E}> {{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) "
+            "w = Add(v, e) s = Sqrt(w) t = Div(d, s) p = Mul(t, S) y = Add(p, O) }",
+        ),
+        18,
+        IMAGES,
     ),
     "LayerNormalization": Subject(
         _elementwise(
@@ -194,13 +223,30 @@ SUBJECTS: dict[str, Subject] = {
     "LayerNormalizationRow": Subject(
         _tokens(", float[1,ROWS,768] r, float[768] S, float[768] B", "{ t = Add(x, r) y = LayerNormalization(t, S, B) }")
     ),
+    "LayerNormalizationOrt": Subject(
+        _elementwise(
+            768,
+            f"<float two = {{2}}, {_E}> {{ m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) "
+            "v = ReduceMean <axes = [-1]> (q) w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
+        ),
+        13,
+    ),
     "LayerNormalizationScale": Subject(
         _product("float[768] S, float[768] F", "{ t = LayerNormalization(x, S) y = Mul(F, t) }")
     ),
     "RMSNormalization": Subject(_elementwise(768, f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} y = Mul(x, r) }}"), 23),
     "RMSNormalizationMul": Subject(_product("float[768] S, float[768] F", "{ t = RMSNormalization(x, S) y = Mul(F, t) }"), 23),
     "SimplifiedLayerNormalization": Subject(
-        _product("float[768] S", f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} t = Mul(x, r) y = Mul(S, t) }}")
+        _elementwise(768, f"<float two = {{2}}, {_E}, {_LAST}> {{ {_RMS} y = Mul(x, r) }}")
+    ),
+    "SimplifiedLayerNormalizationMul": Subject(
+        _product("float[768] S, float[768] F", "{ t = SimplifiedLayerNormalization <axis = -1> (x, S) y = Mul(F, t) }")
+    ),
+    "SkipLayerNormalization": Subject(
+        _tokens(", float[1,ROWS,768] r, float[768] S, float[768] B", "{ t = Add(x, r) y = LayerNormalization(t, S, B) }")
+    ),
+    "SkipSimplifiedLayerNormalization": Subject(
+        _tokens(", float[1,ROWS,768] r, float[768] S", "{ t = Add(x, r) y = RMSNormalization(t, S) }"), 23
     ),
     # products
     "FusedMatMul": Subject(

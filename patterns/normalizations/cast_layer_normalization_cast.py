@@ -38,7 +38,7 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
     phase = "specialize"
     priority = 2
     exactness = "rounding"
-    min_opset = 17
+    min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Optional) -> Symbol:
         """The operator must compute in 32 bits, which is the default."""

@@ -24,7 +24,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     phase = "specialize"
     priority = 1
     exactness = "rounding"
-    min_opset = 17
+    min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional, shift: Symbol) -> Symbol:
         """With or without a bias."""

@@ -28,7 +28,7 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     # Of the provider, as those of the phase `target`; but a stage of its own would cost a sweep over the whole graph.
     phase = "specialize"
     priority = 3
-    min_opset = 17
+    min_opset = 7
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:

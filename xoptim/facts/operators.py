@@ -18,12 +18,16 @@ _NEWEST: Final = 1 << 30
 
 
 @cache
-def _schemas_of_onnxruntime() -> dict[tuple[str, str], Any]:
+def _schemas_of_onnxruntime() -> dict[tuple[str, str], list[Any]]:
+    """Schemas by domain and operator, those of older versions first."""
     try:
-        found = _onnxruntime.get_all_operator_schema()
+        listed = _onnxruntime.get_all_operator_schema()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         return {}
-    return {(each.domain, each.name): each for each in sorted(found, key=lambda each: int(each.since_version))}
+    found: dict[tuple[str, str], list[Any]] = {}
+    for each in sorted(listed, key=lambda each: int(each.since_version)):
+        found.setdefault((each.domain, each.name), []).append(each)
+    return found
 
 
 class _Signature(NamedTuple):
@@ -38,13 +42,16 @@ class _Signature(NamedTuple):
 
 @cache
 def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
-    """The signature in force, of onnx or of onnxruntime, which has operators of its own, a few in the standard domain."""
+    """The signature in force, of onnx or of onnxruntime, which has operators of its own.
+
+    A few of them are in the standard domain, some of these before the standard has them.
+    """
     known: Any = schema(op_type, domain, opset)
-    if known is None and schema(op_type, domain, _NEWEST) is None:
-        own = _schemas_of_onnxruntime().get((domain, op_type))
-        known = own if own is not None and own.since_version <= opset else None
     if known is None:
-        return None
+        own = [each for each in _schemas_of_onnxruntime().get((domain, op_type), ()) if each.since_version <= opset]
+        if not own:
+            return None
+        known = own[-1]
     attributes = known.attributes
     return _Signature(
         known.deprecated,

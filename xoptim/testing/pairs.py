@@ -93,13 +93,25 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
     return list(found.values())
 
 
-def _first_valid(first: PatternClass, second: PatternClass, one: Example, other: Example, kind: Kind) -> Splice | None:
+def have_a_common_opset(first: PatternClass, second: PatternClass) -> bool:
+    """Whether examples of two patterns are valid in the same version of the operator set, which both patterns accept."""
+    return any(True for one, other in product(first.examples(), second.examples()) for _ in _parts(first, second, one, other))
+
+
+def _parts(first: PatternClass, second: PatternClass, one: Example, other: Example) -> Iterator[tuple[ModelProto, ModelProto]]:
+    """The models of two examples in each version of the operator set in which both are valid."""
     for version in dict.fromkeys((max(one.opset, other.opset), one.opset, other.opset)):
         if not (first().unfit_for(version) or second().unfit_for(version)):
             a, b = _part(one, version, "a_"), _part(other, version, "b_")
-            splice = None if a is None or b is None else _spliced(a, b, _ranges(one, "a_"), _ranges(other, "b_"), kind)
-            if splice is not None and not contradiction(splice.model):
-                return splice
+            if a is not None and b is not None:
+                yield a, b
+
+
+def _first_valid(first: PatternClass, second: PatternClass, one: Example, other: Example, kind: Kind) -> Splice | None:
+    for a, b in _parts(first, second, one, other):
+        splice = _spliced(a, b, _ranges(one, "a_"), _ranges(other, "b_"), kind)
+        if splice is not None and not contradiction(splice.model):
+            return splice
     return None
 
 

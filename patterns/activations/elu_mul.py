@@ -1,0 +1,52 @@
+"""An exponential linear unit times a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+
+from .._factors import fits
+from .._kernels import runs
+
+
+class EluMulPattern(EasyPatternOptimization):
+    """Elu(x, alpha=a) · k → Selu(x, alpha=a, gamma=k)
+
+    What: one operator instead of two; with `EluPattern` one instead of six.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. a or k is not a positive number of moderate size, or k does not fit the attribute.
+    2. the provider has no kernel of Selu for the type.
+    """
+
+    phase = "specialize"
+    priority = 1
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
+        """The attribute stays."""
+        return g.op.Mul(g.op.Elu(x, alpha=g.capture("alpha", lambda value: 1e-3 < value < 1e3)), k)  # (1)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive the factor."""
+        gamma = float(g.get_constant_scalar(m.k) or 0)
+        if not 1e-3 < gamma < 1e3 or not fits(g, m.x, gamma):  # (1)
+            return self.none(m.nodes[-1], msg=f"the factor is {gamma}")
+        has_kernel = runs(g, "Selu", m.x)
+        return m.derive(gamma=gamma) if has_kernel else self.none(m.nodes[-1], msg="Selu has no kernel for the type")  # (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, alpha: float, gamma: float) -> str:
+        """The factor becomes an attribute."""
+        return g.op.Selu(x, alpha=alpha, gamma=gamma)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """With both numbers."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
+                "agraph (float[a,b] x) => (float[a,b] y) { y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
+            ),
+        )
