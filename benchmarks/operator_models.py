@@ -128,6 +128,14 @@ SUBJECTS: dict[str, Subject] = {
         "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention <scale = 0.125> (q, i, j) }",
         23,
     ),
+    "GuardedAttention": Subject(
+        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v, float[ROWS,ROWS] M) => (float[1,ROWS,512] y) "
+        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float z = {0}> { qr = Reshape(q, h) kr = Reshape(k, h) "
+        "vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) kt = Transpose <perm = [0, 2, 3, 1]> (kr) "
+        "vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = MatMul(qt, kt) e = Add(a, M) w = Softmax(e) n = IsNaN(w) "
+        "u = Where(n, z, w) o = MatMul(u, vt) t = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(t, m) }",
+        23,
+    ),
     "MultiHeadAttention": Subject(
         "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
         "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float s = {8}> "

@@ -42,9 +42,14 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional, past_key: Symbol, past_value: Symbol
     ) -> tuple[Symbol, ...]:
-        """Batch, length, heads and features of a head become batch, heads, length and features; earlier keys stay like that."""
-        split = [g.op.Reshape(packed, g.symbol(), attributes=ANY) for packed in (q, k, v)]
-        operands = [g.op.Transpose(x, perm=[0, 2, 1, 3]) for x in split]
+        """Batch, length, heads and features of a head become batch, heads, length and features; a single head is not moved."""
+
+        def split(x: Symbol) -> Symbol:
+            heads: Symbol = g.op.Transpose(g.op.Reshape(x, g.symbol(), attributes=ANY), perm=[0, 2, 1, 3])
+            return heads
+
+        single = g.option("single")
+        operands = [split(q), *(g.op.Unsqueeze(x, axes=[1]) if single else split(x) for x in (k, v))]
         attributes = g.capture("attributes")
         caches: tuple[Symbol, ...] = ()
         if g.option("past"):

@@ -23,8 +23,8 @@ _ABSORBING: Final = -1e30
 class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) + mask)
 
-    What: what `Attention` does, where scores are replaced instead of lowered (where c holds, or does not), where the mask
-    may hold infinities, and where NaN is replaced by 0 behind the Softmax, as torch exports its attention.
+    What: what `Attention` does, where scores are replaced instead of lowered (where c holds, or does not), and where the mask
+    may hold infinities.
     Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys are finite: the formula may
     replace a NaN in keys that are masked. The operator gives 0, not NaN, where all keys of a query are masked by -infinity.
     Refuses when:
@@ -38,17 +38,14 @@ class MaskedAttentionPattern(AttentionPattern):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """The keys as there; a condition, a mask, and a guard against NaN."""
+        """The keys as there; a condition, and a mask."""
         scores = scores_of(g, q, self.swapped(g, k), factor, s)
         if hidden := g.choice("hidden", "", "where false", "where true"):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
             scores = g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
         if g.option("masked"):
             scores = g.op.Add(scores, mask)
-        weights = g.op.Softmax(scores, axis=g.any_of(-1, 3))
-        if g.option("guarded"):
-            weights = g.op.Where(g.op.IsNaN(weights), 0.0, weights)
-        return g.op.MatMul(weights, v)
+        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         if m.hidden:
@@ -77,16 +74,16 @@ class MaskedAttentionPattern(AttentionPattern):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """With a guard against NaN and -infinity in the mask, and with scores that are replaced and masked."""
-        start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
+        """A mask of the caller, and scores that are replaced."""
+        given = "float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v"
+        start = f"agraph ({given}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
+        masked = f"agraph ({given}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
         step = "float step = {0.99999994}"
         return (
             Example(
-                f"{start} <float zero = {{0}}, float low = {{-inf}}> {{ m = Where(c, zero, low) "
-                "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) w = Softmax <axis = -1> (e) "
-                "n = IsNaN(w) x = Where(n, zero, w) y = MatMul(x, v) }",
-                f"{start} <float zero = {{0}}, float low = {{-inf}}, {step}> {{ m = Where(c, zero, low) "
-                "l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }",
+                f"{masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
+                "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+                f"{masked} <{step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
                 opset=23,
             ),
             Example(

@@ -7,7 +7,8 @@ import onnx
 import pytest
 
 from tests.patterns.attention.comparison import LEVELS, assert_same, session
-from tests.patterns.attention.models import HEADS, KEYS, MASKS, QUERIES, SCORES, Form, model_of
+from tests.patterns.attention.forms import HEADS, KEYS, MASKS, QUERIES, SCORES
+from tests.patterns.attention.models import Form, model_of
 from tests.support import in_parts, parse, types
 from xoptim import optimize
 from xoptim.validate.compare import ComparisonRules, compare_values

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.patterns.attention.comparison import assert_same
-from tests.patterns.attention.models import FINITE_MASKS, HEADS, Form, model_of
+from tests.patterns.attention.forms import FINITE_MASKS, HEADS
+from tests.patterns.attention.models import Form, model_of
 from tests.support import parse, types
 from xoptim import optimize
 

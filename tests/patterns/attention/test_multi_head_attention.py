@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.patterns.attention.comparison import assert_same
-from tests.patterns.attention.models import KEYS, Form, model_of
+from tests.patterns.attention.forms import KEYS
+from tests.patterns.attention.models import Form, model_of
 from tests.support import types
 from xoptim import optimize
 

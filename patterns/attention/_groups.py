@@ -1,0 +1,117 @@
+"""Heads of keys and values, each of which serves a group of queries."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xoptim.facts.info import Shape
+from xoptim.match import GraphView, Node
+
+from .._axes import axis_of
+from .._nodes import is_op
+from .._proofs import reshapes_as_inferred
+from ._formula import heads_in
+
+
+class Shared(NamedTuple):
+    """Heads before they are repeated.
+
+    Attributes:
+        name: a tensor.
+        shape: (batch, heads, length, size); a single head may have no axis in the tensor.
+    """
+
+    name: str
+    shape: Shape
+
+
+class Packed(NamedTuple):
+    """Heads before they are split and repeated.
+
+    Attributes:
+        name: a tensor (batch, length, features).
+        heads: the number of heads among which the features are split.
+    """
+
+    name: str
+    heads: int
+
+
+def places_of(count: int, heads: int) -> np.ndarray:
+    """The head that each of so many queries reads, ``count`` heads in all."""
+    return np.arange(heads, dtype=np.int64) // (heads // count)
+
+
+def shared_heads(g: GraphView, name: str) -> Shared | None:
+    """The heads that are repeated in groups of equal size, in order, to give a tensor (batch, heads, length, size).
+
+    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape.
+    """
+    shape, node = g.try_infer_shape(name), g.node_before(name)
+    if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or not is_op(node, "Gather", "Reshape"):
+        return None
+    found = _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
+    if found is None or len(found.shape) != 4 or found.shape != (shape[0], found.shape[1], *shape[2:]):
+        return None
+    return found
+
+
+def _gathered(g: GraphView, node: Node, heads: int) -> Shared | None:
+    source, places = g.try_infer_shape(node.input[0]), g.get_computed_constant(node.input[1])
+    count = source[1] if source is not None and len(source) == 4 and axis_of(g, node) == 1 else None
+    if source is None or places is None or not isinstance(count, int) or not count or heads % count:
+        return None
+    return Shared(node.input[0], source) if np.array_equal(places, places_of(count, heads)) else None
+
+
+def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
+    expand = g.node_before(node.input[0])
+    if not is_op(expand, "Expand", "Tile") or not reshapes_as_inferred(g, node):
+        return None
+    alone, expanded = g.node_before(expand.input[0]), g.try_infer_shape(node.input[0])
+    source = g.try_infer_shape(alone.input[0]) if is_op(alone, "Unsqueeze") else None
+    if source is None or not is_op(alone, "Unsqueeze") or expanded is None:
+        return None
+    axes = g.get_argument(alone, "axes")
+    if axes == [1, 2] and len(source) == 3:
+        source = (source[0], 1, *source[1:])
+    elif axes != [2] or len(source) != 4:
+        return None
+    count = source[1]
+    if not isinstance(count, int) or not isinstance(shape[1], int) or not count or shape[1] % count:
+        return None
+    return Shared(alone.input[0], source) if expanded == (*source[:2], shape[1] // count, *source[2:]) else None
+
+
+def packed_heads(g: GraphView, name: str) -> Packed | None:
+    """The tensor whose features are split among heads, which are moved before the length and may be repeated."""
+    shared = shared_heads(g, name)
+    name = shared.name if shared is not None else name
+    transpose, split = g.node_before(name), g.try_infer_shape(name)
+    if not is_op(transpose, "Transpose") or transpose.attribute.get("perm") != [0, 2, 1, 3]:
+        return None
+    reshape = g.node_before(transpose.input[0])
+    heads = heads_in(g, reshape.input[0], split) if is_op(reshape, "Reshape") else None
+    return None if heads is None or not is_op(reshape, "Reshape") else Packed(reshape.input[0], heads)
+
+
+def packed_keys(g: GraphView, keys: str, swapped: str, layout: int) -> Packed | None:
+    """The same for keys.
+
+    Args:
+        g: the graph.
+        keys: the keys in one of three layouts.
+        swapped: (batch, heads, head size, keys).
+        layout: 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch, keys, heads and features).
+    """
+    if layout == 0:
+        return packed_heads(g, keys)
+    shape = g.try_infer_shape(swapped)
+    split = None if shape is None or len(shape) != 4 else (*shape[:2], shape[3], shape[2])
+    reshape = g.node_before(keys)
+    if layout == 1:
+        keys = reshape.input[0] if is_op(reshape, "Reshape") else ""
+    heads = heads_in(g, keys, split) if keys else None
+    return None if heads is None else Packed(keys, heads)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.patterns.attention.comparison import LEVELS, assert_same, session
+from tests.patterns.attention.forms import GUARDED, HEADS
+from tests.patterns.attention.models import Form, model_of
+from tests.support import parse, types
+from xoptim import optimize
+
+ODD = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38], dtype=np.float32)
+
+
+@pytest.mark.parametrize(("groups", "keys"), [(HEADS, "merged batches"), (2, "merged batches"), (2, "swapped")])
+@pytest.mark.parametrize("mask", GUARDED)
+def test_the_guard_of_exporters(groups: int, keys: str, mask: str) -> None:
+    before = model_of(Form("root", keys, "plain", mask, groups))
+    after = optimize(before)
+    found = types(after)
+    assert found.count("Attention") == 1
+    assert not {"Softmax", "Transpose", "Tile"} & set(found)
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize("form", [Form(mask="guarded", packed=False), Form(mask="guarded", groups=2, past=True)])
+def test_heads_that_the_operator_does_not_split_or_merge(form: Form) -> None:
+    assert "Attention" not in types(optimize(model_of(form)))
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+@pytest.mark.parametrize("keys", [1, 5, 17])
+def test_numbers_that_are_not_finite(keys: int, groups: int) -> None:
+    """NaN and infinities in any operand, masks that hide all keys of a query, and the lowest number beside -infinity."""
+    members = ", ".join(str(i * groups // 4) for i in range(4))
+    repeat = "{0} = Gather <axis = 1> ({1}, members)" if groups != 4 else "{0} = Identity({1})"
+    move = "Transpose <perm = [0, 2, 1, 3]>"
+    before = parse(
+        f"agraph (float[b,n,16] q, float[b,t,{4 * groups}] k, float[b,t,{4 * groups}] v, float[b,1,n,t] m) => "
+        "(float[b,n,16] y) "
+        f"<float zero = {{0}}, int64[4] members = {{{members}}}, int64[4] split = {{0, 0, {groups}, 4}}, "
+        "int64[4] split_q = {0, 0, 4, 4}, int64[3] whole = {0, 0, 16}> "
+        f"{{ q0 = Reshape(q, split_q) q1 = {move} (q0) k0 = Reshape(k, split) k1 = {move} (k0) v0 = Reshape(v, split) "
+        f"v1 = {move} (v0) {repeat.format('kk', 'k1')} {repeat.format('vv', 'v1')} "
+        "kt = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q1, kt) e = Add(a, m) w = Softmax <axis = -1> (e) "
+        f"i = IsNaN(w) u = Where(i, zero, w) y4 = MatMul(u, vv) yt = {move} (y4) y = Reshape(yt, whole) }}",
+        23,
+    )
+    after = optimize(before)
+    assert "Attention" in types(after)
+    assert "Softmax" not in types(after)
+    reference, judged = session(before), [session(after, level) for level in LEVELS]
+    rng = np.random.default_rng(keys)
+    seen = 0
+    for _ in range(200):
+        shapes = {"q": (2, 3, 16), "k": (2, keys, 4 * groups), "v": (2, keys, 4 * groups)}
+        feeds = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+        low = rng.choice(np.array([-np.inf, np.finfo(np.float32).min, -1e30], dtype=np.float32), (2, 1, 3, keys))
+        feeds["m"] = np.where(rng.random(low.shape) < 0.4, low, np.float32(0))
+        if rng.random() < 0.3:
+            feeds["m"][0, 0, 0] = low[0, 0, 0]
+        for name in rng.choice(list(feeds), 2):
+            if rng.random() < 0.5:
+                feeds[name].reshape(-1)[rng.integers(feeds[name].size)] = rng.choice(ODD)
+        expected = reference.run(None, feeds)[0]
+        seen += bool(np.isnan(expected).any())
+        for each in judged:
+            np.testing.assert_allclose(each.run(None, feeds)[0], expected, rtol=1e-4, atol=1e-5)
+    assert seen > 10
