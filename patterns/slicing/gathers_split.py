@@ -7,10 +7,8 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of, size_along
 from .._nodes import is_op
-
-_Pieces = dict[int, Node]
+from ._positions import all_positions, position_of
 
 
 class GathersSplitPattern(PatternOptimization):
@@ -19,7 +17,7 @@ class GathersSplitPattern(PatternOptimization):
     What: one node instead of two for each position; when the axis is put back in another place, x is transposed once.
     Why: scans unrolled by an exporter take each time step this way.
     Refuses when:
-    1. a position of the axis is missing or taken twice, or the size of the axis is not a number.
+    1. a position of the axis is missing, or the size of the axis is not a number.
     2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without that a Squeeze would have to follow
        each piece of the Split: as many nodes as before.
     """
@@ -31,28 +29,17 @@ class GathersSplitPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """At the Gather of position 0, look for the others."""
-        axis = axis_of(g, node)
-        size = size_along(g, node.input[0], axis) if axis is not None else None
-        if axis is None or not isinstance(size, int) or size < 2 or self._position(g, node, axis, size) != 0:  # (1)
-            return self.none(node, msg="not the first position of an axis whose size is a number")
-        pieces: _Pieces = {}
-        for other in g.next_nodes(node.input[0]):
-            position = self._position(g, other, axis, size)
-            if position is not None and position not in pieces:
-                pieces[position] = other
-        readers = [g.next_node(pieces[i].output[0]) if i in pieces else None for i in range(size)]
+        first = position_of(g, node)
+        pieces = all_positions(g, node) if first is not None and first[1] == 0 else None
+        if first is None or pieces is None:  # (1)
+            return self.none(node, msg="not the first of all positions of an axis whose size is a number")
+        readers = [g.next_node(piece.output[0]) for piece in pieces]
         places = [self._place(g, reader) for reader in readers]
-        exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces.values())
-        if len(pieces) < size or not exclusive or places[0] is None or set(places) != {places[0]}:  # (1) (2)
-            return self.none(node, msg="not every position is taken, or they are not all put back in one place")
-        nodes = [n for i, reader in enumerate(readers) for n in (pieces[i], reader)]
-        return MatchResult(self, nodes, partial(self._split, axis, places[0]))
-
-    def _position(self, g: GraphView, node: Node, axis: int, size: int) -> int | None:
-        if not is_op(node, "Gather") or g.info(node.input[1]).rank != 0 or axis_of(g, node) != axis:
-            return None
-        index = g.get_constant_scalar(node.input[1])
-        return int(index) % size if index is not None and -size <= index < size else None
+        exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces)
+        if not exclusive or places[0] is None or set(places) != {places[0]}:  # (2)
+            return self.none(node, msg="the positions are not all put back in one place")
+        nodes = [n for pair in zip(pieces, readers, strict=True) for n in pair]
+        return MatchResult(self, nodes, partial(self._split, first[0], places[0]))
 
     def _place(self, g: GraphView, reader: Node | None) -> int | None:
         if not is_op(reader, "Unsqueeze"):
