@@ -39,13 +39,14 @@ class MulAddConvPattern(PatternOptimization):
         """As many steps as fit."""
         weight, *bias = node.input[1:]
         shape, group = g.static_shape(weight), g.get_attribute(node, "group", 1)
-        known = all(g.is_constant(name) for name in (weight, *bias) if name)
-        if not known or shape is None or not np.isfinite(doubles(g, weight)).all():  # (1)
-            return self.none(node, msg="weights or bias are not constant, or not finite")
+        if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)
+            return self.none(node, msg="weights or bias are not constant")
         steps = ("Mul", "Div") if pads(node.attribute) else ("Mul", "Div", "Add", "Sub")  # (3)
         found = affine_above(g, node.input[0], 1, shape[1] * group, steps)
         if not found.nodes:  # (2)
             return self.none(node, msg="no constant for each channel before it")
+        if not np.isfinite(doubles(g, weight)).all():  # (1)
+            return self.none(node, msg="the weights are not finite")
         merged = absorbed(g, weight, bias[0] if bias else "", group, (found.scale, found.shift), found.size)
         if merged is None:  # (4)
             return self.none(node, msg="a new constant leaves the range of its type, or cancels")

@@ -43,11 +43,11 @@ class MulMatMulPattern(PatternOptimization):
         if not g.is_stored(weight) or not g.is_exclusive(weight):  # (1)
             return self.none(node, msg="the weight is not stored in the model itself, or used elsewhere")
         side = 1 if node.attribute.get("transB") else 0
-        if node.attribute.get("transA") or not np.isfinite(doubles(g, weight)).all():  # (2)
-            return self.none(node, msg="the left operand is transposed, or the weight is not finite")
         found = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))
         if not found.nodes:  # (3)
             return self.none(node, msg="no constant for each column before it")
+        if node.attribute.get("transA") or not np.isfinite(doubles(g, weight)).all():  # (2)
+            return self.none(node, msg="the left operand is transposed, or the weight is not finite")
         factors = found.scale.reshape((1, -1) if side else (-1, 1))
         scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)
         if scaled is None:  # (4)

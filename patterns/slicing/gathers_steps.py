@@ -41,7 +41,8 @@ class _Region:
     def take(self, g: GraphView, gather: Node) -> bool:
         """Take in the Gathers of all positions, if there are as many axes behind theirs."""
         found, rank = position_of(g, gather), g.info(gather.input[0]).rank
-        pieces = all_positions(g, gather) if found is not None and rank == found[0] + 1 + self.behind else None
+        fits = found is not None and found.drops and rank == found.axis + 1 + self.behind
+        pieces = all_positions(g, gather) if fits else None
         if pieces is None or gather.input[0] in self.pieces:
             return False
         self.pieces[gather.input[0]] = pieces
@@ -128,9 +129,9 @@ class GathersStepsPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """At the Gather of position 0."""
         first, rank = position_of(g, node), g.info(node.input[0]).rank
-        if first is None or rank is None or first[1] != 0:  # (1)
+        if first is None or rank is None or first.place != 0 or not first.drops:  # (1)
             return self.none(node, msg="not the first position of an axis whose size is a number")
-        region = _Region(rank - 1 - first[0])
+        region = _Region(rank - 1 - first.axis)
         if not region.take(g, node):  # (1)
             return self.none(node, msg="a position is missing")
         region.grow(g)  # (3)
@@ -149,9 +150,9 @@ class GathersStepsPattern(PatternOptimization):
         gathers = "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) r = Gather <axis = 1> (x, k)"
         return (
             Example(
-                "agraph (float[a,3,b] x) => (float[a,b] y, float[a,1,b] z) "
+                "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) "
                 f"<{places}, int64[1] w = {{1}}> {{ {gathers} s = Exp(p) t = Mul(s, q) y = Add(t, r) z = Unsqueeze(t, w) }}",
-                "agraph (float[a,3,b] x) => (float[a,b] y, float[a,1,b] z) <int64[3] n = {1, 1, 1}, int64[1] k = {-2}> "
+                "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) <int64[3] n = {1, 1, 1}, int64[1] k = {-2}> "
                 "{ p, q, r = Split <axis = 1> (x, n) s = Exp(p) z = Mul(s, q) u = Add(z, r) y = Squeeze(u, k) }",
             ),
             Example(
