@@ -144,6 +144,12 @@ SUBJECTS: dict[str, Subject] = {
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = Conv(x, K) y = BatchNormalization(t, S, O, M, V) }"), 18, IMAGES
     ),
     "ConvMul": Subject(_image("float[64,64,3,3] K, float[64,1,1] C", "{ t = Conv(x, K) y = Mul(C, t) }"), 18, IMAGES),
+    "ConvSlice": Subject(
+        "g (float[ROWS,256,64] x, float[256,1,4] K) => (float[ROWS,256,64] y) <int64[1] o = {0}, int64[1] e = {-3}, "
+        "int64[1] k = {2}> { t = Conv <group = 256, pads = [3, 3]> (x, K) y = Slice(t, o, e, k) }",
+        18,
+        IMAGES,
+    ),
     "FusedConv": Subject(_image("float[64,64,3,3] K, float[64] B", "{ t = Conv(x, K, B) y = Relu(t) }"), 18, IMAGES),
     "MulAddConv": Subject(
         _image("float[64,64,3,3] K, float[64,1,1] C, float[64,1,1] D", "{ t = Mul(x, C) u = Add(t, D) y = Conv(u, K) }"),
