@@ -11,6 +11,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._affine import Affine, affine_above
 from .._folding import Array, doubles
+from .._nodes import is_op
 from ._convolution import absorbed, pads
 
 
@@ -26,6 +27,7 @@ class MulAddConvPattern(PatternOptimization):
        or small; something else reads a result in between.
     3. a summand comes where the convolution may pad: with zeros, to which nothing was added.
     4. a new constant leaves the range of its type, or is a sum that cancels.
+    5. the first constant scales a product of two tensors, as Gelu and HardSwish do: runtimes recognize these as a whole.
     """
 
     anchors = ("Conv",)
@@ -45,6 +47,8 @@ class MulAddConvPattern(PatternOptimization):
         found = affine_above(g, node.input[0], 1, shape[1] * group, steps)
         if not found.nodes:  # (2)
             return self.none(node, msg="no constant for each channel before it")
+        if is_op(g.node_before(found.source), "Mul"):  # (5)
+            return self.none(found.nodes[-1], msg="it may be the end of an activation")
         if not np.isfinite(doubles(g, weight)).all():  # (1)
             return self.none(node, msg="the weights are not finite")
         merged = absorbed(g, weight, bias[0] if bias else "", group, (found.scale, found.shift), found.size)

@@ -17,7 +17,8 @@ class MulMatMulPattern(PatternOptimization):
     """MatMul(x · s, w) → MatMul(x, s · w)
 
     What: multiplies the rows of a weight by the factors of the columns that they meet; the same for quotients, and for Gemm.
-    Why: saves one pass over the input. It runs last, so that patterns that recognize normalizations match the factors.
+    Why: saves one pass over the input. It runs last, so that patterns that recognize normalizations match the factors. It is in
+    no preset: onnxruntime's own fusions of Gelu and of normalizations do not match without the factor.
     Refuses when:
     1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere too (there would be two copies).
     2. the weight is not finite, or the left operand is transposed.
@@ -32,6 +33,7 @@ class MulMatMulPattern(PatternOptimization):
     priority = 9
     exactness = "rounding"
     min_opset = 7
+    tags = ("extra",)
     radius = 3
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
