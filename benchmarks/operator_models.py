@@ -39,6 +39,17 @@ _RMS = "q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Recip
 _HEADS = "float[1,8,ROWS,64] x, float[1,8,ROWS,64] k"
 
 
+def _steps(steps: int) -> str:
+    """A scan along the second axis."""
+    places = ", ".join(f"int64 i{step} = {{{step}}}" for step in range(steps))
+    parts = " ".join(f"a{t} = Gather <axis = 1> (x, i{t}) b{t} = Gather <axis = 1> (z, i{t})" for t in range(steps))
+    body = " ".join(f"m{t} = Mul(a{t}, h{t}) h{t + 1} = Add(m{t}, b{t})" for t in range(steps))
+    return (
+        f"g (float[ROWS,{steps},8,256] x, float[ROWS,{steps},8,256] z) => (float[ROWS,8,256] h{steps}) "
+        f"<float h0 = {{0}}, {places}> {{ {parts} {body} }}"
+    )
+
+
 def _elementwise(width: int, rest: str) -> str:
     return f"g (float[ROWS,{width}] x) => (float[ROWS,{width}] y) {rest}"
 
@@ -157,7 +168,18 @@ SUBJECTS: dict[str, Subject] = {
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = Conv(x, K) y = BatchNormalization(t, S, O, M, V) }"), 18, IMAGES
     ),
     "ConvMul": Subject(_image("float[64,64,3,3] K, float[64,1,1] C", "{ t = Conv(x, K) y = Mul(C, t) }"), 18, IMAGES),
+    "ConvSlice": Subject(
+        "g (float[ROWS,256,64] x, float[256,1,4] K) => (float[ROWS,256,64] y) <int64[1] o = {0}, int64[1] e = {-3}, "
+        "int64[1] k = {2}> { t = Conv <group = 256, pads = [3, 3]> (x, K) y = Slice(t, o, e, k) }",
+        18,
+        IMAGES,
+    ),
     "FusedConv": Subject(_image("float[64,64,3,3] K, float[64] B", "{ t = Conv(x, K, B) y = Relu(t) }"), 18, IMAGES),
+    "MulAddConv": Subject(
+        _image("float[64,64,3,3] K, float[64,1,1] C, float[64,1,1] D", "{ t = Mul(x, C) u = Add(t, D) y = Conv(u, K) }"),
+        18,
+        IMAGES,
+    ),
     "PadAveragePool": Subject(
         "g (float[ROWS,64,28,28] x) => (float[n,c,h,w] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> "
         "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3, 3], strides = [2, 2]> (t) }",
@@ -298,6 +320,11 @@ SUBJECTS: dict[str, Subject] = {
         "<int64[4] s = {0, 0, 12, 64}, float h = {0.125}> { t = MatMul(x, W) u = Add(t, B) v = Reshape(u, s) "
         "z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, h) }"
     ),
+    "MulMatMul": Subject(_product("float[768] S, float[768,768] W", "{ t = Mul(x, S) y = MatMul(t, W) }")),
+    "MulMulMatMul": Subject(
+        f"g ({_HEADS}) => (float[1,8,ROWS,ROWS] y) <float s = {{0.35}}> "
+        "{ p = Mul(x, s) t = Transpose <perm = [0, 1, 3, 2]> (k) q = Mul(t, s) y = MatMul(p, q) }"
+    ),
     "ReshapeGemmReshape": Subject(
         _tokens(
             ", float[768,768] W, float[768] B",
@@ -341,6 +368,7 @@ SUBJECTS: dict[str, Subject] = {
         "<int64 i = {0}, int64 j = {1}, int64[1] k = {1}> "
         "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }"
     ),
+    "GathersSteps": Subject(_steps(16), rows=(1, 4, 16)),
     "SlicesConcat": Subject(
         "g (float[ROWS,8,96] x) => (float[ROWS,8,96] y) <int64[1] o = {0}, int64[1] a = {4}, int64[1] e = {8}, "
         "int64[1] k = {1}> { p = Slice(x, a, e, k) q = Slice(x, o, a, k) y = Concat <axis = 1> (p, q) }"

@@ -9,13 +9,14 @@ from xoptim.match import GraphView
 from ._folding import Array, cancels, constant, doubles, rounded
 
 
-def per_channel(array: Array | None, rank: int | None, channels: int | None) -> Array | None:
-    """A constant that differs along axis 1 only, as a vector in double precision.
+def per_channel(array: Array | None, rank: int | None, channels: int | None, place: int = 1) -> Array | None:
+    """A constant that differs along one axis only, as a vector in double precision.
 
     Args:
         array: the constant, one element or one per channel, or anything else.
         rank: number of axes of the tensor that it is combined with.
-        channels: length of axis 1 of that tensor.
+        channels: length of the axis of that tensor.
+        place: the axis, counted from the front.
 
     Returns:
         ``channels`` numbers, or ``None`` when the constant differs along other axes, would change the shape, or is not finite.
@@ -23,7 +24,7 @@ def per_channel(array: Array | None, rank: int | None, channels: int | None) -> 
     if array is None or rank is None or channels is None or array.ndim > rank or array.dtype.kind in "iubcOUS":
         return None
     aligned = (1,) * (rank - array.ndim) + array.shape
-    if aligned[1:2] not in ((1,), (channels,)) or any(d != 1 for axis, d in enumerate(aligned) if axis != 1):
+    if aligned[place : place + 1] not in ((1,), (channels,)) or any(d != 1 for axis, d in enumerate(aligned) if axis != place):
         return None
     numbers = array.astype(np.float64).reshape(-1)
     return np.broadcast_to(numbers, (channels,)) if np.isfinite(numbers).all() else None

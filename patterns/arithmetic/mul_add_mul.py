@@ -39,8 +39,7 @@ class MulAddMulPattern(EasyPatternOptimization):
         factors, shifts = (np.asarray(doubles(g, name) * doubles(g, m.c)) for name in (m.a, m.b))
         if factors.size + shifts.size > sum(v.size for v in given):  # (2)
             return self.none(m.nodes[2], msg="the new constants would be larger")
-        dtype = given[0].dtype
-        scale, shift = rounded(factors, dtype), rounded(shifts, dtype, terms=())
+        scale, shift = rounded(factors, given[0].dtype), rounded(shifts, given[0].dtype, terms=())
         if scale is None or shift is None:  # (3)
             return self.none(m.nodes[2], msg="a new constant leaves the range of its type")
         return m.derive(factors=scale, shifts=shift)

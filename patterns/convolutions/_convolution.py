@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xoptim.match import Constant, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Constant, GraphView, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from .._folding import Array
+from .._channels import weigh_inputs
+from .._folding import Array, constant, doubles, rounded
 
 
 def any_convolution(g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Optional) -> Symbol:
@@ -22,3 +23,35 @@ def same_convolution(
     """The operator that `any_convolution` matched, with other weights or another bias."""
     conv = g.op.ConvTranspose if transposed else g.op.Conv
     return conv(x, w, b, **attributes)
+
+
+def pads(attributes: Mapping[str, Any]) -> bool:
+    """Whether a convolution of these attributes may add zeros around its input."""
+    return any(attributes.get("pads", ())) or attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+
+
+def absorbed(
+    g: GraphView, weight: str, bias: str, group: int, affine: tuple[Array, Array], size: Array | None = None
+) -> tuple[Array, Array] | None:
+    """Weights and bias of a Conv that computes an affine map of its input on the way.
+
+    Args:
+        g: the graph.
+        weight: constant weights, finite.
+        bias: constant bias, or an empty name.
+        group: attribute of the Conv.
+        affine: factor and summand of each input channel; the summands are 0 where the Conv pads.
+        size: magnitude of the terms of each summand, where these may cancel.
+
+    Returns:
+        ``None`` when a new constant leaves the range of its type, or is a sum that cancels.
+    """
+    scaled, shifted = (weigh_inputs(g, weight, each, group) for each in affine)
+    given, dtype = doubles(g, bias), constant(g, weight).dtype
+    shift = shifted.reshape(len(shifted), -1).sum(axis=1)
+    terms = shift
+    if size is not None:
+        terms = abs(weigh_inputs(g, weight, size, group)).reshape(len(shifted), -1).sum(axis=1)
+    new_weight = rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim)))
+    new_bias = rounded(given + shift, dtype, terms=(given, terms))
+    return None if new_weight is None or new_bias is None else (new_weight, new_bias)

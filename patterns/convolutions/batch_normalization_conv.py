@@ -20,8 +20,9 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._channels import normalization, weigh_inputs
-from .._folding import Array, constant, doubles, rounded
+from .._channels import normalization
+from .._folding import Array, doubles
+from ._convolution import absorbed, pads
 
 
 class BatchNormalizationConvPattern(EasyPatternOptimization):
@@ -55,17 +56,12 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
         if found is None:  # (2)
             return self.none(m.nodes[0], msg="parameters unknown, not finite, or a mean too large")
-        padded = any(m.attributes.get("pads", ())) or m.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
-        if padded and found[1].any():  # (3)
+        if pads(m.attributes) and found[1].any():  # (3)
             return self.none(m.nodes[1], msg="the convolution pads")
-        scaled, shifted = (weigh_inputs(g, m.w, factor, m.attributes.get("group", 1)) for factor in found)
-        given, dtype = doubles(g, m.b), constant(g, m.w).dtype
-        shift = shifted.reshape(len(shifted), -1).sum(axis=1)
-        weight = rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim)))
-        bias = rounded(given + shift, dtype, terms=(given, shift))
-        if weight is None or bias is None:  # (4)
+        merged = absorbed(g, m.w, m.b, m.attributes.get("group", 1), found)
+        if merged is None:  # (4)
             return self.none(m.nodes[1], msg="a new constant leaves the range of its type, or cancels")
-        return m.derive(weight=weight, bias=bias)
+        return m.derive(weight=merged[0], bias=merged[1])
 
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
         """Weights and bias come from the match."""

@@ -54,8 +54,7 @@ class PadConvPattern(EasyPatternOptimization):
             ),
             Example(
                 "agraph (float[n,1,h,4] x, float[2,1,3,3] w) => (float[n,2,k,l] y) "
-                "<int64[2] p = {1, 2}, float zero = {0}, int64[1] last = {-1}> "
-                "{ t = Pad(x, p, zero, last) y = Conv(t, w) }",
+                "<int64[2] p = {1, 2}, float zero = {0}, int64[1] last = {-1}> { t = Pad(x, p, zero, last) y = Conv(t, w) }",
                 "agraph (float[n,1,h,4] x, float[2,1,3,3] w) => (float[n,2,k,l] y) { y = Conv <pads = [0, 1, 0, 2]> (x, w) }",
             ),
         )

@@ -22,6 +22,9 @@ from ._reductions import reduced_axes
 
 Perm = tuple[int, ...]
 
+_STEP: Final = 32
+"""Elements that a broadcast operator computes in the time that it takes from one run of elements to the next."""
+
 
 @dataclass(frozen=True)
 class Carried:
@@ -32,7 +35,8 @@ class Carried:
         results: layout of each result.
         attributes: those that change, which may be operands.
         given: constants that replace operands, by place.
-        cost: copies of the first result that the operator makes inside onnxruntime, before and after.
+        cost: what the operator takes besides its work, in copies of the first result, before and after.
+        swapped: whether the two operands change places.
     """
 
     operands: Mapping[int, Perm]
@@ -40,6 +44,7 @@ class Carried:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[int, Any] = field(default_factory=dict)
     cost: tuple[int, int] = (0, 0)
+    swapped: bool = False
 
 
 Carry = Callable[[GraphView, Node, Perm], "Carried | None"]
@@ -94,7 +99,32 @@ def _broadcast(g: GraphView, node: Node, perm: Perm) -> Carried | None:
             operands[place] = tuple(axis - lead for axis in perm[lead:])
         else:
             return None
-    return Carried(operands, (perm,)) if g.info(node.output[0]).rank == len(perm) else None
+    if g.info(node.output[0]).rank != len(perm):
+        return None
+    return Carried(operands, (perm,), cost=(_waste(g, node, range(len(perm))), _waste(g, node, perm)))
+
+
+def _waste(g: GraphView, node: Node, perm: Sequence[int]) -> int:
+    """The time that onnxruntime spends between the runs of a broadcast operator, in copies of the result.
+
+    It computes one run of elements at a time, as far as the last axes are broadcast alike, and takes as long for the step to
+    the next run as for `_STEP` elements.
+    """
+    known = [shape for name in node.input if (shape := g.try_infer_shape(name)) is not None]
+    shapes = [(*(1 for _ in range(len(perm) - len(shape))), *shape) for shape in known]
+    run, state = 1, None
+    for axis in reversed(perm):
+        sizes = [shape[axis] for shape in shapes]
+        stretched = tuple(size == 1 for size in sizes)
+        if all(stretched):
+            continue
+        if state not in (None, stretched):
+            return _STEP // run
+        state, size = stretched, next(size for size in sizes if size != 1)
+        run *= size if isinstance(size, int) else _STEP
+        if not 0 < run < _STEP:
+            return 0
+    return 0
 
 
 def _concat(g: GraphView, node: Node, perm: Perm) -> Carried | None:
@@ -169,6 +199,43 @@ def _squeeze(g: GraphView, node: Node, perm: Perm) -> Carried | None:
     if moved is None:
         return None
     return Carried({0: perm}, (without(perm, {axis % len(perm) for axis in axes}),), {"axes": sorted(moved)})
+
+
+def _unsqueeze(g: GraphView, node: Node, perm: Perm) -> Carried | None:
+    """A new axis stands where it would without the permutation, but not last: broadcasting along the last axis is slow."""
+    added = inserted_axes(g, node)
+    if added is None or len(perm) + len(added) != g.info(node.output[0]).rank:
+        return None
+    others = [axis for axis in range(len(perm) + len(added)) if axis not in added]
+    result = [others[axis] for axis in perm]
+    for axis in added:
+        result.insert(min(axis, len(result) - 1), axis)
+    return Carried({0: perm}, (tuple(result),), {"axes": sorted(result.index(axis) for axis in added)})
+
+
+def unsqueeze_above(g: GraphView, node: Node, perm: Perm) -> Carried | None:
+    """How an Unsqueeze works when its result has a layout."""
+    added = inserted_axes(g, node)
+    if added is None or len(perm) != g.info(node.output[0]).rank:
+        return None
+    return Carried({0: without(perm, set(added))}, (perm,), {"axes": sorted(perm.index(axis) for axis in added)})
+
+
+def inserted_axes(g: GraphView, node: Node) -> list[int] | None:
+    """The axes of the result that an Unsqueeze adds, counted from the front, in order."""
+    axes, rank = g.get_argument(node, "axes"), g.info(node.output[0]).rank
+    if not isinstance(axes, list) or rank is None or not all(-rank <= axis < rank for axis in axes):
+        return None
+    return sorted(axis % rank for axis in axes)
+
+
+def _matmul(g: GraphView, node: Node, perm: Perm) -> Carried | None:
+    """Matrices that are transposed change places: (A · B)ᵀ = Bᵀ · Aᵀ."""
+    last = len(perm) - 2
+    names = (*node.input, node.output[0])
+    if last < 0 or {*perm[last:]} != {last, last + 1} or any(g.info(name).rank != len(perm) for name in names):
+        return None
+    return Carried({0: perm, 1: perm}, (perm,), swapped=perm[last] != last)
 
 
 def _gather(g: GraphView, node: Node, perm: Perm) -> Carried | None:
@@ -252,6 +319,7 @@ MOVING: Final[Mapping[str, Carry]] = {
     "Split": _along_axis,
     "Squeeze": _squeeze,
     "Tile": _sized,
+    "Unsqueeze": _unsqueeze,
 }
 """Operators with the same bits in any layout."""
 
@@ -260,9 +328,10 @@ SUMMING: Final[Mapping[str, Carry]] = {
     **dict.fromkeys((*REDUCTIONS, "ArgMax", "ArgMin"), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalization),
+    "MatMul": _matmul,
     "Resize": _resize,
 }
 """Operators that add up, meet a NaN, or round in another order in another layout."""
 
-CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))
+CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Unsqueeze", "Gather"))
 """The layout of the operand determines that of the result, not the other way round."""

@@ -16,12 +16,12 @@ from .._axes import permutation
 from .._kernels import runs
 from .._nodes import is_op
 from ._cut import ALWAYS, NEVER, Term
-from ._layouts import CHANGING_RANK, Carried, Carry, Perm, can_be_relaid, composed, is_identity
+from ._layouts import CHANGING_RANK, Carried, Carry, Perm, can_be_relaid, composed, is_identity, unsqueeze_above
 
-_LARGEST: Final = 96
+_LARGEST: Final = 512
 """Most nodes of a region, so that the time a graph takes stays proportional to its size."""
 _CROWD: Final = 64
-"""A value with more readers than this stays as it is, and so does a node with more operands and results."""
+"""A value with more readers than this stays as it is, and so does a node with more than twice as many operands and results."""
 _OVERHEAD: Final = 1024
 """Numbers of 32 bits that could be copied in the time that a Transpose takes besides copying."""
 _TYPICAL: Final = 16
@@ -73,10 +73,11 @@ def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Reg
     for value in pending:
         layout = region.layouts[value]
         producer = g.node_before(value)
-        above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
+        above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK - {"Unsqueeze"} else []
         for node in (*_few_readers(g, value), *above):
-            is_new = not node.domain and node not in region.nodes and len(node.input) + len(node.output) <= _CROWD
-            carry = table.get(node.op_type) if is_new else None
+            is_new = not node.domain and node not in region.nodes and len(node.input) + len(node.output) <= 2 * _CROWD
+            is_above = node is producer and node.op_type in CHANGING_RANK
+            carry = (unsqueeze_above if is_above else table.get(node.op_type)) if is_new else None
             carried = carry(g, node, layout) if carry is not None else None
             if carried is None or len(region.nodes) == _LARGEST:
                 continue

@@ -20,11 +20,12 @@ class TransposeRegionPattern(PatternOptimization):
     """Transpose(g(f(Transpose(x)), y)) → g(f(x), Transpose(y))
 
     What: changes the layout of a region of operators that work in any layout: elementwise ones, Concat, Split, Slice, Pad,
-    Gather, ... The nodes to change are a minimum cut: fewer elements are transposed, by no more Transposes than before.
+    Gather, Unsqueeze, ... The nodes to change are a minimum cut: fewer elements are transposed, by no more Transposes than
+    before, and operators that broadcast along short last axes do so along longer ones.
     Why: models converted from frameworks whose channels come last have Transposes around each convolution. Four such networks
     (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with onnxruntime's own optimizations, 0.47 to 0.86 without.
     Refuses when:
-    1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.
+    1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
     """
@@ -86,11 +87,12 @@ class TransposeRegionPattern(PatternOptimization):
 class TransposeRegionSumPattern(TransposeRegionPattern):
     """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
 
-    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: reductions, Softmax, Resize,
-    normalizations of the last axes, functions such as Cos and Log.
-    Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last, which counts.
+    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: products of matrices, reductions,
+    Softmax, Resize, normalizations of the last axes, functions such as Cos and Log.
+    Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last, which counts. The scan of
+    Mamba, unrolled for 16 steps of 256 channels and 8 states, takes 0.30 of the time with its channels last.
     Refuses when:
-    1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.
+    1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
     4. Resize would interpolate along other axes than the last two.
@@ -130,6 +132,8 @@ def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
                 inputs[place] = known[name]
         for place, array in carried.given.items():
             inputs[place] = g.make_initializer("", array, source=node.input[place])
+        if carried.swapped:
+            inputs.reverse()
         moved = [name for name in node.output if name in region.layouts]
         known.update((name, g.unique_name(name)) for name in moved)
         outputs = [known.get(name, name) for name in node.output]

@@ -30,15 +30,13 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find the constant."""
         source, result = g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])
-        if source is None or result is None:  # (1)
-            return self.none(m.nodes[0], msg="a shape is unknown")
         if same_dims(source, result):
             return m.derive(target=None)
         if g.is_constant(m.shape):  # (2)
             return self.none(m.nodes[0], msg="the shape is constant")
-        target = expand_target(source, result)
+        target = None if source is None or result is None else expand_target(source, result)
         if target is None:  # (1)
-            return self.none(m.nodes[0], msg=lambda: f"{source} is stretched to {result}")
+            return self.none(m.nodes[0], msg=lambda: f"unknown shapes, or {source} is stretched to {result}")
         return m.derive(target=target)
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int] | None) -> str:

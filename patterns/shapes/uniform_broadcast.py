@@ -40,8 +40,7 @@ class UniformBroadcastPattern(PatternOptimization):
         return self.none(node, msg="no operand is a tensor full of one number that the shape does not need")  # (2)
 
     def _with_number(self, number: np.ndarray, position: int, g: PatternRewriter, node: Node) -> list[Node]:
-        scalar = g.make_initializer("", number, source="value")
-        inputs = [*node.input[:position], scalar, *node.input[position + 1 :]]
+        inputs = [*node.input[:position], g.make_initializer("", number, source="value"), *node.input[position + 1 :]]
         return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
 
     @classmethod

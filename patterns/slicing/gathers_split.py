@@ -7,19 +7,18 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of, size_along
 from .._nodes import is_op
-
-_Pieces = dict[int, Node]
+from ._positions import all_positions, position_of
 
 
 class GathersSplitPattern(PatternOptimization):
     """Gather(x, 0), Gather(x, 1), ..., each with an axis of size 1 put back → Split(x), after a Transpose if need be
 
-    What: one node instead of two for each position; when the axis is put back in another place, x is transposed once.
+    What: one node instead of two for each position; when the axis is put back in another place, x is transposed once. The same
+    for Gather(x, [0]), Gather(x, [1]), ..., which leave the axis in place.
     Why: scans unrolled by an exporter take each time step this way.
     Refuses when:
-    1. a position of the axis is missing or taken twice, or the size of the axis is not a number.
+    1. a position of the axis is missing, or the size of the axis is not a number.
     2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without that a Squeeze would have to follow
        each piece of the Split: as many nodes as before.
     """
@@ -31,28 +30,20 @@ class GathersSplitPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """At the Gather of position 0, look for the others."""
-        axis = axis_of(g, node)
-        size = size_along(g, node.input[0], axis) if axis is not None else None
-        if axis is None or not isinstance(size, int) or size < 2 or self._position(g, node, axis, size) != 0:  # (1)
-            return self.none(node, msg="not the first position of an axis whose size is a number")
-        pieces: _Pieces = {}
-        for other in g.next_nodes(node.input[0]):
-            position = self._position(g, other, axis, size)
-            if position is not None and position not in pieces:
-                pieces[position] = other
-        readers = [g.next_node(pieces[i].output[0]) if i in pieces else None for i in range(size)]
+        first = position_of(g, node)
+        pieces = all_positions(g, node) if first is not None and first.place == 0 else None
+        if first is None or pieces is None:  # (1)
+            return self.none(node, msg="not the first of all positions of an axis whose size is a number")
+        if not first.drops:
+            return MatchResult(self, pieces, partial(self._split, first.axis, first.axis, [n.output[0] for n in pieces]))
+        readers = [g.next_node(piece.output[0]) for piece in pieces]
         places = [self._place(g, reader) for reader in readers]
-        exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces.values())
-        if len(pieces) < size or not exclusive or places[0] is None or set(places) != {places[0]}:  # (1) (2)
-            return self.none(node, msg="not every position is taken, or they are not all put back in one place")
-        nodes = [n for i, reader in enumerate(readers) for n in (pieces[i], reader)]
-        return MatchResult(self, nodes, partial(self._split, axis, places[0]))
-
-    def _position(self, g: GraphView, node: Node, axis: int, size: int) -> int | None:
-        if not is_op(node, "Gather") or g.info(node.input[1]).rank != 0 or axis_of(g, node) != axis:
-            return None
-        index = g.get_constant_scalar(node.input[1])
-        return int(index) % size if index is not None and -size <= index < size else None
+        exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces)
+        if not exclusive or places[0] is None or set(places) != {places[0]}:  # (2)
+            return self.none(node, msg="the positions are not all put back in one place")
+        known = [reader for reader in readers if reader is not None]
+        outputs = [reader.output[0] for reader in known]
+        return MatchResult(self, [*pieces, *known], partial(self._split, first.axis, places[0], outputs))
 
     def _place(self, g: GraphView, reader: Node | None) -> int | None:
         if not is_op(reader, "Unsqueeze"):
@@ -61,24 +52,29 @@ class GathersSplitPattern(PatternOptimization):
         axes = reader.attribute.get("axes") if len(reader.input) < 2 else g.get_ints(reader.input[1])
         return axes[0] % (rank + 1) if axes is not None and len(axes) == 1 and rank is not None else None
 
-    def _split(self, axis: int, place: int, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _split(self, axis: int, place: int, outputs: list[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         whole = nodes[0].input[0]
         if place != axis:
             perm = [i for i in range(g.get_rank(whole)) if i != axis]
             perm.insert(place, axis)
             whole = g.op.Transpose(whole, perm=perm)
-        outputs = [reader.output[0] for reader in nodes[1::2]]
         sizes = [1] * len(outputs)
         return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=place, split=sizes)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Columns of a matrix as columns, and rows as columns."""
+        """Columns of a matrix as columns, dropped and not dropped, and rows as columns."""
         start = "<int64 i = {0}, int64 j = {-1}, int64[1] k = {-1}>"
         return (
             Example(
                 f"agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) {start} "
                 "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+                "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> "
+                "{ y, z = Split <axis = 1> (x, n) }",
+            ),
+            Example(
+                "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> "
+                "{ z = Gather <axis = 1> (x, j) y = Gather <axis = -1> (x, i) }",
                 "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> "
                 "{ y, z = Split <axis = 1> (x, n) }",
             ),

@@ -80,6 +80,10 @@ STAYING: dict[str, tuple[str, Stored]] = {
     "argmax": ("m = ArgMax <axis = -1> (t) c = Cast <to = 1> (m) z = Add(t, c)", nothing),
     "nearest": ('z = Resize <mode = "nearest"> (t, , f)', lambda s: {"f": np.array([1, 1, 2, 1], np.float32)}),
     "nearest of a size": ('z = Resize <mode = "nearest"> (t, , , f)', lambda s: {"f": ints(*s[:3], 2 * s[3])}),
+    "unsqueeze": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(2)}),
+    "unsqueeze in front": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(0)}),
+    "unsqueeze at the end": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(-1)}),
+    "unsqueeze twice": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(5, 1)}),
     "expand": ("m = ReduceMax(t, a) e = Expand(m, k) z = Add(t, e)", lambda s: {"a": ints(3), "k": ints(s[2], s[3])}),
 }
 """Operators between two Transposes, and the constants that they take by the shape in between. No Transpose is left."""
@@ -149,6 +153,44 @@ def test_operators_that_keep_their_layout(body: str) -> None:
     model.graph.initializer.extend(numpy_helper.from_array(ints(n), name) for name, n in (("one", 0), ("two", 2), ("three", 3)))
     after = optimize(model, patterns="TransposeRegion+TransposeRegionSum", strict=True)
     assert types(after).count("Transpose") == 2
+
+
+@pytest.mark.parametrize("perm", [[0, 1, 3, 2], [1, 0, 2, 3], [1, 0, 3, 2]], ids=str)
+@pytest.mark.parametrize("body", ["z = MatMul(t, w)", "z = MatMul(w, t)"])
+def test_products_of_matrices(body: str, perm: list[int]) -> None:
+    """Matrices that are transposed change places."""
+    first, second, rows, columns = (SHAPE[axis] for axis in perm)
+    square = columns if "t, w" in body else rows
+    after = optimized(build(body, lambda _: {"w": ramp(first, second, square, square)}, perm))
+    assert types(after) == ["MatMul"]
+
+
+def test_an_axis_is_added_where_the_result_needs_it() -> None:
+    """The layout reaches the Unsqueeze from below; its operand stays as it is."""
+    model = parse(
+        "agraph (float[2,3,4] x, float[2,4] w) => (y) <int64[1] k = {1}> "
+        "{ t = Transpose <perm = [0, 2, 1]> (x) u = Unsqueeze(w, axis) s = Sub(t, u) y = Transpose <perm = [0, 2, 1]> (s) }"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(ints(2), "axis"))
+    feeds = {"x": ramp(2, 3, 4), "w": ramp(2, 4)}
+    after = optimize(onnx.shape_inference.infer_shapes(model), patterns="TransposeRegion", strict=True)
+    np.testing.assert_array_equal(run(after, feeds)[0], run(model, feeds)[0])
+    assert sorted(types(after)) == ["Sub", "Unsqueeze"]
+
+
+@pytest.mark.parametrize(("small", "turns"), [(4, True), (64, False)])
+def test_the_last_axis_of_an_outer_product_is_long(small: int, turns: bool) -> None:
+    """A broadcast operator takes one step for each run of elements: no Transpose is left that makes the runs short."""
+    model = parse(
+        f"agraph (float[a,7,128] x, float[a,7,{small}] w) => (y) <int64[1] k = {{1}}, int64[1] last = {{3}}> "
+        f"{{ t = Transpose <perm = [0, 2, 1]> (x) u = Unsqueeze(t, last) v = Unsqueeze(w, k) p = Mul(u, v) e = Exp(p) "
+        "y = ReduceMax <keepdims = 0> (e, m) }"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(ints(2), "m"))
+    feeds = {"x": ramp(2, 7, 128) / 1000, "w": ramp(2, 7, small) / 1000}
+    after = optimize(model, patterns="TransposeRegion+TransposeRegionSum", strict=True)
+    np.testing.assert_allclose(run(after, feeds)[0], run(model, feeds)[0], rtol=1e-5)
+    assert (types(after)[0] != "Transpose") == turns
 
 
 def test_permutations() -> None:

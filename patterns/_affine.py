@@ -1,0 +1,82 @@
+"""Products with constants and sums with constants in a row, as one affine map of each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from xoptim.facts.dtypes import is_float, numpy_dtype
+from xoptim.match import GraphView, Node
+
+from ._axes import size_along
+from ._channels import per_channel
+from ._folding import Array
+from ._nodes import is_op
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A map x · scale + shift, with a number for each channel.
+
+    Attributes:
+        source: the name of x.
+        nodes: those that compute the map, the last one first.
+        scale: factor of each channel, in double precision.
+        shift: summand of each channel.
+        size: sum of the magnitudes of the terms of each shift.
+    """
+
+    source: str
+    nodes: tuple[Node, ...]
+    scale: Array
+    shift: Array
+    size: Array
+
+
+@np.errstate(all="ignore")  # what is not finite ends the row
+def affine_above(g: GraphView, name: str, place: int, channels: int, operators: Sequence[str]) -> Affine:
+    """The affine map that computes a result, as far up as its nodes combine one tensor with constants for each channel.
+
+    Results in between are read by nothing else. Factors lie between the square roots of the smallest and of the largest normal
+    number, or are 0: a product with them overflows or underflows no sooner than the weights that they are merged into.
+
+    Args:
+        g: the graph.
+        name: the result.
+        place: axis of the channels, counted from the front.
+        channels: length of that axis.
+        operators: those to follow, among Mul, Div, Add and Sub.
+
+    Returns:
+        The identity when the result is not computed so.
+    """
+    scale, shift, size = np.ones(channels), np.zeros(channels), np.zeros(channels)
+    nodes: list[Node] = []
+    while is_op(node := g.node_before(name), *operators) and g.is_exclusive(name):
+        side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
+        operand, other = node.input[side], node.input[1 - side]
+        rank, dtype = g.info(operand).rank, g.try_infer_type(operand)
+        number = per_channel(g.get_computed_constant(other), rank, channels, place)
+        if number is None or g.info(name).rank != rank or size_along(g, operand, place) != channels or not is_float(dtype):
+            break
+        if node.op_type in ("Mul", "Div"):
+            factor = 1 / number if node.op_type == "Div" else number
+            if not _is_moderate(factor, numpy_dtype(dtype)):
+                break
+            scale = scale * factor
+        else:
+            term = scale * (-number if node.op_type == "Sub" else number)
+            shift, size = shift + term, size + np.abs(term)
+        nodes.append(node)
+        name = operand
+    return Affine(name, tuple(nodes), scale, shift, size)
+
+
+def _is_moderate(factor: Array, dtype: np.dtype) -> bool:
+    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
+    magnitude = np.abs(factor)
+    return bool(((magnitude == 0) | ((magnitude >= low) & (magnitude <= high))).all())

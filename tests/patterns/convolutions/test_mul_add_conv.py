@@ -1,0 +1,16 @@
+"""Constants before a convolution that belong to something else."""
+
+from __future__ import annotations
+
+from tests.support import parse, types
+from xoptim import optimize
+
+
+def test_the_end_of_an_activation_stays() -> None:
+    """Runtimes recognize Gelu by all of its nodes, the factor of one half among them."""
+    before = parse(
+        "agraph (float[n,1,h] x) => (float[n,1,h] y) "
+        "<float r = {1.4142135}, float one = {1}, float half = {0.5}, float[1,1,3] k = {1, 2, 3}> "
+        "{ d = Div(x, r) e = Erf(d) p = Add(e, one) m = Mul(x, p) g = Mul(m, half) y = Conv <pads = [1, 1]> (g, k) }"
+    )
+    assert types(optimize(before, patterns="MulAddConv", strict=True)) == types(before)
