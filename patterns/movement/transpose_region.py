@@ -26,7 +26,8 @@ class TransposeRegionPattern(PatternOptimization):
     Refuses when:
     1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
+       prevents integer kernels.
     """
 
     phase = "target"  # after the fusions, which know one layout only
@@ -92,7 +93,8 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     Refuses when:
     1. no other layout of a part of the region takes fewer Transposes, weighted by what they copy, or it takes more of them.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
+       prevents integer kernels.
     4. Resize would interpolate along other axes than the last two.
     """
 
