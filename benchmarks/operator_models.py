@@ -262,6 +262,13 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "TransposeMatMul": Subject(_product("float[768,768] w", "{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }")),
     # quantization
+    "DequantizeLinearConv": Subject(
+        "g (uint8[ROWS,64,28,28] x, int8[64,64,3,3] K, float[64,1,1] V) => (uint8[n,c,h,w] y) <float s = {0.01}, "
+        "float t = {0.02}, float r = {0.7}, uint8 u = {128}> { a = DequantizeLinear(x, t, u) d = DequantizeLinear(K, s) "
+        "c = Conv <pads = [1, 1, 1, 1]> (a, d) m = Mul(c, V) y = QuantizeLinear(m, r, u) }",
+        18,
+        IMAGES,
+    ),
     "DynamicQuantizeMatMul": Subject(
         _product(
             "int8[768,768] W, float[768] S, float[768] B",
