@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any, Final
 
@@ -238,7 +237,6 @@ def feeds_of(model: onnx.ModelProto, seed: int) -> dict[str, np.ndarray]:
 
 def quantized(model: onnx.ModelProto, setting: str, folder: Path) -> onnx.ModelProto:
     """The model with its operators between DequantizeLinear and QuantizeLinear, or, if ``dynamic``, quantized at run time."""
-    logging.getLogger().setLevel(logging.ERROR)
     before, after = folder / "before.onnx", folder / "after.onnx"
     onnx.save(model, before)
     if setting == "dynamic":
