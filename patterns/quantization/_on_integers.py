@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from onnx import TensorProto
@@ -30,14 +29,12 @@ class _Kind(NamedTuple):
         domain: its domain.
         roles: of the operands of the original, the last one also of all further ones.
         attributes: those that both have, with the same meaning and the same default.
-        fixed: the only value that other attributes of the original may have.
     """
 
     op_type: str
     domain: str = "com.microsoft"
     roles: tuple[_Role, ...] = ("tensor",)
     attributes: tuple[str, ...] = ()
-    fixed: Mapping[str, Any] = {}
 
 
 _WINDOW: Final = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -46,7 +43,6 @@ _KINDS: Final[dict[str, _Kind]] = {
     "Add": _Kind("QLinearAdd"),
     "Concat": _Kind("QLinearConcat", attributes=("axis",)),
     "Conv": _Kind("QLinearConv", "", _PRODUCT, _WINDOW),
-    "Gemm": _Kind("QGemm", roles=_PRODUCT, attributes=("transB",), fixed={"alpha": 1.0, "beta": 1.0, "transA": 0}),
     "GlobalAveragePool": _Kind("QLinearGlobalAveragePool"),
     "LeakyRelu": _Kind("QLinearLeakyRelu", attributes=("alpha",)),
     "MatMul": _Kind("QLinearMatMul", "", _PRODUCT),
@@ -60,7 +56,7 @@ _FAR: Final = 2.0**40
 """Largest scale, and the reciprocal of the smallest one, so that no product of two leaves the range of 32-bit floats."""
 _STEEP: Final = 2.0**8
 """Most steps of the result by which it changes with one step of an operand."""
-_CHANNELS: Final = {"Conv": 0, "MatMul": 1, "Gemm": 1}
+_CHANNELS: Final = {"Conv": 0, "MatMul": 1}
 """The axis of the weights along which the channels of the result lie."""
 
 
@@ -93,8 +89,7 @@ class _OnIntegers(PatternOptimization):
         if not is_op(above, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(node, msg="not an operator with a counterpart, or its result is read elsewhere")
         kind = _KINDS[above.op_type]
-        others = above.attribute.keys() - {*kind.attributes}
-        if any(above.attribute[name] != kind.fixed.get(name) for name in others):  # (4)
+        if not above.attribute.keys() <= {*kind.attributes}:  # (4)
             return self.none(above, msg="an attribute without a counterpart")
         roles = [kind.roles[min(i, len(kind.roles) - 1)] for i in range(len(above.input))]
         result = _described(g, node, "tensor")
@@ -123,15 +118,8 @@ class _OnIntegers(PatternOptimization):
         behind = written(result, node.output[0])[1:]
         bias = [each.integers for each in operands if each.role == "bias"]
         inputs = [name for each in operands if each.role != "bias" for name in written(each, each.integers)]
-        match kind.op_type:
-            case "QLinearConcat":
-                inputs = [*behind, *inputs]
-            case "QGemm":
-                inputs = [*inputs, *(bias or [""]), *behind]
-            case _:
-                inputs = [*inputs, *behind, *bias]
-        kept = {name: value for name, value in above.attribute.items() if name in kind.attributes}
-        return [g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **kept)]
+        inputs = [*behind, *inputs] if kind.op_type == "QLinearConcat" else [*inputs, *behind, *bias]
+        return [g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **above.attribute)]
 
 
 def _operand(g: GraphView, name: str, role: _Role) -> _Operand | None:
@@ -181,8 +169,7 @@ def _is_product(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     """Whether weights and bias are such that sums of 32-bit integers replace those of the product."""
     x, w, *rest = operands
     shape = g.try_infer_shape(w.integers)
-    transposed = bool(node.attribute.get("transB"))
-    channels = 0 if transposed else _CHANNELS[node.op_type]
+    channels = _CHANNELS[node.op_type]
     if shape is None or len(shape) < 2 or (node.op_type != "Conv" and len(shape) > 2):
         return False
     if w.numbers.axis not in (None, channels) or len(set(w.numbers.zeros.tolist())) != 1:  # (5)

@@ -12,7 +12,7 @@ from ._on_integers import _OnIntegers
 class QLinearPattern(_OnIntegers):
     """QuantizeLinear(Add(DequantizeLinear(x), DequantizeLinear(y))) → com.microsoft.QLinearAdd(x, y)
 
-    What: computes with the integers. The same for Conv, MatMul, Gemm, Mul and GlobalAveragePool. It is approximate: where a
+    What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. It is approximate: where a
     result lies next to the middle between two integers, the rounding of the original's floats decides which one it becomes, so
     that a result may differ by one, which is more than rounding. (onnxruntime forms the same operators when it loads a model,
     unless its optimizations are off. Without instructions for products of 8 bits, it saturates sums of two of uint8 and int8.)
@@ -31,7 +31,7 @@ class QLinearPattern(_OnIntegers):
     """
 
     exactness = "approximate"
-    near = ("Add", "Conv", "Gemm", "GlobalAveragePool", "MatMul", "Mul")
+    near = ("Add", "Conv", "GlobalAveragePool", "MatMul", "Mul")
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
