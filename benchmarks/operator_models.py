@@ -342,6 +342,43 @@ SUBJECTS: dict[str, Subject] = {
         )
     ),
     "TransposeMatMul": Subject(_product("float[768,768] w", "{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }")),
+    # quantization
+    "DequantizeLinearConv": Subject(
+        "g (uint8[ROWS,64,28,28] x, int8[64,64,3,3] K, float[64,1,1] V) => (uint8[n,c,h,w] y) <float s = {0.01}, "
+        "float t = {0.02}, float r = {0.7}, uint8 u = {128}> { a = DequantizeLinear(x, t, u) d = DequantizeLinear(K, s) "
+        "c = Conv <pads = [1, 1, 1, 1]> (a, d) m = Mul(c, V) y = QuantizeLinear(m, r, u) }",
+        18,
+        IMAGES,
+    ),
+    "DynamicQuantizeMatMul": Subject(
+        _product(
+            "int8[768,768] W, float[768] S, float[768] B",
+            "<int8 z = {0}> { i, s, u = DynamicQuantizeLinear(x) y = com.microsoft.MatMulIntegerToFloat(i, W, s, S, u, z, B) }",
+        )
+    ),
+    "MatMulIntegerToFloat": Subject(
+        _product(
+            "int8[768,768] W, float[768] S, float[768] B",
+            "<int8 z = {0}> { i, s, u = DynamicQuantizeLinear(x) m = MatMulInteger(i, W, u, z) c = Cast <to = 1> (m) "
+            "p = Mul(s, S) q = Mul(c, p) y = Add(q, B) }",
+        )
+    ),
+    "MatMulNBits": Subject(
+        _product(
+            "int4[768,768] W, float[24,768] S",
+            "{ d = DequantizeLinear <axis = 0, block_size = 32> (W, S) y = MatMul(x, d) }",
+        ),
+        21,
+    ),
+    "QLinear": Subject(
+        "g (uint8[ROWS,768] x, int8[768,768] W) => (uint8[ROWS,768] y) <float s = {0.01}, float t = {0.03}, float r = {0.5}, "
+        "uint8 u = {128}, int8 z = {0}> { a = DequantizeLinear(x, s, u) b = DequantizeLinear(W, t, z) c = MatMul(a, b) "
+        "y = QuantizeLinear(c, r, u) }"
+    ),
+    "QLinearElement": Subject(
+        "g (uint8[ROWS,3072] x) => (uint8[ROWS,3072] y) <float s = {0.05}, float r = {0.00390625}, uint8 u = {128}> "
+        "{ a = DequantizeLinear(x, s, u) c = Sigmoid(a) y = QuantizeLinear(c, r) }"
+    ),
     # rotary
     "RotaryEmbedding": Subject(
         "g (float[1,8,ROWS,64] x, float[1,ROWS,32] f) => (float[1,8,ROWS,64] y) <int64[1] one = {1}, int64[1] o = {0}, "

@@ -24,6 +24,7 @@ from onnx import numpy_helper
 import xoptim
 from benchmarks.operator_models import SUBJECTS, Subject
 from xoptim.bench import Ratio, bench
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.validate.errors import ProviderUnavailable
 from xoptim.validate.session import resolve_providers
 
@@ -50,6 +51,11 @@ def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
     rng = np.random.default_rng(0)
     for value in [value for value in model.graph.input if value.name.isupper()]:
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+            integers = rng.integers(-8, 8, shape).astype(numpy_dtype(value.type.tensor_type.elem_type))
+            model.graph.initializer.append(numpy_helper.from_array(integers, value.name))
+            model.graph.input.remove(value)
+            continue
         scale = shape[0] ** -0.5 if len(shape) > 1 else 1.0
         values = np.abs(rng.standard_normal(shape)) * scale if value.name == "V" else rng.standard_normal(shape) * scale
         model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), value.name))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from onnx import TensorProto
+
 from xoptim.facts.dims import SymbolicDim, substitute
 from xoptim.facts.dtypes import bits
 from xoptim.match import GraphView, Node
@@ -153,8 +155,10 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
     producer, readers = g.node_before(name), tuple(region.readers(name))
     outside = is_needed_as_it_is(g, region, name)
     cost = new = _OVERHEAD + _copied(g, name)
-    if is_op(producer, "DequantizeLinear") or any(is_op(reader, "QuantizeLinear") for reader in _few_readers(g, name)):
-        new = _FORBIDDEN  # runtimes compute with integers between a pair of these alone
+    # Runtimes compute with integers between these two alone, and onnxruntime changes int8 to uint8 where they are neighbours.
+    ends = ("QuantizeLinear", "DequantizeLinear")[:: -1 if g.try_infer_type(name) == TensorProto.INT8 else 1]
+    if is_op(producer, ends[1]) or any(is_op(reader, ends[0]) for reader in _few_readers(g, name)):
+        new = _FORBIDDEN
     turned = transposes_of(g, name)
     if producer in region.nodes:
         above: tuple[Hashable, ...] = (producer,)

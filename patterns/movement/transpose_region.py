@@ -27,7 +27,8 @@ class TransposeRegionPattern(PatternOptimization):
     Refuses when:
     1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
+       prevents integer kernels.
     """
 
     phase = "target"  # after the fusions, which know one layout only
@@ -94,7 +95,8 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     Refuses when:
     1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, where it prevents integer kernels.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
+       prevents integer kernels.
     4. Resize would interpolate along other axes than the last two.
     """
 

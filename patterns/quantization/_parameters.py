@@ -12,6 +12,7 @@ from xoptim.facts.dtypes import element_type, is_float
 from xoptim.match import GraphView, Node
 
 from .._axes import axis_of
+from .._nodes import is_op
 
 _STEPS: Final[dict[int, int]] = {
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4), 15),
@@ -19,6 +20,10 @@ _STEPS: Final[dict[int, int]] = {
     **dict.fromkeys((TensorProto.INT16, TensorProto.UINT16), 65535),
 }
 """Difference between the largest and the smallest integer of the types that tensors are quantized to."""
+
+_ENDS: Final[dict[int, tuple[int, int]]] = {TensorProto.UINT8: (0, 255), TensorProto.INT8: (-128, 127)}
+_MARGIN: Final = 0.25
+"""A part of a step: more than the rounding of a quotient by the scale, less than the half that rounds to the next integer."""
 
 
 class Parameters(NamedTuple):
@@ -70,3 +75,46 @@ def are_kept(scales: np.ndarray, dtype: int) -> bool:
     sizes = np.abs(scales.astype(np.float64))
     normal = (sizes >= float(limits.smallest_normal)) & (sizes * steps < float(limits.max))
     return bool(normal.all()) and 2 * float(limits.eps) * steps < 1
+
+
+def gives_same(g: GraphView, reader: Node, above: Node) -> bool:
+    """Whether a QuantizeLinear of parts of a tensor gives the integers that a DequantizeLinear of the whole tensor read."""
+    wanted, given = parameters(g, reader), parameters(g, above)
+    if wanted is None or given is None or given.axis is not None or not given.equals(wanted):
+        return False
+    dtype = g.try_infer_type(above.input[0])
+    return are_kept(given.scales, dtype) and g.try_infer_type(reader.output[0]) == dtype
+
+
+def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
+    """Whether a QuantizeLinear to 8 bits makes the ends of the integers of two bounds and of all numbers beyond them."""
+    found, ends = parameters(g, node), _ENDS.get(g.try_infer_type(node.output[0]))
+    if found is None or ends is None or not are_kept(found.scales, TensorProto.UINT8) or not (found.scales > 0).all():
+        return False
+    scales = found.scales.astype(np.float64)
+    below = low is None or (low / scales + found.zeros <= ends[0] + _MARGIN).all()
+    above = high is None or (high / scales + found.zeros >= ends[1] - _MARGIN).all()
+    return bool(below and above)
+
+
+def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
+    """Whether operators between ``source`` and ``result`` would part a QuantizeLinear to int8 from its DequantizeLinear.
+
+    onnxruntime has its fast kernels for uint8 on most processors and changes int8 to it, but only in pairs that stand together.
+    """
+    readers = g.next_nodes(result)
+    is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(is_op(each, "DequantizeLinear") for each in readers)
+    return dtype == TensorProto.INT8 and is_paired
+
+
+def is_one(g: GraphView, name: str) -> bool:
+    """Whether a scale or zero point is known to be a single number of rank 0 or 1, or absent."""
+    return not name or g.try_infer_shape(name) in ((), (1,))
+
+
+def is_one_or_columns(g: GraphView, name: str, matrix: str) -> bool:
+    """Whether a scale or zero point is a single number, absent, or a vector of one for each column of a matrix."""
+    shape = g.try_infer_shape(matrix)
+    if shape is None or len(shape) < 2:
+        return False
+    return is_one(g, name) or (len(shape) == 2 and g.try_infer_shape(name) == shape[1:])

@@ -11,7 +11,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import agree_elsewhere, axis_of
 from .._nodes import is_op
-from ._parameters import are_kept, parameters
+from ._parameters import are_kept, parameters, parts_pair
 
 _MOVING: Final = frozenset(
     ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Concat")
@@ -34,6 +34,8 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     4. something else reads a result in between.
     5. the provider has no kernel for integers, or there are too many operators.
     6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
+    7. integers are int8 and just quantized, or dequantized next: onnxruntime changes such pairs to uint8, for which it has
+       kernels on all processors. (Without this, convolutions and products of such models lost their kernels for integers.)
     """
 
     anchors = ("QuantizeLinear",)
@@ -70,6 +72,9 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         if any(has_kernel(g.provider, "", each.op_type, dtype, opset) is False for each in between):  # (5)
             return self.none(node, msg="no kernel for integers")
         moved = sorted(between, key=lambda n: n.label)
+        result = node.output[0]
+        if between and any(parts_pair(g, source, result, dtype) for source in sources.values()):  # (7)
+            return self.none(node, msg="a pair of QuantizeLinear and DequantizeLinear of int8 would be parted")
         return MatchResult(self, [*moved, node], partial(self._move, sources))
 
     def _move(self, sources: dict[str, str], g: PatternRewriter, *nodes: Node) -> list[Node]:

@@ -22,6 +22,7 @@ TOPICS = {
     "match": {"language", "matching_benchmark", "planting", "writing_page"},
     "optimize": {"faults", "global", "misuse", "random_graphs", "sizes"},
     "patterns": {"catalogue", "growth", "pairs", "results", "shape_proofs"},
+    "patterns/quantization": {"quantizer"},
     "validate": {"cuda"},
 }
 """Tests that concern several files of their room: families of operators, whole runs, pages of the documentation."""

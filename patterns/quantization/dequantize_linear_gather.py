@@ -1,0 +1,101 @@
+"""Rows of a table of integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from onnx import TensorProto
+
+from xoptim.facts.kernels import has_kernel
+from xoptim.match import (
+    ANY,
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._nodes import is_op
+from ._parameters import parameters
+
+_MANY = 256
+"""A table of so many rows is taken to have more of them than a tensor of unknown size has indices."""
+
+
+class DequantizeLinearGatherPattern(EasyPatternOptimization):
+    """Gather(DequantizeLinear(w, s, z), i) → DequantizeLinear(Gather(w, i), s, z)
+
+    What: dequantizes what is read of a table, instead of the whole table at each run.
+    Why: 128 of 30000 rows take 0.02 of the time, with onnxruntime's own optimizations and without.
+    Refuses when:
+    1. the table is not constant, or is known to have fewer rows than are read (which takes 1.09 of the time), or few of them.
+    2. the parameters are not constants, belong to blocks or to the axis that is read from, or ranks are unknown.
+    3. something else than a Gather reads the dequantized table.
+    4. the provider has no kernel for the integers.
+    5. integers are int8 and quantized next: onnxruntime drops the pair that would stand behind the Gather, and then has no
+       pair of QuantizeLinear and DequantizeLinear to change to uint8.
+    """
+
+    min_opset = 10
+
+    def match_pattern(self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol) -> Symbol:
+        """Several Gathers may read one table."""
+        return g.op.Gather(g.keep(g.op.DequantizeLinear(w, s, z, attributes=ANY)), i, axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive the axes."""
+        above, node = m.nodes
+        shape, indices = g.static_shape(m.w), g.try_infer_shape(m.i)
+        found = parameters(g, above)
+        if shape is None or indices is None or found is None:  # (1) (2)
+            return self.none(above, msg="not a constant table, or the number of axes of the indices is unknown")
+        axis = m.axis % len(shape)
+        numbers = [size for size in indices if isinstance(size, int)]
+        if (math.prod(numbers) if len(numbers) == len(indices) else _MANY) > shape[axis]:  # (1)
+            return self.none(node, msg="the table has few rows")
+        if found.axis == axis:  # (2)
+            return self.none(above, msg="the parameters belong to the axis that is read from")
+        name = above.output[0]
+        readers = g.next_nodes(name)
+        is_read = g.is_output(name) or g.is_used_by_subgraph(name)
+        if is_read or not all(is_op(each, "Gather") and name not in each.input[1:] for each in readers):  # (3)
+            return self.none(above, msg="something else than a Gather reads the table")
+        if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:  # (4)
+            return self.none(node, msg="no kernel for the integers")
+        behind = g.next_nodes(node.output[0])
+        if g.try_infer_type(m.w) == TensorProto.INT8 and any(is_op(each, "QuantizeLinear") for each in behind):  # (5)
+            return self.none(node, msg="integers of int8 that are quantized again")
+        moved = found.axis is not None and found.axis > axis
+        place = None if found.axis is None else found.axis + (len(indices) - 1 if moved else 0)
+        return m.derive(rows=axis, place=place)
+
+    def apply_pattern(self, g: PatternRewriter, w: str, s: str, z: str, i: str, rows: int, place: int | None) -> str:
+        """The same parameters."""
+        written: dict[str, Any] = {} if place is None else {"axis": place}
+        return g.op.DequantizeLinear(g.op.Gather(w, i, axis=rows), s, z or None, **written)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """One scale; one for each column."""
+        tables = "<int8[3,2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float[2] t = {0.5, 0.1}, int8[2] o = {3, -4}>"
+        one = f"agraph (int64[2] i) => (float[2,2] y) {tables}"
+        two = f"agraph (int64[1,2] i) => (float[1,2,2] y) {tables}"
+        return (
+            Example(
+                f"{one} {{ d = DequantizeLinear(w, s) y = Gather(d, i) }}",
+                f"{one} {{ g = Gather(w, i) y = DequantizeLinear(g, s) }}",
+                ranges=(("i", -3, 2),),
+            ),
+            Example(
+                f"{two} {{ d = DequantizeLinear(w, t, o) y = Gather(d, i) }}",
+                f"{two} {{ g = Gather(w, i) y = DequantizeLinear <axis = 2> (g, t, o) }}",
+                ranges=(("i", -3, 2),),
+            ),
+        )

@@ -1,0 +1,56 @@
+"""A tensor that is quantized for one product, as one operator of onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+
+from .._kernels import runs
+
+
+class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
+    """com.microsoft.MatMulIntegerToFloat(DynamicQuantizeLinear(x), b, t) → com.microsoft.DynamicQuantizeMatMul(x, b, t)
+
+    What: quantizes the tensor within the product. Other products of the same integers keep the tensor quantized once.
+    Why: one node less, measured 0.96 of the time for up to 16 rows (768 by 768), where onnxruntime's own optimizer is off;
+    otherwise it makes the same operator.
+    Refuses when:
+    1. something else reads the integers, their scale or their zero point.
+    2. the provider has no kernel for the type.
+    """
+
+    phase = "target"
+    exactness = "rounding"
+    priority = 1
+    min_opset = 11
+    produces = ("com.microsoft",)
+    providers = ("cpu",)
+    tags = ("onnxruntime",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional) -> Symbol:
+        """Three results of the first operator are operands of the second one (1)."""
+        integers, scale, zero = g.op.DynamicQuantizeLinear(x, outputs=3)
+        return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """The type decides."""
+        if not runs(g, "DynamicQuantizeMatMul", m.x, "com.microsoft"):  # (2)
+            return self.none(m.nodes[1], msg="no kernel for the type")
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, x: str, b: str, t: str, zb: str, bias: str) -> str:
+        """The parameters of the first operand are computed within."""
+        return g.op.DynamicQuantizeMatMul(x, b, t, zb or None, bias or None, domain="com.microsoft")
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A zero point for each column and a bias; none of them."""
+        operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
+        least = "agraph (float[2,n,4] x, uint8[4,3] b, float t) => (float[2,n,3] y)"
+        before = "{{ i, s, u = DynamicQuantizeLinear(x) y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u{}) }}"
+        after = "{{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t{}) }}"
+        return tuple(
+            Example(f"{start} {before.format(rest)}", f"{start} {after.format(rest)}", domains=(("com.microsoft", 1),))
+            for start, rest in ((operands, ", v, k"), (least, ""))
+        )
