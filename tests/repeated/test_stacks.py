@@ -1,4 +1,4 @@
-"""What is computed together: each operator, towers of them, and the order of lanes."""
+"""Operations that are computed together: each operator, towers of them, and the order of lanes."""
 
 from __future__ import annotations
 

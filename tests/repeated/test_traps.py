@@ -1,4 +1,4 @@
-"""What is not computed together."""
+"""Operations that are not computed together."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ STACKABLE: Final = frozenset((*_PLAIN, *_WITH_PARAMETERS, *_NORMALIZED))
 
 
 class Operand(NamedTuple):
-    """What the operands of a group of nodes have in common.
+    """Properties that the operands of a group of nodes have in common.
 
     Attributes:
         dtype: element type.
@@ -33,7 +33,7 @@ class Operand(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What nodes that are computed together have in common.
+    """Properties that nodes which are computed together have in common.
 
     Attributes:
         own: operator, attributes, types and shapes of the results.
