@@ -2,11 +2,14 @@
 
 The circuit is a mixture over 8 by 8 discrete variables, in logarithms: a region is split in halves until it is one variable,
 and each region is a layer of sums over products of its halves.
+
+    python examples/circuit.py
 """
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,7 +33,7 @@ class Circuit:
         self.weights.append(numpy_helper.from_array(array, f"w{len(self.weights)}"))
         return str(self.weights[-1].name)
 
-    def add(self, op_type: str, *operands: str, **attributes: int) -> str:
+    def add(self, op_type: str, *operands: str, **attributes: Any) -> str:
         """A node; the name of its result."""
         self.nodes.append(helper.make_node(op_type, operands, [f"v{len(self.nodes)}"], **attributes))
         return str(self.nodes[-1].output[0])

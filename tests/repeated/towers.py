@@ -74,7 +74,9 @@ STEPS: dict[str, Step] = {
     "centre": lambda g, x, common, rng: g.add("Sub", x, g.add("ReduceMean", x, g.constant(np.array([-1])), keepdims=1)),
     "turn": lambda g, x, common, rng: g.add("Transpose", g.add("Exp", g.add("Transpose", x, perm=[1, 0])), perm=[1, 0]),
     "heads": lambda g, x, common, rng: g.add("Reshape", _heads(g, x), g.constant(np.array([0, WIDTH]))),
-    "clip": lambda g, x, common, rng: g.add("Clip", x, g.constant(np.float32(-1)), g.constant(np.float32(1))),
+    "clip": lambda g, x, common, rng: g.add(
+        "Clip", x, g.constant(np.array(-1, np.float32)), g.constant(np.array(1, np.float32))
+    ),
     "shared": lambda g, x, common, rng: g.add("Add", *_either(rng, x, common)),
     "parts": lambda g, x, common, rng: g.add("Concat", *(_part(g, x, start) for start in (2, 0)), axis=-1),
     "flat": lambda g, x, common, rng: g.add(

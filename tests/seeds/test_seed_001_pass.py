@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from tests.repeated.test_stacks import counts, folded
+from tests.repeated.test_writing import counts, folded
 from tests.repeated.towers import WIDTH, Sketch
 from tests.support import load
 from xoptim.repeated.choice import Choice

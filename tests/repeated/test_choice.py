@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.repeated.test_stacks import counts, folded
+from tests.repeated.test_writing import counts, folded
 from tests.repeated.towers import WIDTH, Sketch
 from tests.support import parse, run
 from xoptim import optimize
