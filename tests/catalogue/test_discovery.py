@@ -86,7 +86,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def builtin() -> dict[str, type[Rewrite]]:
-    return {name: cls for name, cls in installed_patterns().items() if cls.__module__.startswith("xoptim.patterns.")}
+    return {name: cls for name, cls in installed_patterns().items() if cls.__module__.startswith("xoptim.")}
 
 
 # ---------------------------------------------------------------- the built-in catalogue

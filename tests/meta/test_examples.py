@@ -21,6 +21,7 @@ EXAMPLES = ROOT / "examples"
 PACK = EXAMPLES / "pack"
 NEEDS = {"export_from_torch": ("torch", "onnxscript"), "statistics_with_pandas": ("pandas",)}
 SAYS = {
+    "circuit": "10601 nodes became 91",
     "chains": "ShatterLogSoftmax at LogSoftmax",
     "declare_a_pattern": "Abs(e) -> m",
     "explain_refusals": "mostly refused at ",

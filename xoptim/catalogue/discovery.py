@@ -6,7 +6,7 @@ import importlib
 import logging
 import pkgutil
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
 from xoptim.match.rewrite import Rewrite
@@ -23,17 +23,21 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
     the one of the pack whose name is first in alphabetical order.
     """
     found: dict[str, type[Rewrite]] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.value != GROUP, e.name, e.value)):
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value)):
         try:
             module = entry.load()
             for cls in patterns_of(module):
                 if found.setdefault(cls.name(), cls) is not cls:
                     logger.warning("pattern %s of pack %r is hidden by another of that name", cls.name(), entry.name)
         except Exception as error:  # a broken third-party pack must not break the optimizer
-            if entry.value == GROUP:  # the built-in catalogue: a defect of xoptim
+            if _is_own(entry):  # the built-in catalogue: a defect of xoptim
                 raise
             logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
     return dict(sorted(found.items()))
+
+
+def _is_own(entry: EntryPoint) -> bool:
+    return entry.value.partition(".")[0] == "xoptim"
 
 
 def patterns_of(module: ModuleType) -> list[type[Rewrite]]:

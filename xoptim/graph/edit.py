@@ -129,7 +129,8 @@ class Edit(Graph):
         new = [node for node in added if node.graph is None]
         if any(node.graph is not None and node not in removed for node in added):
             raise RewriteError("a replacement contains a node of the graph that was not matched")
-        return dict.fromkeys(node for node in removed if node not in added), new
+        kept = set(added)
+        return dict.fromkeys(node for node in removed if node not in kept), new
 
     def _admit(self, node: Node, freed: set[str]) -> None:
         """Check one new node and infer its results; from then on the nodes after it may read them."""

@@ -1,0 +1,117 @@
+"""Operations that are not computed together."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.repeated.test_writing import counts, folded
+from tests.repeated.towers import WIDTH, Sketch
+from tests.support import parse, run
+from xoptim import optimize
+from xoptim.repeated import choice
+
+TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Softmax <axis = 0> (x)", "Softmax <axis = 1> (z)"),
+        ("Relu(x)", "Abs(z)"),
+        ("LeakyRelu <alpha = 0.1> (x)", "LeakyRelu <alpha = 0.2> (z)"),
+        ("RandomNormalLike(x)", "RandomNormalLike(z)"),
+    ],
+    ids=["axis", "operator", "attribute", "random"],
+)
+def test_settings_that_differ(first: str, second: str) -> None:
+    model = parse(f"agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) {{ {TWO.format(first, second)} }}")
+    after = optimize(model, patterns="repeated", strict=True)
+    assert counts(after)[first.partition("(")[0].partition(" ")[0]] >= 1
+    assert len(after.graph.node) == len(model.graph.node)
+
+
+@pytest.mark.parametrize("other", ["float[m,4]", "float[n,5]", "double[n,4]", "float[1,n,4]"])
+def test_shapes_and_types_that_differ(other: str) -> None:
+    nodes = "a = Relu(x) c = Relu(z) b = Tanh(a) d = Tanh(c) y = Erf(b) v = Erf(d)"
+    model = parse(f"agraph (float[n,4] x, {other} z) => (y, v) {{ {nodes} }}")
+    assert len(optimize(model, patterns="repeated", strict=True).graph.node) == len(model.graph.node)
+
+
+def test_towers_that_depend_on_each_other() -> None:
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    for _ in range(4):
+        x = g.add("Softplus", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
+    assert counts(folded(g.model(x))) == {"MatMul": 4, "Softplus": 4}
+
+
+def test_dependence_through_an_operator_that_is_not_stacked() -> None:
+    """The second tower reads the first one through a CumSum: they have equal settings, and different levels."""
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    first = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
+    start = g.add("CumSum", first, g.constant(np.array(0)))
+    second = g.add("Tanh", g.add("MatMul", start, g.weight(WIDTH, WIDTH)))
+    assert counts(folded(g.model(g.add("Sum", first, second))))["MatMul"] == 2
+
+
+def test_weights_that_a_caller_may_override_are_not_stored_twice() -> None:
+    text = """agraph (float[n,2] x, float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}) => (y)
+        { a = MatMul(x, w) b = MatMul(x, v) c = Tanh(a) d = Tanh(b) e = Erf(c) f = Erf(d) g = Abs(e) h = Abs(f)
+          y = Sum(g, h) }"""
+    model = parse(text)
+    after = optimize(model, patterns="repeated", strict=True)
+    given = {"x": np.ones((3, 2), np.float32), "w": np.full((2, 2), 0.1, np.float32), "v": np.full((2, 2), -0.2, np.float32)}
+    np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
+    assert counts(after)["MatMul"] == 1
+
+
+def test_results_that_a_subgraph_captures() -> None:
+    text = """agraph (float[n,4] x, float[n,4] z, float[n,4] v, bool c) => (y)
+        { a = Relu(x) b = Relu(z) d = Relu(v) e = Tanh(a) f = Tanh(b) g = Tanh(d) h = Erf(e) i = Erf(f) j = Erf(g)
+          k = Exp(h) l = Exp(i) m = Exp(j) s = Sum(k, l, m)
+          t = If (c) <then_branch = one () => (float[n,4] o) { o = Neg(e) },
+                      else_branch = two () => (float[n,4] p) { p = Abs(f) }>
+          y = Add(s, t) }"""
+    model = parse(text)
+    after = optimize(model, patterns="repeated", strict=True)
+    assert counts(after)["Tanh"] == 1
+    numbers = np.random.default_rng(0)
+    for chosen in (True, False):
+        given = {name: numbers.standard_normal((2, 4)).astype(np.float32) for name in "xzv"} | {"c": np.array(chosen)}
+        np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
+
+
+def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    parts = [g.add("Erf", g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))) for _ in range(4)]
+    model = g.model(g.add("Sum", *parts))
+    assert counts(folded(model))["MatMul"] == 1
+    monkeypatch.setattr(choice, "_LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
+    assert counts(folded(model))["MatMul"] == 4
+
+
+def test_nothing_is_done_where_it_saves_no_nodes() -> None:
+    model = parse("agraph (float[n,4] x, float[n,4] z) => (y, v) { y = Relu(x) v = Relu(z) }")
+    assert len(optimize(model, patterns="repeated", strict=True).graph.node) == 2
+
+
+def test_it_is_not_part_of_the_presets() -> None:
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    model = g.model(g.add("Sum", *(g.add("Erf", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(4))))
+    assert counts(optimize(model, patterns="default+onnxruntime"))["Erf"] == 4
+    assert counts(optimize(model, patterns="default+repeated"))["Erf"] == 1
+    assert counts(optimize(model, patterns="default+repeated-repeated"))["Erf"] == 4
+
+
+def test_the_same_bytes_again() -> None:
+    g = Sketch()
+    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(6)]
+    model = g.model(g.add("Sum", *parts))
+    first, second = (optimize(model, patterns="repeated").SerializeToString(deterministic=True) for _ in range(2))
+    assert first == second
+    assert onnx.ModelProto.FromString(first).graph.output[0].name == model.graph.output[0].name

@@ -1,0 +1,136 @@
+"""Which groups are worth a stack: it must save more nodes than its operands and the lanes that are read by themselves cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.repeated.groups import Group, by_result
+from xoptim.repeated.settings import is_parameter
+from xoptim.repeated.writing import JOINING
+
+_OWN = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
+"""Nodes of a stack where there are several."""
+
+
+_LARGEST = 1 << 29
+"""Bytes of weights that are read to be stacked, in all: those of external files are otherwise left where they are."""
+
+
+class Choice:
+    """The groups that are stacked.
+
+    Args:
+        graph: the graph.
+        groups: all groups.
+    """
+
+    def __init__(self, graph: Graph, groups: Iterable[Group]) -> None:
+        self.graph = graph
+        left = _LARGEST
+        self.groups: dict[Group, None] = {}
+        for group in filter(_differs, groups):
+            size = _stored_bytes(graph, group)
+            if size <= left:
+                left -= size
+                self.groups[group] = None
+        self.group_of = by_result(self.groups)
+
+    def prune(self) -> None:
+        """Give up groups until each that is left saves nodes."""
+        pending = dict.fromkeys(self.groups)
+        while pending:
+            group = next(iter(pending))
+            del pending[group]
+            if group not in self.groups:
+                continue
+            near = self._near(group)
+            stacked = sum(map(self._cost, (group, *near)))
+            self._drop(group)
+            apart = len(group) + sum(map(self._cost, near))
+            if apart <= stacked:
+                pending.update(dict.fromkeys(near))
+            else:
+                self._restore(group)
+
+    def _drop(self, group: Group) -> None:
+        del self.groups[group]
+        for name in group.lane:
+            del self.group_of[name]
+
+    def _restore(self, group: Group) -> None:
+        self.groups[group] = None
+        self.group_of.update(dict.fromkeys(group.lane, group))
+
+    def _near(self, group: Group) -> list[Group]:
+        """The groups that read it, and those that it reads."""
+        found: dict[Group, None] = {}
+        for node in group.nodes:
+            readers = [reader for name in node.output for reader in self.graph.consumers(name)]
+            around = [*node.input, *(reader.output[0] for reader in readers if reader.output)]
+            found.update((self.group_of[name], None) for name in around if name in self.group_of)
+        found.pop(group, None)
+        return list(found)
+
+    def _cost(self, group: Group) -> int:
+        """Nodes of a stack: itself, its operands, and the lanes that are read by themselves."""
+        own = _OWN.get(group.first.op_type, 1)
+        operands = sum(self._column(names) for place, names in enumerate(group.columns) if not is_parameter(group.first, place))
+        return own + operands + sum(map(self._is_alone, group.lane))
+
+    def _column(self, names: Sequence[str]) -> int:
+        if len(set(names)) == 1 or all(self.graph.tensor(name) is not None for name in names):
+            return 0
+        sources = {self._source(name) for name in names}
+        outside = sum(isinstance(source, str) for source in sources)
+        if outside == len(sources):
+            return 1 + min(outside, 2)
+        if len(sources) > 1:
+            return outside + 2
+        (source,) = sources
+        assert not isinstance(source, str)
+        return int(len(set(names)) != len(source[0]))
+
+    def _source(self, name: str) -> tuple[Group, int] | str:
+        """The group of a result and its place among those of a node; the name of a value outside of the groups."""
+        group = self.group_of.get(name)
+        return name if group is None else (group, group.lane[name][0])
+
+    def _is_alone(self, name: str) -> bool:
+        """Whether something outside of the stacks reads a lane by itself."""
+        if self.graph.is_output(name) or self.graph.is_captured(name):
+            return True
+        source = self._source(name)
+        return any(not self._is_stacked(reader) and not self._joins(reader, source) for reader in self.graph.consumers(name))
+
+    def _is_stacked(self, node: Node) -> bool:
+        return bool(node.output) and node.output[0] in self.group_of
+
+    def _joins(self, node: Node, source: tuple[Group, int] | str) -> bool:
+        return node.op_type in JOINING and not node.domain and all(self._source(name) == source for name in node.input)
+
+    def regions(self) -> list[list[Group]]:
+        """Groups that are connected, lower levels first; each region is rewritten as a whole."""
+        left = dict.fromkeys(self.groups)
+        found = []
+        while left:
+            line = [next(iter(left))]
+            del left[line[0]]
+            for group in line:
+                for other in self._near(group):
+                    if other in left:
+                        del left[other]
+                        line.append(other)
+            found.append(sorted(line, key=lambda group: group.level))
+        return found
+
+
+def _differs(group: Group) -> bool:
+    """Whether the lanes read different operands: nodes that read the same ones are equal, and merged elsewhere."""
+    return any(len(set(names)) > 1 for names in group.columns)
+
+
+def _stored_bytes(graph: Graph, group: Group) -> int:
+    tensors = [graph.tensor(name) for names in group.columns if len(set(names)) > 1 for name in names]
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)

@@ -1,0 +1,74 @@
+"""The pass that computes repeated operations once, together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.rewrite import ModelPass
+from xoptim.repeated.choice import Choice
+from xoptim.repeated.groups import Group, arrange, find_groups
+from xoptim.repeated.writing import StackWriter
+
+
+class Repeated(ModelPass):
+    """Equal operations side by side → one operation on stacked operands.
+
+    What: finds nodes of one level with equal settings (operator, attributes, types and shapes), and computes them as one node
+    whose operands have a new first axis, one lane for each of them; weights are stacked ahead of time. Lanes stay stacked
+    through all levels that have the same lanes, and are selected by index where the levels differ.
+    Why: one kernel launch instead of k, and larger products.
+    Refuses when:
+    1. a shape or a type is unknown, or settings differ.
+    2. it saves no nodes.
+    """
+
+    phase = "final"
+    exactness = "rounding"
+    min_opset = 13
+    tags = ("repeated", "extra")
+
+    def run(self, model: Model) -> int:
+        """Fold all graphs; returns the number of stacks."""
+        return sum(fold(graph) for graph in list(model.graphs()))
+
+
+def fold(graph: Graph) -> int:
+    """Replace groups of nodes by stacks; returns their number."""
+    groups = find_groups(graph)
+    if not groups:
+        return 0
+    arrange(groups)
+    choice = Choice(graph, groups)
+    choice.prune()
+    return sum(_write(graph, region) for region in choice.regions())
+
+
+def _write(graph: Graph, region: Sequence[Group]) -> int:
+    removed = {node: None for group in region for node in group.nodes}
+    with Edit(graph) as edit:
+        writer = StackWriter(graph, edit)
+        for group in region:
+            writer.write(group)
+        for node in _readers(graph, region, removed):
+            if writer.join(node):
+                removed[node] = None
+        for name in (name for group in region for name in group.lane):
+            if graph.is_output(name) or graph.is_captured(name) or any(n not in removed for n in graph.consumers(name)):
+                writer.alone(name)
+        added = [node for node in edit.created if node.op_type != "Identity"]
+        if len(added) >= len(removed):  # (2)
+            return 0
+        edit.commit(list(removed), edit.created)
+    return len(region)
+
+
+def _readers(graph: Graph, region: Sequence[Group], removed: dict[Node, None]) -> list[Node]:
+    """The nodes that read lanes of a region, and are not part of it."""
+    found = {
+        reader: None for group in region for name in group.lane for reader in graph.consumers(name) if reader not in removed
+    }
+    return sorted(found, key=lambda node: node.label)

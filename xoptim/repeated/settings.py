@@ -1,0 +1,113 @@
+"""Settings of a node: nodes with equal settings can be computed together, each as one lane of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
+from xoptim.facts.info import Info
+from xoptim.graph.constants import constant_array
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+_PLAIN: Final = (*BROADCASTING, "MatMul", "Gemm", "Concat", "Gather", "LayerNormalization")
+_WITH_PARAMETERS: Final = (*ELEMENTWISE, *REDUCTIONS, "Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Transpose")
+_NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
+"""Operators of one axis, whose meaning changed in operator set 13."""
+STACKABLE: Final = frozenset((*_PLAIN, *_WITH_PARAMETERS, *_NORMALIZED))
+
+
+class Operand(NamedTuple):
+    """Properties that the operands of a group of nodes have in common.
+
+    Attributes:
+        dtype: element type.
+        shape: the shape of each, known but for the names of its sizes.
+        is_constant: whether they are stored.
+    """
+
+    dtype: int
+    shape: tuple[Hashable, ...]
+    is_constant: bool
+
+
+class Settings(NamedTuple):
+    """Properties that nodes which are computed together have in common.
+
+    Attributes:
+        own: operator, attributes, types and shapes of the results.
+        operands: for each operand its type and shape, or its value if it is a parameter, such as axes; "" for one left out.
+    """
+
+    own: tuple[Hashable, ...]
+    operands: tuple[Hashable, ...]
+
+
+def settings(graph: Graph, node: Node) -> Settings | None:
+    """The settings of a node, ``None`` if it cannot be stacked."""
+    if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
+        return None
+    results = [graph.info_of(name) for name in node.output]
+    if not all(map(_is_known, results)) or not _is_allowed(graph, node):
+        return None
+    operands: list[Hashable] = []
+    for place, name in enumerate(node.input):
+        found = "" if not name else _parameter(graph, name) if is_parameter(node, place) else _operand(graph, name)
+        if found is None:
+            return None
+        operands.append(found)
+    attributes = tuple(sorted((key, _frozen(value)) for key, value in node.attribute.items()))
+    return Settings((node.op_type, attributes, *((each.dtype, each.shape) for each in results)), tuple(operands))
+
+
+def is_parameter(node: Node, place: int) -> bool:
+    """Whether an operand of a stackable operator is a parameter, which all nodes of a group must have in common."""
+    return place > 0 and node.op_type in _WITH_PARAMETERS
+
+
+def _is_known(info: Info) -> bool:
+    return info.is_tensor and bool(info.dtype) and info.shape is not None
+
+
+def _is_allowed(graph: Graph, node: Node) -> bool:
+    """Whether the attributes of a node are among those that a stack can express."""
+    get, ranks = node.get_attribute, [graph.info_of(name).rank for name in node.input if name]
+    if None in ranks:
+        return False
+    match node.op_type:
+        case "MatMul":
+            return all(rank is not None and rank >= 2 for rank in ranks)
+        case "Gemm":
+            plain = get("alpha") == get("beta") == 1.0 and not get("transA")
+            return plain and len(node.input) > 1 and graph.tensor(node.input[1]) is not None
+        case "Gather":
+            return get("axis") == 0 and (ranks[0] or 0) > 0
+        case "LayerNormalization":
+            has_stored_scale = len(node.input) > 1 and graph.tensor(node.input[1]) is not None
+            return len(node.output) == 1 and has_stored_scale and get("axis") in (-1, (ranks[0] or 0) - 1)
+        case "Squeeze":
+            return len(ranks) == 2 or "axes" in node.attribute
+        case "Softmax" | "LogSoftmax" | "Hardmax":
+            return node.opset >= 13
+    if node.op_type in REDUCTIONS:
+        return not get("noop_with_empty_axes", 0)
+    return True
+
+
+def _operand(graph: Graph, name: str) -> Operand | None:
+    info = graph.info_of(name)
+    if not _is_known(info) or info.shape is None:
+        return None
+    return Operand(info.dtype, info.shape, graph.tensor(name) is not None)
+
+
+def _parameter(graph: Graph, name: str) -> Hashable | None:
+    array = constant_array(graph, name)
+    return None if array is None else (array.dtype.str, array.shape, array.tobytes())
+
+
+def _frozen(value: object) -> Hashable:
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return value if isinstance(value, Hashable) else repr(value)

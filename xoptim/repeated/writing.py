@@ -1,0 +1,301 @@
+"""Write groups as stacks: one node on operands that have the lanes as their first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
+from xoptim.graph.constants import store
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.match.create import OpBuilder
+from xoptim.repeated.groups import Group
+from xoptim.repeated.settings import is_parameter
+
+_FEW: Final = 3
+"""Up to so many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""
+Written = tuple[str, int | None]
+"""An operand of a stack: its name, and the rank of each lane, ``None`` when all lanes read the same tensor."""
+
+
+class StackWriter:
+    """Makes the nodes of stacks in an edit.
+
+    Args:
+        graph: the graph.
+        edit: holds the new nodes.
+    """
+
+    def __init__(self, graph: Graph, edit: Edit) -> None:
+        self.graph = graph
+        self.edit = edit
+        self.op: Any = OpBuilder(lambda: edit, lambda edit, node: edit.collect(node))
+        self._lane: dict[str, tuple[str, int]] = {}
+        """The stack and the lane of each result."""
+        self._size: dict[str, int] = {}
+        """The number of lanes of each stack."""
+        self._columns: dict[tuple[str, ...], str] = {}
+        self._alone: set[str] = set()
+        """Lanes that are results by themselves too."""
+
+    def write(self, group: Group) -> None:
+        """Write a group whose operands outside of it are written."""
+        is_concat = group.first.op_type == "Concat"  # it does not broadcast
+        operands = [
+            (names[0], None) if is_parameter(group.first, place) or not names[0] else self._operand(names, is_concat)
+            for place, names in enumerate(group.columns)
+        ]
+        rule = _RULES.get(group.first.op_type)
+        assert rule is not None
+        written = rule(self, group, operands)
+        stacks = [written] if isinstance(written, str) else written
+        self._size.update(dict.fromkeys(stacks, len(group)))
+        self._lane.update((name, (stacks[place], lane)) for name, (place, lane) in group.lane.items())
+
+    def _operand(self, names: Sequence[str], is_stack: bool) -> Written:
+        if len(set(names)) == 1 and not is_stack:
+            return self.alone(names[0]), None
+        return self.column(names), self.rank(names[0])
+
+    def rank(self, name: str) -> int:
+        """Number of axes of a tensor of the graph before the rewrite."""
+        return len(self.graph.info_of(name).shape or ())
+
+    def join(self, node: Node) -> bool:
+        """Write a node that reads lanes of one stack only as one that reads the stack, if there is an operator for it."""
+        stacks = {self._lane[name][0] if name in self._lane else "" for name in node.input}
+        (stack, *others) = stacks
+        rule = JOINING.get(node.op_type)
+        if rule is None or not stack or others or len(node.input) < 2:
+            return False
+        result = rule(self, node, self._selected(stack, [self._lane[name][1] for name in node.input], self._size[stack]))
+        if result:
+            self.op.Identity(result, outputs=list(node.output))
+        return bool(result)
+
+    def alone(self, name: str) -> str:
+        """The value of one lane by itself, under its own name; the same for a value that is not part of a stack."""
+        if name in self._lane and name not in self._alone:
+            stack, lane = self._lane[name]
+            self._alone.add(name)
+            self.op.Gather(stack, np.array(lane, np.int64), axis=0, outputs=[name])
+        return name
+
+    def column(self, names: Sequence[str]) -> str:
+        """The stack of several values, each one lane: what the lanes of a stack read, by its fold index."""
+        key = tuple(names)
+        if key not in self._columns:
+            self._columns[key] = self._stacked(key)
+        return self._columns[key]
+
+    def _stacked(self, names: tuple[str, ...]) -> str:
+        if all(self.graph.tensor(name) is not None for name in names):
+            return store(self.edit, "stacked", np.stack([self.array(name) for name in names]))
+        sources: dict[str, int] = {}  # where the lanes of a stack, or a single value, begin when all are joined
+        size = 0
+        index = []
+        for name in names:
+            stack, lane = self._lane.get(name, (name, 0))
+            if stack not in sources:
+                sources[stack] = size
+                size += self._size.get(stack, 1)
+            index.append(sources[stack] + lane)
+        return self._selected(self._joined(list(sources)), index, size)
+
+    def _joined(self, sources: Sequence[str]) -> str:
+        """Stacks, and single values as stacks of one lane, one after the other."""
+        if len(sources) > _FEW and self._size.keys().isdisjoint(sources) and (stack := self._joined_along_the_last(sources)):
+            return stack
+        parts = [each if each in self._size else self.op.Unsqueeze(each, axes=[0]) for each in sources]
+        return str(parts[0] if len(parts) == 1 else self.op.Concat(*parts, axis=0))
+
+    def _joined_along_the_last(self, names: Sequence[str]) -> str:
+        """Values joined along their last axis, whose parts then come first: three nodes for any number; "" where it is open."""
+        *_, last = self.graph.info_of(names[0]).shape or ("",)
+        if not isinstance(last, int) or not last:
+            return ""
+        rank = self.rank(names[0])
+        joined = self.op.Concat(*names, axis=-1)
+        # A 0 copies the size at its own place.
+        split = self.op.Reshape(joined, np.array([0] * (rank - 1) + [len(names), last], np.int64))
+        return str(self.op.Transpose(split, perm=[rank - 1, *range(rank - 1), rank]) if rank > 1 else split)
+
+    def _selected(self, stack: str, index: Sequence[int], size: int) -> str:
+        """Some lanes of a stack: all of them, a slice, or a selection."""
+        steps = {b - a for a, b in pairwise(index)}
+        if list(index) == list(range(size)):
+            return stack
+        if len(steps) == 1 and (step := steps.pop()) > 0:
+            return str(self.op.Slice(stack, [index[0]], [index[-1] + 1], [0], [step]))
+        return str(self.op.Gather(stack, np.array(index, np.int64), axis=0))
+
+    def array(self, name: str) -> np.ndarray:
+        """The numbers of a stored tensor."""
+        tensor = self.graph.tensor(name)
+        assert tensor is not None
+        return tensor.numpy()
+
+    def aligned(self, operand: Written, rank: int) -> str:
+        """An operand whose lanes have a given rank: axes of size 1 come first in each lane, as broadcasting adds them."""
+        name, own = operand
+        if own is None or own == rank:
+            return name
+        stored = self.edit.initializers.get(name)
+        if stored is not None:
+            return store(self.edit, "stacked", stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]))
+        return str(self.op.Unsqueeze(name, axes=list(range(1, rank - own + 1))))
+
+
+def _attributes(group: Group, **changed: Any) -> dict[str, Any]:
+    return {**group.first.attribute, **changed}
+
+
+def _behind(axis: int) -> int:
+    """An axis of a lane as one of the stack."""
+    return axis + 1 if axis >= 0 else axis
+
+
+def _elementwise(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    names = [name for name, _ in operands]
+    return str(getattr(writer.op, group.first.op_type)(*names, **group.first.attribute))
+
+
+def _broadcasting(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    rank = writer.rank(group.first.output[0])
+    names = [writer.aligned(operand, rank) for operand in operands]
+    return str(getattr(writer.op, group.first.op_type)(*names, **group.first.attribute))
+
+
+def _plus(writer: StackWriter, name: str, bias: Sequence[Written], rank: int) -> str:
+    """A stack plus an operand that may be left out."""
+    return str(writer.op.Add(name, writer.aligned(bias[0], rank))) if bias and bias[0][0] else name
+
+
+def _gemm(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    """A product of matrices, plus the third operand."""
+    weights = [writer.array(name) for name in group.columns[1]]
+    weights = [array.T for array in weights] if group.first.get_attribute("transB") else weights
+    shared = operands[1][1] is None
+    product = writer.op.MatMul(operands[0][0], weights[0] if shared else np.stack(weights))
+    return _plus(writer, product, operands[2:], 2)
+
+
+def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    (table, own), (index, lanes) = operands
+    if own is None:
+        return str(writer.op.Gather(table, index, axis=0))
+    if lanes is None:
+        return str(writer.op.Gather(table, index, axis=1))
+    index = writer.op.Cast(index, to=TensorProto.INT64)  # a Cast to the same type is removed
+    return str(writer.op.GatherND(table, writer.op.Unsqueeze(index, axes=[-1]), batch_dims=1))
+
+
+def _normalization(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    """LayerNormalization of the last axis. Scales that differ are multiplied behind it: the operator takes one for all."""
+    rank = writer.rank(group.first.input[0])
+    attributes = _attributes(group, axis=-1)
+    if all(own is None for _, own in operands[1:]):
+        return str(writer.op.LayerNormalization(*(name for name, _ in operands), **attributes))
+    scale = writer.array(group.first.input[1])
+    y = writer.op.LayerNormalization(operands[0][0], np.ones_like(scale), **attributes)
+    y = writer.op.Mul(y, writer.aligned(operands[1], rank))
+    return _plus(writer, y, operands[2:], rank)
+
+
+def _of_one_axis(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    axis = _behind(group.first.get_attribute("axis", -1))
+    names = [writer.aligned(operand, writer.rank(group.first.output[0])) for operand in operands]
+    return str(getattr(writer.op, group.first.op_type)(*names, **_attributes(group, axis=axis)))
+
+
+def _transpose(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    rank = writer.rank(group.first.input[0])
+    perm = group.first.attribute.get("perm", list(range(rank))[::-1])
+    return str(writer.op.Transpose(operands[0][0], perm=[0, *(axis + 1 for axis in perm)]))
+
+
+def _reshape(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    target = writer.array(group.first.input[1])
+    # A 0 copies the size at its own place, which moves with it.
+    return str(writer.op.Reshape(operands[0][0], np.array([len(group), *target], np.int64), **group.first.attribute))
+
+
+def _axes(writer: StackWriter, group: Group) -> list[int] | None:
+    node = group.first
+    if len(node.input) > 1 and node.input[1]:
+        return [int(axis) for axis in writer.array(node.input[1])]
+    found = node.attribute.get("axes")
+    return None if found is None else list(found)
+
+
+def _moved_axes(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    axes = _axes(writer, group) or []
+    return str(getattr(writer.op, group.first.op_type)(operands[0][0], axes=[_behind(axis) for axis in axes]))
+
+
+def _reduction(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    axes = _axes(writer, group)
+    if not axes:
+        axes = list(range(writer.rank(group.first.input[0])))
+    keep = group.first.get_attribute("keepdims")
+    return str(getattr(writer.op, group.first.op_type)(operands[0][0], axes=[_behind(axis) for axis in axes], keepdims=keep))
+
+
+def _slice(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    (x, _), (starts, _), (ends, _), *rest = operands
+    node = group.first
+    first = writer.array(starts)
+    given = writer.array(node.input[3]) if len(node.input) > 3 and node.input[3] else range(first.size)
+    axes = np.array([_behind(int(axis)) for axis in given], first.dtype)
+    steps = [rest[1][0]] if len(rest) > 1 else []
+    return str(writer.op.Slice(x, starts, ends, axes, *steps))
+
+
+def _sum(writer: StackWriter, node: Node, stack: str) -> str:
+    return str(getattr(writer.op, f"Reduce{node.op_type}")(stack, axes=[0], keepdims=0))
+
+
+def _concat(writer: StackWriter, node: Node, stack: str) -> str:
+    """The lanes side by side: their axis comes before the one that they are joined along, and is merged with it."""
+    shape = writer.graph.info_of(node.output[0]).shape
+    if shape is None or sum(not isinstance(size, int) for size in shape) > 1 or 0 in shape:
+        return ""
+    axis = node.get_attribute("axis") % len(shape)
+    if axis:
+        stack = writer.op.Transpose(stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)])
+    return str(writer.op.Reshape(stack, np.array([size if isinstance(size, int) else -1 for size in shape], np.int64)))
+
+
+JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Sum": _sum, "Mean": _sum, "Concat": _concat}
+"""Operators that read lanes of one stack; what they become returns "" where it cannot be written."""
+
+
+def _split(writer: StackWriter, group: Group, operands: Sequence[Written]) -> Sequence[str]:
+    count = len(group.first.output)
+    sizes = [name for name, _ in operands[1:]]
+    attributes = _attributes(group, axis=_behind(group.first.get_attribute("axis")))
+    found = writer.op.Split(operands[0][0], *sizes, outputs=count, **attributes)
+    return [found] if count == 1 else list(found)
+
+
+_Rule = Callable[[StackWriter, Group, Sequence[Written]], "str | Sequence[str]"]
+_RULES: Final[Mapping[str, _Rule]] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys((*BROADCASTING, "MatMul"), _broadcasting),
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), _moved_axes),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "Concat"), _of_one_axis),
+    "Gemm": _gemm,
+    "Gather": _gather,
+    "LayerNormalization": _normalization,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Split": _split,
+    "Transpose": _transpose,
+}
