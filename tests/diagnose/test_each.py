@@ -126,3 +126,15 @@ def test_the_whole_catalogue_on_a_model_of_attention(patterns: str) -> None:
 def test_the_whole_catalogue_on_random_graphs(seed: int) -> None:
     check = checked(RandomGraph(seed).model(30), "default+onnxruntime")
     assert check.disagreements == []
+
+
+def test_a_pass_over_the_model_is_not_run_by_itself() -> None:
+    """Its changes have no region of their own; the models are compared as a whole."""
+    nodes = " ".join(f"a{lane} = Relu(x{lane}) b{lane} = Tanh(a{lane})" for lane in range(6))
+    inputs = ", ".join(f"float[n,4] x{lane}" for lane in range(6))
+    model = parse(f"agraph ({inputs}) => (float[n,4] y) {{ {nodes} y = Sum({', '.join(f'b{lane}' for lane in range(6))}) }}")
+    check = EachCheck(model)
+    optimize(model, patterns="repeated", on_application=check)
+    assert check.unchecked == [("Repeated", "it changes the whole model")]
+    assert check.checked == 0
+    assert not check.disagreements
