@@ -11,8 +11,6 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 
 _OPERATORS: Final = ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
 """Reductions that may run over some axes first and over others later."""
-_WHOLE: Final = ("ReduceSum", "ReduceProd", "ReduceL1")
-"""Those of them that do not round integers in between."""
 
 
 class ReduceReducePattern(EasyPatternOptimization):
@@ -24,7 +22,7 @@ class ReduceReducePattern(EasyPatternOptimization):
     Refuses when:
     1. the shape of x is not known, or an axis may be empty: onnxruntime gives results of other ranks then.
     2. one of the reductions keeps the axes and the other one does not, or its axes are not constants.
-    3. the numbers are integers, and the operator rounds in between.
+    3. the numbers are integers, which onnxruntime sums with rounding.
     """
 
     phase = "specialize"
@@ -41,7 +39,7 @@ class ReduceReducePattern(EasyPatternOptimization):
         shape = g.try_infer_shape(m.x)
         if shape is None or not all(map(is_nonzero, shape)):  # (1)
             return self.none(m.nodes[0], msg="an axis may be empty")
-        if not is_float(g.try_infer_type(m.x)) and m.operator not in _WHOLE:  # (3)
+        if not is_float(g.try_infer_type(m.x)):  # (3)
             return self.none(m.nodes[0], msg="the numbers are not floating-point")
         rank = len(shape)
         first = {axis % rank for axis in m.first}

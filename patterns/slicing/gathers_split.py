@@ -31,9 +31,11 @@ class GathersSplitPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """At the Gather of position 0, look for the others."""
         first = position_of(g, node)
-        pieces = all_positions(g, node) if first is not None and first.place == 0 else None
-        if first is None or pieces is None:  # (1)
-            return self.none(node, msg="not the first of all positions of an axis whose size is a number")
+        if first is None or first.place:
+            return self.none(node, msg="not the first position of an axis")
+        pieces = all_positions(g, node)
+        if pieces is None:  # (1)
+            return self.none(node, msg="not every position is taken, or the size of the axis is not a number")
         if not first.drops:
             return MatchResult(self, pieces, partial(self._split, first.axis, first.axis, [n.output[0] for n in pieces]))
         readers = [g.next_node(piece.output[0]) for piece in pieces]

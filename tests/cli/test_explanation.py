@@ -113,7 +113,7 @@ BROKEN = {
         "agraph (float[a,2] x, int64 n) => (float[a,1] y, float[a,1] z, float[a] y2) <int64 i = {0}, int64 j = {-1}, "
         "int64[1] k = {-1}> { y2 = Gather <axis = 1> (x, n) p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, n) "
         "y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
-        "not every position is taken, or they are not all put back in one place", "p", "not every position is taken",
+        "not every position is taken, or the size of the axis is not a number", "p", "not every position is taken",
     ),
     "axes in another order": Broken(
         "TransposeReduce",

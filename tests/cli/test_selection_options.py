@@ -139,7 +139,8 @@ def test_words_with_their_numbers(xopt: Xopt) -> None:
 
 @pytest.mark.usefixtures("bad_patterns")
 def test_words_of_a_pack(xopt: Xopt) -> None:
-    assert listed(xopt, "--patterns", "", "--include", "extra", "--require", "rounding") == ["ShiftedRelu"]
+    found = listed(xopt, "--patterns", "", "--include", "extra", "--require", "rounding")
+    assert [name for name in found if not installed_patterns()[name].__module__.startswith("xoptim.")] == ["ShiftedRelu"]
 
 
 def test_help(xopt: Xopt) -> None:

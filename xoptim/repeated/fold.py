@@ -8,7 +8,7 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.match.rewrite import ModelPass
+from xoptim.match.rewrite import Example, ModelPass
 from xoptim.repeated.choice import Choice
 from xoptim.repeated.groups import Group, arrange, find_groups
 from xoptim.repeated.writing import StackWriter
@@ -30,6 +30,27 @@ class Repeated(ModelPass):
     exactness = "rounding"
     min_opset = 13
     tags = ("repeated", "extra")
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Layers of one input, whose results are added; and sums of pairs of them, one of which is a result too."""
+        weights = "float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}"
+        products = "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c)"
+        stack = "float[3,2,2] s = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 0.25, 0, 1}"
+        return (
+            Example(
+                f"agraph (float[n,2] x) => (float[n,2] y) <{weights}> {{ {products} y = Sum(d, e, f) }}",
+                f"agraph (float[n,2] x) => (float[n,2] y) <{stack}, int64[1] o = {{0}}> "
+                "{ a = MatMul(x, s) d = Tanh(a) y = ReduceSum <keepdims = 0> (d, o) }",
+            ),
+            Example(
+                f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{weights}> {{ {products} "
+                "h = Erf(d) i = Erf(e) j = Erf(f) k = Mul(h, i) l = Mul(i, j) m = Mul(j, h) y = Mean(k, l, m) }",
+                f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{stack}, int64[1] o = {{0}}, "
+                "int64 two = {2}, int64[3] p = {1, 2, 0}> { a = MatMul(x, s) d = Tanh(a) f = Gather(d, two) h = Erf(d) "
+                "i = Gather(h, p) k = Mul(h, i) y = ReduceMean <keepdims = 0> (k, o) }",
+            ),
+        )
 
     def run(self, model: Model) -> int:
         """Fold all graphs; returns the number of stacks."""

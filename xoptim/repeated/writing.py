@@ -71,7 +71,7 @@ class StackWriter:
         """Write a node that reads lanes of one stack only as one that reads the stack, if there is an operator for it."""
         stacks = {self._lane[name][0] if name in self._lane else "" for name in node.input}
         (stack, *others) = stacks
-        rule = JOINING.get(node.op_type)
+        rule = None if node.domain else JOINING.get(node.op_type)
         if rule is None or not stack or others or len(node.input) < 2:
             return False
         result = rule(self, node, self._selected(stack, [self._lane[name][1] for name in node.input], self._size[stack]))
