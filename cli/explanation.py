@@ -15,6 +15,7 @@ from rich.table import Table
 from xoptim import (
     Explanation,
     GraphBuilder,
+    ModelPass,
     NoMatchError,
     PatternOptimization,
     Place,
@@ -70,6 +71,9 @@ def explain_command(
     counts = Counter(each.status for each in found)
     text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches") if counts[status])
     more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
+    if _is_pass(chosen):
+        click.echo(f"{found[0].pattern if found else pattern} found {len(found)} groups{f': {text}' if text else ''}{more}")
+        return
     name, anchors = _begin(chosen)
     click.echo(f"{name} could begin at {_count(len(found))}{': ' if text else f', it begins with {anchors}'}{text}{more}")
 
@@ -78,6 +82,11 @@ def _rule(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]
     """The rule of that name in the files, else the name."""
     rules = {rule.name(): rule for rule in read_rules(*files)} if files else {}
     return rules.get(pattern, pattern)
+
+
+def _is_pass(pattern: str | type[PatternOptimization]) -> bool:
+    found = resolve(pattern) if isinstance(pattern, str) else []
+    return len(found) == 1 and issubclass(found[0], ModelPass)
 
 
 def _begin(pattern: str | type[PatternOptimization]) -> tuple[str, str]:

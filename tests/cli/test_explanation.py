@@ -285,3 +285,14 @@ def test_rules_of_a_file(xopt: Xopt) -> None:
     assert "Neg expected, Abs found" in first
     assert "rules.onnxtxt:" in first
     assert xopt("find", "model.onnx", "Twice", "--rewrite", "rules.onnxtxt").out == "Twice applies at no node\n"
+
+
+def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
+    write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y, float[n,4] v) { y = Relu(x) v = Relu(z) }")
+    outcome = xopt("explain", "model.onnx", "repeated")
+    assert (outcome.code, outcome.err) == (0, "")
+    first, last = outcome.out.splitlines()
+    assert first.startswith("Repeated refused at #0 Relu 'y': it saves no nodes: 2 apart, ")
+    assert last == "Repeated found 1 groups: 1 refused"
+    (only,) = xopt("explain", "model.onnx", "repeated", "--json").json
+    assert [place["outputs"] for place in only["matched"]] == [["y"], ["v"]]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xoptim.catalogue.selection import Item, select
 from xoptim.diagnose.explainer import Explainer
 from xoptim.diagnose.explanation import Explanation, NoMatchError, Status
-from xoptim.diagnose.words import locate
+from xoptim.diagnose.words import Places, locate
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.graph.model import Model
+from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.run import Optimizer
 
@@ -37,6 +41,9 @@ def explain_model(
         ModelError: no node has the name ``at``; the message gives the nearest names.
         UnknownPatternError: the pattern is not known, or the word selects several.
     """
+    findings = _findings(model, pattern)
+    if findings is not None:
+        return findings if at is None else [each for each in findings if _concerns(each, locate(model, at))]
     explainer = Explainer(model, one_pattern(pattern), provider)
     wanted = None if at is None else locate(model, at)
     found = [] if wanted is None else [explainer.explain(node) for node in wanted if explainer.is_anchor(node)]
@@ -50,6 +57,27 @@ def explain_model(
     most = _BEST if limit is None and not explainer.keys and at is None else limit
     refused = [e for e in found if not e.matches]
     return [*refused[:most], *found[len(refused) :]]
+
+
+def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
+    """The findings of a pass as explanations, refusals first; ``None`` for a pattern, or for a pass that has none."""
+    chosen = select(pattern)
+    if len(chosen) != 1 or not isinstance(chosen[0], ModelPass):
+        return None
+    found = chosen[0].findings(model)
+    if found is None:
+        return None
+    places, name = Places(model), chosen[0].name()
+    explained = [
+        Explanation(name, "refused" if each.reason else "matches", nodes[0], each.reason, matched=nodes, total=len(nodes))
+        for each in found
+        if (nodes := tuple(map(places.of, each.nodes)))
+    ]
+    return sorted(explained, key=lambda explanation: explanation.matches)
+
+
+def _concerns(explanation: Explanation, nodes: Sequence[Node]) -> bool:
+    return any(place.outputs == node.output for place in explanation.matched for node in nodes)
 
 
 def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from xoptim.diagnose.explanation import Explanation
-from xoptim.diagnose.words import Place, ValueFacts, all_nodes, describe, labels, plain
+from xoptim.diagnose.words import Place, Places, ValueFacts, describe, plain
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -33,15 +33,16 @@ class Explainer:
     Attributes:
         pattern: the pattern.
         keys: domain and type of the operators of its anchors; empty for every operator.
+        place: gives the place of a node.
     """
 
     def __init__(self, model: Model, pattern: PatternOptimization, provider: str) -> None:
         self.pattern = pattern
         self.keys = pattern.anchor_keys()
         self._provider = provider
-        self._labels = labels(model)
-        self._positions = {node: i for i, node in enumerate(all_nodes(model))}
-        self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._labels}
+        self._places = Places(model)
+        self.place = self._places.of
+        self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs}
 
     def is_anchor(self, node: Node) -> bool:
         """Whether a node can be the anchor."""
@@ -49,7 +50,7 @@ class Explainer:
 
     def candidates(self) -> list[Node]:
         """All nodes that can be the anchor, in order."""
-        return [node for node in self._positions if self.is_anchor(node)]
+        return [node for node in self._places.positions if self.is_anchor(node)]
 
     def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
         """Those of these nodes that can be the anchor, then the anchors of matches that contain one of the nodes."""
@@ -104,12 +105,6 @@ class Explainer:
         return Explanation(self.pattern.name(), "refused", place, reason, place, *_class_line(type(self.pattern)))
 
     # ---------------------------------------------------------------- words
-
-    def place(self, node: Node) -> Place:
-        """The place of a node; the position is -1 when it is not in a graph of the model."""
-        kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-        label = self._labels.get(node.graph, "") if node.graph is not None else ""
-        return Place(self._positions.get(node, -1), kind, node.name, node.output, label)
 
     def _found(self, anchor: Node, match: MatchResult) -> Explanation:
         nodes = tuple(self.place(node) for node in match.nodes if node is not None)

@@ -107,6 +107,28 @@ def all_nodes(model: Model) -> Iterator[Node]:
         yield from graph.nodes
 
 
+class Places:
+    """The places of the nodes of a model.
+
+    Args:
+        model: the model.
+
+    Attributes:
+        graphs: a label for each graph.
+        positions: the number of each node.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.graphs = labels(model)
+        self.positions = {node: position for position, node in enumerate(all_nodes(model))}
+
+    def of(self, node: Node) -> Place:
+        """The place of a node; the position is -1 when it is not in a graph of the model."""
+        kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        label = self.graphs.get(node.graph, "") if node.graph is not None else ""
+        return Place(self.positions.get(node, -1), kind, node.name, node.output, label)
+
+
 def describe(graph: Graph, name: str) -> ValueFacts:
     """Type, shape and, for a small constant, value of a result."""
     info = graph.info_of(name)

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, get_args
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.model import Model
+from xoptim.graph.node import Node
 
 Phase = Literal["canonicalize", "specialize", "target", "final"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -113,6 +114,19 @@ class Rewrite:
         return f"{type(self).__name__}()"
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Nodes that a pass considers together.
+
+    Attributes:
+        nodes: the nodes.
+        reason: the reason why they stay as they are; empty when the pass rewrites them.
+    """
+
+    nodes: tuple[Node, ...]
+    reason: str = ""
+
+
 class ModelPass(Rewrite):
     """A rewrite that runs over a model: folding, merging, cleaning, navigators, global rewriters.
 
@@ -129,3 +143,11 @@ class ModelPass(Rewrite):
             Number of changes, 0 when the model is unchanged.
         """
         raise NotImplementedError(f"{type(self).__name__} has no run")
+
+    def findings(self, model: Model) -> Sequence[Finding] | None:
+        """Nodes that the pass would rewrite, and nodes that it would not, for explanations; ``None`` when it does not tell.
+
+        Args:
+            model: the model, which is not changed.
+        """
+        return None

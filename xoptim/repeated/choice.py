@@ -24,17 +24,24 @@ class Choice:
     Args:
         graph: the graph.
         groups: all groups.
+
+    Attributes:
+        groups: those that are stacked.
+        refused: the reason why others are not.
     """
 
     def __init__(self, graph: Graph, groups: Iterable[Group]) -> None:
         self.graph = graph
         left = _LARGEST
         self.groups: dict[Group, None] = {}
+        self.refused: dict[Group, str] = {}
         for group in filter(_differs, groups):
             size = _stored_bytes(graph, group)
             if size <= left:
                 left -= size
                 self.groups[group] = None
+            else:
+                self.refused[group] = f"its weights have {size} bytes, more than are stacked"
         self.group_of = by_result(self.groups)
 
     def prune(self) -> None:
@@ -46,10 +53,12 @@ class Choice:
             if group not in self.groups:
                 continue
             near = self._near(group)
-            stacked = sum(map(self._cost, (group, *near)))
+            own = self._cost(group)
+            stacked = own + sum(map(self._cost, near))
             self._drop(group)
             apart = len(group) + sum(map(self._cost, near))
             if apart <= stacked:
+                self.refused[group] = f"it saves no nodes: {len(group)} apart, {own} together with operands and single results"
                 pending.update(dict.fromkeys(near))
             else:
                 self._restore(group)

@@ -8,8 +8,9 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.match.rewrite import Example, ModelPass
+from xoptim.match.rewrite import Example, Finding, ModelPass
 from xoptim.repeated.choice import Choice
+from xoptim.repeated.findings import findings
 from xoptim.repeated.groups import Group, arrange, find_groups
 from xoptim.repeated.writing import StackWriter
 
@@ -55,6 +56,10 @@ class Repeated(ModelPass):
     def run(self, model: Model) -> int:
         """Fold all graphs; returns the number of stacks."""
         return sum(fold(graph) for graph in list(model.graphs()))
+
+    def findings(self, model: Model) -> list[Finding]:
+        """All groups, and why nodes of one operator and level are in several of them."""
+        return [finding for graph in model.graphs() for finding in findings(graph)]
 
 
 def fold(graph: Graph) -> int:

@@ -54,11 +54,15 @@ class Group:
         return list(zip(*self.operands.values(), strict=True))
 
 
-def find_groups(graph: Graph) -> list[Group]:
+def find_groups(graph: Graph, fewest: int = 2) -> list[Group]:
     """The groups of a graph, lower levels first: nodes of one level with equal settings, whose operands are alike too.
 
     The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep in the order
     of the graph finds all colours, in time proportional to the number of operands.
+
+    Args:
+        graph: the graph.
+        fewest: number of nodes that a group has at least.
     """
     colours: dict[str, tuple[int, int]] = {}
     levels: dict[str, int] = {}
@@ -77,7 +81,7 @@ def find_groups(graph: Graph) -> list[Group]:
         colour = classes.setdefault(key, len(classes))
         colours.update((name, (colour, place)) for place, name in enumerate(node.output))
         found.setdefault(colour, Group(level)).operands[node] = tuple(name for *_, name in operands)
-    groups = [group for group in found.values() if len(group) > 1]
+    groups = [group for group in found.values() if len(group) >= fewest]
     return sorted(groups, key=lambda group: group.level)
 
 

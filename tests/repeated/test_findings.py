@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.repeated.towers import WIDTH, Sketch
+from tests.support import parse
+from xoptim import Explanation, explain
+
+
+def found(text: str) -> list[Explanation]:
+    return explain(parse(text), "repeated")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ("a = LeakyRelu <alpha = 0.5> (x) b = LeakyRelu <alpha = 0.25> (z)", "attributes: alpha = 0.25 and alpha = 0.5"),
+        ("a = Softmax(x) b = Softmax <axis = 0> (z)", "attributes: axis = 0 and none"),
+        ("a = Relu(x) b = Relu(thin)", "type and shape of a result: (n, 1) and (n, 4)"),
+        ("a = Add(x, thin) b = Add(z, x)", "operand 1: (n, 4) and (n, 1)"),
+        ("a = ReduceSum(x, i) b = ReduceSum(z, j)", "operand 1: another value"),
+        (
+            "k = Exp(z) l = Neg(x) a = Tanh(k) b = Tanh(l)",
+            "their operands are computed by nodes that differ",
+        ),
+    ],
+    ids=["attribute", "default", "result", "operand", "parameter", "above"],
+)
+def test_the_first_setting_that_differs(nodes: str, reason: str) -> None:
+    inputs = "float[n,4] x, float[n,4] z, float[n,1] thin"
+    text = f"agraph ({inputs}) => (a, b) <int64[1] i = {{1}}, int64[1] j = {{-1}}> {{ {nodes} }}"
+    assert any(each.reason.endswith(reason) for each in found(text) if not each.matches), [each.reason for each in found(text)]
+
+
+def test_groups_that_are_stacked_and_those_that_save_nothing() -> None:
+    g = Sketch()
+    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
+    alone = [g.add("Erf", g.input("m", WIDTH)) for _ in range(2)]
+    explained = explain(g.model(g.add("Sum", *parts), *alone), "repeated")
+    assert {each.anchor.op_type: each.status for each in explained} == {
+        "MatMul": "matches",
+        "Tanh": "matches",
+        "Erf": "refused",
+    }
+    assert [len(each.matched) for each in explained] == [2, 5, 5], "refusals come first"
+    assert explained[0].reason.startswith("it saves no nodes: 2 apart, ")
+
+
+def test_one_node() -> None:
+    g = Sketch()
+    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
+    model = g.model(g.add("Sum", *parts))
+    (only,) = explain(model, "repeated", at=parts[3])
+    assert (only.anchor.op_type, only.matches, len(only.matched)) == ("Tanh", True, 5)
+    assert explain(model, "repeated", at=model.graph.output[0].name) == []
