@@ -214,6 +214,7 @@ def test_range_is_as_long_as_in_onnxruntime(dtype: type) -> None:
             limits = np.iinfo(dtype)
             start, limit = rng.integers(limits.min, limits.max, 2)
             triples.append((start, limit, max(limits.min, min(limits.max, (int(limit) - int(start)) // 37)) or 1))
+    unknown = 0
     for triple in triples:
         operands: list[np.ndarray] = [np.array(value, dtype) for value in triple]
         node = onnx.helper.make_node("Range", ["start", "limit", "delta"], ["y"])
@@ -222,7 +223,17 @@ def test_range_is_as_long_as_in_onnxruntime(dtype: type) -> None:
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
         session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         (expected,) = session.run(None, dict(zip(node.input, operands, strict=True)))
-        assert infer("Range", operands, opset=13)[0].static_shape == expected.shape
+        found = infer("Range", operands, opset=13)[0].static_shape
+        assert found in (expected.shape, None)
+        unknown += found is None
+    # Numbers that doubles do not hold are counted in another way from version 1.32 of onnxruntime on.
+    assert unknown < len(triples) if dtype is np.int64 else not unknown
+
+
+def test_a_number_that_doubles_and_integers_count_differently_is_not_known() -> None:
+    operands = [np.array(value) for value in (9223372036854775804, -7, -1844674407370955162)]
+    assert infer("Range", operands, opset=13)[0].static_shape is None
+    assert infer("Range", [np.array(value) for value in (0, 10, 3)], opset=13)[0].static_shape == (4,)
 
 
 def test_range_of_a_size_that_a_double_does_not_hold() -> None:

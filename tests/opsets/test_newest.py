@@ -15,7 +15,8 @@ RELU = "agraph (float[n] x) => (float[n] y) { y = Relu(x) }"
 def test_the_newest_set_that_loads() -> None:
     assert 21 <= newest_that_loads() <= onnx.defs.onnx_opset_version()
     assert newest._loads(newest_that_loads())
-    assert not newest._loads(newest_that_loads() + 1)
+    if newest_that_loads() < onnx.defs.onnx_opset_version():
+        assert not newest._loads(newest_that_loads() + 1)
 
 
 def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tests.support import run
 from tests.testing import defects
 from xoptim import PatternOptimization
 from xoptim.facts.info import Info
@@ -34,9 +36,22 @@ FOUND: list[tuple[type[PatternOptimization], set[str]]] = [
 ]
 
 
+EMPTY = (defects.LeavesMemoryPattern, defects.ForgetsBetaPattern)
+"""Patterns that are wrong where onnxruntime, before version 1.32, does not compute products over nothing."""
+
+
+def multiplies_nothing() -> bool:
+    """Whether onnxruntime scales the third operand of a Gemm that has nothing to add up."""
+    model = parse("agraph (float[1,k] a, float[k,2] b, float[2] c) => (float[1,2] y) { y = Gemm <beta = 0.5> (a, b, c) }")
+    values = {"a": np.zeros((1, 0), np.float32), "b": np.zeros((0, 2), np.float32), "c": np.ones(2, np.float32)}
+    return bool((run(model, values)[0] == 0.5).all())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "families"), FOUND, ids=[pattern.name() for pattern, _ in FOUND])
 def test_near_misses_find(pattern: type[PatternOptimization], families: set[str]) -> None:
+    if pattern in EMPTY and multiplies_nothing():
+        pytest.skip("this onnxruntime computes products over nothing")
     example = pattern.EXAMPLE  # type: ignore[attr-defined]
     check_example(pattern, example)
     with pytest.raises(AssertionError) as caught:

@@ -18,7 +18,8 @@ _SMALL_STEP: Final = 8
 def range_(ctx: NodeContext) -> Results:
     """As many numbers as ``ceil((limit - start) / delta)``, none when that is negative.
 
-    Source: onnxruntime converts the three numbers, which are of one type, to double precision and computes there.
+    Source: onnxruntime converts the three numbers, which are of one type, to double precision and computes there (before
+    version 1.32 integers too).
     """
     dtype = dtype_of(ctx.input(0)) or dtype_of(ctx.input(1)) or dtype_of(ctx.input(2))
     numbers = [_number(ctx, index) for index in range(3)]
@@ -34,11 +35,18 @@ def range_(ctx: NodeContext) -> Results:
 
 
 def range_length(start: float, limit: float, delta: float) -> int | None:
-    """Number of elements, ``None`` where there is none: a step of 0, or operands that are not finite."""
+    """Number of elements, ``None`` where there is none, or where it depends on the version of the runtime.
+
+    A step of 0 and operands that are not finite have none. onnxruntime counts in double precision, and from version 1.32 on
+    with integers where the operands are: where these differ, the number is not known.
+    """
     span, step = float(limit) - float(start), float(delta)
     if not step or not math.isfinite(span) or not math.isfinite(step) or not math.isfinite(span / step):
         return None
-    return max(math.ceil(span / step), 0)
+    count = max(math.ceil(span / step), 0)
+    if isinstance(start, int) and isinstance(limit, int) and isinstance(delta, int):
+        return count if count == max(-((start - limit) // delta), 0) else None
+    return count
 
 
 def _scalar(ctx: NodeContext, index: int) -> Dim | None:
