@@ -39,12 +39,11 @@ HEAD = """# Performance
 
 Small models of many architectures with random weights, as torch's two exporters and others write them, optimized by xoptim and
 by other tools. All figures are divided by those of the original, and averaged geometrically; below 1 is better. A result that
-is not equal to the original has none.
+is not equal to the original has none. The columns are the optimizers that were measured (`--tools`).
 
 ```sh
 python -m benchmarks.zoo models                     # make the models
 python -m benchmarks.performance models --write     # measure, and write this page
-python -m benchmarks.performance models --write --level off
 ```
 
 One thread of the CPU, processor time, batch 1, 64 tokens or one image, rounds of random order. {machine}.

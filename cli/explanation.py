@@ -72,7 +72,8 @@ def explain_command(
     text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches") if counts[status])
     more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
     if _is_pass(chosen):
-        click.echo(f"{found[0].pattern if found else pattern} found {len(found)} groups{f': {text}' if text else ''}{more}")
+        sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
+        click.echo(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
         return
     name, anchors = _begin(chosen)
     click.echo(f"{name} could begin at {_count(len(found))}{': ' if text else f', it begins with {anchors}'}{text}{more}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import xoptim
@@ -73,8 +74,6 @@ class Circuit:
 
 def milliseconds(model: onnx.ModelProto, states: np.ndarray) -> float:
     """The shortest of a few runs."""
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     times = []
     for _ in range(10):

@@ -293,6 +293,6 @@ def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     first, last = outcome.out.splitlines()
     assert first.startswith("Repeated refused at #0 Relu 'y': it saves no nodes: 2 apart, ")
-    assert last == "Repeated found 1 groups: 1 refused"
+    assert last == "repeated considered 1 set of nodes: 1 refused"
     (only,) = xopt("explain", "model.onnx", "repeated", "--json").json
     assert [place["outputs"] for place in only["matched"]] == [["y"], ["v"]]

@@ -57,7 +57,7 @@ def test_dependence_through_an_operator_that_is_not_stacked() -> None:
     assert counts(folded(g.model(g.add("Sum", first, second))))["MatMul"] == 2
 
 
-def test_weights_that_a_caller_may_override_are_not_stored_twice() -> None:
+def test_weights_that_a_caller_may_override_are_stacked_at_run_time() -> None:
     text = """agraph (float[n,2] x, float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}) => (y)
         { a = MatMul(x, w) b = MatMul(x, v) c = Tanh(a) d = Tanh(b) e = Erf(c) f = Erf(d) g = Abs(e) h = Abs(f)
           y = Sum(g, h) }"""
@@ -92,6 +92,19 @@ def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert counts(folded(model))["MatMul"] == 1
     monkeypatch.setattr(choice, "_LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
     assert counts(folded(model))["MatMul"] == 4
+
+
+def test_parameters_that_are_computed() -> None:
+    """A shape that follows from an input is known, but not stored unless constants are folded."""
+    lanes = range(5)
+    inputs = ", ".join(f"float[2,4] x{lane}" for lane in lanes)
+    nodes = " ".join(f"a{lane} = Reshape(x{lane}, s) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})" for lane in lanes)
+    total = ", ".join(f"c{lane}" for lane in lanes)
+    model = parse(f"agraph ({inputs}) => (float[2,4] y) {{ s = Shape(x0) {nodes} y = Sum({total}) }}")
+    apart = optimize(model, patterns="repeated", strict=True, constant_folding=False)
+    assert sum("s" in node.input for node in apart.graph.node) == 5
+    assert counts(apart)["Tanh"] == 1
+    assert counts(optimize(model, patterns="repeated", strict=True))["Reshape"] == 2
 
 
 def test_nothing_is_done_where_it_saves_no_nodes() -> None:

@@ -76,6 +76,24 @@ def test_results_that_are_read_alone_are_taken_out() -> None:
     assert counts(after) == {"MatMul": 1, "Relu": 1, "ReduceSum": 1, "Gather": 2, "Erf": 1}
 
 
+@pytest.mark.parametrize("kind", ["joined", "each", "one"])
+def test_values_between_two_groups_of_a_region(kind: str) -> None:
+    """The second group reads lanes of the first one, and values that are computed from them outside of the stacks."""
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    lanes = [g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(6)]
+    start = g.constant(np.array(0))
+    if kind == "joined":
+        others = [g.add("Sum", *lanes)] * 6
+    elif kind == "each":
+        others = [g.add("CumSum", lane, start) for lane in lanes]
+    else:
+        others = [g.add("CumSum", lanes[2], start)] * 6
+    second = [g.add("Erf", g.add("Add", other, lane)) for other, lane in zip(others, lanes, strict=True)]
+    after = counts(folded(g.model(g.add("Sum", *second))))
+    assert (after["MatMul"], after["Tanh"], after["Add"], after["Erf"], after["Sum"]) == (1, 1, 1, 1, 0)
+
+
 def test_weights_that_lanes_share_stay_one() -> None:
     g = Sketch()
     weight = g.weight(WIDTH, WIDTH)

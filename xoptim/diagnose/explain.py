@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.catalogue.selection import Item, select
 from xoptim.diagnose.explainer import Explainer
 from xoptim.diagnose.explanation import Explanation, NoMatchError, Status
 from xoptim.diagnose.words import Places, locate
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.graph.model import Model
-from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.engine import Engine
@@ -43,7 +40,8 @@ def explain_model(
     """
     findings = _findings(model, pattern)
     if findings is not None:
-        return findings if at is None else [each for each in findings if _concerns(each, locate(model, at))]
+        results = None if at is None else {name for node in locate(model, at) for name in node.output}
+        return [each for each in findings if results is None or any(results & {*place.outputs} for place in each.matched)]
     explainer = Explainer(model, one_pattern(pattern), provider)
     wanted = None if at is None else locate(model, at)
     found = [] if wanted is None else [explainer.explain(node) for node in wanted if explainer.is_anchor(node)]
@@ -74,10 +72,6 @@ def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
         if (nodes := tuple(map(places.of, each.nodes)))
     ]
     return sorted(explained, key=lambda explanation: explanation.matches)
-
-
-def _concerns(explanation: Explanation, nodes: Sequence[Node]) -> bool:
-    return any(place.outputs == node.output for place in explanation.matched for node in nodes)
 
 
 def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:

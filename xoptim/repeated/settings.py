@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.facts.info import Info
-from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
@@ -103,11 +102,12 @@ def _operand(graph: Graph, name: str) -> Operand | None:
 
 
 def _parameter(graph: Graph, name: str) -> Hashable | None:
-    array = constant_array(graph, name)
-    return None if array is None else (array.dtype.str, array.shape, array.tobytes())
+    tensor = graph.tensor(name)
+    return None if tensor is None else tensor.key()
 
 
 def _frozen(value: object) -> Hashable:
     if isinstance(value, list):
         return tuple(map(_frozen, value))
-    return value if isinstance(value, Hashable) else repr(value)
+    assert isinstance(value, Hashable), "no stackable operator has tensors as attributes"
+    return value

@@ -31,11 +31,11 @@ def assert_same(
     past: tuple[int, ...] = (0,),
     paddings: tuple[str, ...] = PADDINGS,
     atol: float | None = None,
+    rounding: float | None = None,
 ) -> None:
     """Compare models on batches and lengths, with and without padding, with onnxruntime's optimizations and without.
 
-    ``atol`` is allowed where all keys of a query are masked, and a rounding error of the largest elements, about 4, where
-    hundreds of products are added up in another order.
+    ``atol`` is allowed where all keys of a query are masked, and ``rounding`` elsewhere.
     """
     groups = {value.name: value.type.tensor_type.shape.dim[1].dim_value for value in before.graph.input}.get("past_key", 0)
     read = {value.name for value in before.graph.input}
@@ -45,7 +45,6 @@ def assert_same(
         values = feeds_of(batch, length, padding, earlier, groups)
         feeds = {name: value for name, value in values.items() if name in read}
         expected = reference.run(None, feeds)
-        rounding = 1e-5 if length > 64 else None
         rules = ComparisonRules("rounding", atol=atol if atol and padding in ("all", "left") else rounding)
         for number, each in enumerate(judged):
             for place, (e, a) in enumerate(zip(expected, each.run(None, feeds), strict=True)):

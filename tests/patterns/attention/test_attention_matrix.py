@@ -18,7 +18,8 @@ from xoptim import explain, optimize
 NEWEST: Final = 24
 OLDER: Final = 18
 FUSED: Final = frozenset(("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding"))
-LENGTHS: Final = (1, 7, 64, 512)
+SHORT: Final = (1, 7, 64)
+LONG: Final = (512,)
 ONE: Final = {"Attention": 1}
 TURNED: Final = {"Attention": 1, "RotaryEmbedding": 2}
 
@@ -97,4 +98,6 @@ def test_form(name: str) -> None:
     # Beside such masks, scores keep three digits behind the point; a row that is hidden as a whole consists of the others.
     atol = 2e-3 if case.form.mask == "ten thousand" else None
     past = (0, 5) if case.form.past else (0,)
-    assert_same(newest, after, portable, lengths=LENGTHS, past=past, paddings=paddings, atol=atol)
+    assert_same(newest, after, portable, lengths=SHORT, past=past, paddings=paddings, atol=atol)
+    # The order in which hundreds of products are added up differs: that rounds the largest elements, about 4, differently.
+    assert_same(newest, after, portable, lengths=LONG, past=past, paddings=paddings, atol=atol, rounding=5e-6)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
-from xoptim.graph.node import Node
 from xoptim.match.rewrite import Example, Finding, ModelPass
 from xoptim.repeated.choice import Choice
 from xoptim.repeated.findings import findings
@@ -54,15 +53,15 @@ class Repeated(ModelPass):
         )
 
     def run(self, model: Model) -> int:
-        """Fold all graphs; returns the number of stacks."""
-        return sum(fold(graph) for graph in list(model.graphs()))
+        """Stack the groups of all graphs; returns the number of stacks."""
+        return sum(stack(graph) for graph in list(model.graphs()))
 
     def findings(self, model: Model) -> list[Finding]:
         """All groups, and why nodes of one operator and level are in several of them."""
         return [finding for graph in model.graphs() for finding in findings(graph)]
 
 
-def fold(graph: Graph) -> int:
+def stack(graph: Graph) -> int:
     """Replace groups of nodes by stacks; returns their number."""
     groups = find_groups(graph)
     if not groups:
@@ -79,22 +78,14 @@ def _write(graph: Graph, region: Sequence[Group]) -> int:
         writer = StackWriter(graph, edit)
         for group in region:
             writer.write(group)
-        for node in _readers(graph, region, removed):
-            if writer.join(node):
-                removed[node] = None
-        for name in (name for group in region for name in group.lane):
-            if graph.is_output(name) or graph.is_captured(name) or any(n not in removed for n in graph.consumers(name)):
-                writer.alone(name)
+            # Groups of higher levels may read what is made of these lanes, so all of that comes first.
+            readers = {reader: None for name in group.lane for reader in graph.consumers(name)}
+            removed.update((reader, None) for reader in readers if reader not in removed and writer.join(reader))
+            for name in group.lane:
+                if graph.is_output(name) or graph.is_captured(name) or any(n not in removed for n in graph.consumers(name)):
+                    writer.alone(name)
         added = [node for node in edit.created if node.op_type != "Identity"]
         if len(added) >= len(removed):  # (2)
             return 0
         edit.commit(list(removed), edit.created)
     return len(region)
-
-
-def _readers(graph: Graph, region: Sequence[Group], removed: dict[Node, None]) -> list[Node]:
-    """The nodes that read lanes of a region, and are not part of it."""
-    found = {
-        reader: None for group in region for name in group.lane for reader in graph.consumers(name) if reader not in removed
-    }
-    return sorted(found, key=lambda node: node.label)
