@@ -11,6 +11,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,8 +60,15 @@ class DefaultGroup(click.Group):
         """Put the default command in front where no command is named."""
         plain = ("--help", "-h", "--version")
         if args and args[0] not in self.commands and args[0] not in plain:
+            self._check_spelling(args[0])
             args = ["optimize", *args]
         return super().parse_args(ctx, args)
+
+    def _check_spelling(self, word: str) -> None:
+        """Raise for a word that is not a file and is almost the name of a command."""
+        near = get_close_matches(word, self.commands, 1)
+        if near and not Path(word).exists():
+            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a closed pipe ends with the exit code of SIGPIPE (click would return 1)."""

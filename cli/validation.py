@@ -20,7 +20,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def value_choices(command: Command) -> Command:
     """Add the options for the values that models are run on."""
     for option in (
-        click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="Size of a symbolic dimension (repeatable)."),
+        click.option(
+            "--dim",
+            "dims",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Size of a symbolic dimension; several with commas (repeatable).",
+        ),
         click.option(
             "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
         ),
@@ -63,7 +69,8 @@ class Values(TypedDict):
 
 def chosen_values(choices: dict[str, Any]) -> Values:
     """The values of a command line; raises before any work when they cannot be used."""
-    return Values(dims=dict(map(_dimension, choices["dims"])), feeds=_feeds(choices["feeds"]), test_data=choices["test_data"])
+    dims = dict(_dimension(part) for text in choices["dims"] for part in _parts(text))
+    return Values(dims=dims, feeds=_feeds(choices["feeds"]), test_data=choices["test_data"])
 
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
@@ -86,6 +93,12 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
+
+
+def _parts(text: str) -> list[str]:
+    """``batch=4,seq=8`` as two parts; a text in which a part lacks its size is one part."""
+    parts = text.split(",")
+    return parts if all("=" in part for part in parts) else [text]
 
 
 def _dimension(text: str) -> tuple[str, int]:

@@ -69,6 +69,7 @@ class Proof:
         before: number of nodes by operator in the original, subgraphs included.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
+        validate_seconds: the comparison with the original.
         opset_before: operator set of ONNX that the original imports, 0 for none.
         reports: one for each provider; empty without a comparison.
         each: the check of each rewrite by itself, if it was made.
@@ -81,6 +82,7 @@ class Proof:
     load_seconds: float
     optimize_seconds: float
     opset_before: int = 0
+    validate_seconds: float = 0.0
     reports: list[ValidationReport] = field(default_factory=list)
     each: EachCheck | None = None
     left_out: list[Culprit] = field(default_factory=list)
@@ -121,7 +123,9 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
         found.each, found.left_out = each, left_out
         if proof.whole:
             proof.on_step("validating")
+            start = perf_counter()
             found.reports = compare_each_provider(original, found, checks)
+            found.validate_seconds = perf_counter() - start
         if not proof.bisect or len(left_out) == MOST_CULPRITS:
             return found
         culprit = _culprit(original, found, options, replace(proof, checks=checks))

@@ -1,10 +1,12 @@
-"""The option for the operator set to which a model is raised."""
+"""Options of the optimizer that are not plain words or numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
+
+from xoptim.optimize.growth import allowed_growth
 
 
 class OperatorSet(click.ParamType[int | str]):
@@ -22,6 +24,25 @@ class OperatorSet(click.ParamType[int | str]):
             self.fail(f"{value!r} is neither a number nor `newest`", param, ctx)
 
 
+class Growth(click.ParamType[str]):
+    """Bytes that folding may add."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text, when the optimizer can read it."""
+        try:
+            allowed_growth(value, 0)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+max_growth_option = click.option(
+    "--max-growth",
+    type=Growth(),
+    help="Bytes that folding may add: 500kB, 10% or unlimited (default: 10% or 1 MB, whichever is more).",
+)
 opset_option = click.option(
     "--opset", type=OperatorSet(), help="Raise MODEL to this operator set of ONNX first: a number, or `newest`."
 )
