@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from xoptim.optimize.growth import allowed_growth
+from xoptim import OptimizationOptions
 
 
 class OperatorSet(click.ParamType[int | str]):
@@ -32,7 +32,7 @@ class Growth(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text, when the optimizer can read it."""
         try:
-            allowed_growth(value, 0)
+            OptimizationOptions(max_growth=value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return str(value)

@@ -10,7 +10,6 @@ import click
 import onnx
 
 from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
-from xoptim.graph.save import serialized
 from xoptim.proof import Proof
 
 from .files import STANDARD_OUTPUT
@@ -67,7 +66,7 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
         return []
     progress.say("writing")
     if target == STANDARD_OUTPUT:
-        raw = serialized(proto, proof.builder.model.base_dir)
+        raw = proof.to_bytes()
         assert sys.__stdout__ is not None
         sys.__stdout__.buffer.write(raw)  # sys.stdout may be redirected
         sys.__stdout__.flush()

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from xoptim import Culprit, Exactness
+from xoptim import Culprit, Exactness, Unfolded
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
-from xoptim.optimize.growth import Unfolded
 from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
@@ -181,8 +180,9 @@ def _remarks(summary: Summary) -> Iterator[str]:
     if summary.unfolded is not None:
         left = summary.unfolded
         names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
-        grown = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
-        yield f"unfolded    {names}: folding {'it' if sum(left.operators.values()) == 1 else 'them'} {grown}"
+        which = "it" if sum(left.operators.values()) == 1 else "them"
+        sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
+        yield f"unfolded    {names}: folding {which} {sizes}"
     if summary.unchecked:
         yield f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs"
     if summary.hint is not None:

@@ -16,7 +16,15 @@ from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.errors import BudgetError, ModelError, RewriteError, TextRuleError, UnknownPatternError, XoptimError
+from xoptim.facts.errors import (
+    BudgetError,
+    ModelError,
+    PatternError,
+    RewriteError,
+    TextRuleError,
+    UnknownPatternError,
+    XoptimError,
+)
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
@@ -28,6 +36,7 @@ from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.events import Event
+from xoptim.optimize.growth import Unfolded
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, verify
@@ -70,6 +79,7 @@ __all__ = [
     "OptimizationOptions",
     "OptimizationReport",
     "Optional",
+    "PatternError",
     "PatternOptimization",
     "PatternRewriter",
     "PatternSub",
@@ -85,6 +95,7 @@ __all__ = [
     "Suspect",
     "TextRuleError",
     "TopologicalNavigator",
+    "Unfolded",
     "UnknownPatternError",
     "ValidationError",
     "ValidationOptions",

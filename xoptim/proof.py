@@ -16,6 +16,7 @@ from xoptim.diagnose.culprit import Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnosing import Suspect
+from xoptim.graph.save import serialized
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.validate.options import ValidationOptions
@@ -91,6 +92,14 @@ class Proof:
     def report(self) -> OptimizationReport:
         """The report of the optimization and of its proof."""
         return replace(self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out))
+
+    def to_bytes(self) -> bytes:
+        """The optimized model as bytes that refer to no file.
+
+        Raises:
+            ModelError: when it does not fit into a protobuf.
+        """
+        return serialized(self.proto, self.builder.model.base_dir)
 
     @property
     def failure(self) -> ValidationReport | None:

@@ -102,7 +102,7 @@ def test_sizes_that_are_none(xopt: Xopt, text: str) -> None:
 
 
 def test_several_sizes_in_one_word(xopt: Xopt) -> None:
-    """With every size chosen, nobody has to be told that only one was tried."""
+    """There is no note that only one size was tried: every size was chosen."""
     write(TRANSPOSES)
     (report,) = xopt("model.onnx", "--dim", "a=5,b=7", "--json").json["validation"]
     assert [run["dims"] for run in report["runs"]] == [{"a": 5, "b": 7}, {"a": 5, "b": 7}]

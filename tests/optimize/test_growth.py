@@ -110,3 +110,18 @@ def test_sizes_that_only_a_run_shows() -> None:
     assert report.unfolded is not None
     assert report.unfolded.operators == {"NonZero": 1}
     assert types(optimized(model, max_growth="3MB")[0]) == ["Add"]
+
+
+def test_patterns_do_not_store_what_folding_left() -> None:
+    text = (
+        "agraph (float[n,600] x) => (float[n,600] y) <int64[2] size = {600, 600}, float k = {3}> "
+        "{ w = ConstantOfShape <value = float[1] {2}> (size) t = MatMul(x, w) y = Mul(t, k) }"
+    )
+    after = optimize(parse(text), patterns="MatMulMul")
+    assert types(after) == ["ConstantOfShape", "MatMul", "Mul"]
+    assert types(optimize(parse(text), patterns="MatMulMul", max_growth="unlimited")) == ["MatMul"]
+
+
+def test_small_results_are_folded_in_any_case() -> None:
+    text = "agraph (float[2] x) => (y, float[2] z) <float[2] w = {1, 2}> { t = Neg(w) y = Add(x, t) z = Mul(x, w) }"
+    assert types(optimized(parse(text), max_growth=0)[0]) == ["Add", "Mul"]

@@ -32,7 +32,7 @@ def check_description(name: str, variants: Sequence[Trace]) -> None:
     file = variants[0].file
     for found in variants:
         for node in found.nodes:
-            mistake = mistake_in(node.op_type, node.domain, node.attributes.keys(), _operands(node), _results(node))
+            mistake = mistake_in(node.op_type, node.domain, _attributes(node), _operands(node), _results(node))
             if mistake is not None:
                 raise PatternError(f"{file}:{node.line}: {name}: {mistake}")
         twice = _captured_twice(found)
@@ -79,6 +79,11 @@ def check_replacement(
             raise PatternError(f"{place} has a parameter {parameter.name!r}, which nothing captures{meant}")
     if not _returns_a_value(code):
         raise PatternError(f"{place} returns nothing; return the results that replace those of match_pattern")
+
+
+def _attributes(node: PatternNode) -> list[str]:
+    """The attributes that a node must have; one that must be absent may be one of a later version."""
+    return [name for name, value in node.attributes.items() if value is not None]
 
 
 def _operands(node: PatternNode) -> range:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -20,7 +19,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.optimize.events import EventStream
-from xoptim.optimize.growth import Growth
+from xoptim.optimize.growth import Growth, copied, freed
 
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
@@ -87,21 +86,12 @@ class Folder:
         for node in graph.nodes:
             if node.op_type == "Constant" and not node.domain:
                 self._store_constant(node)
-            elif not self._may_be_constant(node) or not can_fold(node):
+            elif not _may_be_constant(graph, node, self._pending) or not can_fold(node):
                 continue
             elif any(node.output) and not self._from_shapes(node):
                 self._settle(node)
                 self._visit(node)
         self._flush()
-
-    def _may_be_constant(self, node: Node) -> bool:
-        """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
-        graph = self.graph
-        info = graph.known(node.output[0]) if node.output else None
-        if info is not None and info.data is not None:
-            return True
-        first = next(filter(None, node.input), "")
-        return bool(first) and (first in self._pending or graph.tensor(first) is not None)
 
     def _flush(self) -> None:
         """Compute the nodes collected so far."""
@@ -144,7 +134,7 @@ class Folder:
 
     def _settle(self, node: Node) -> None:
         """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
-        if any(name in self._pending for name in node.input) and self._is_unsized(node):
+        if any(name in self._pending for name in node.input) and _is_unsized(self.graph, node):
             self._flush()
             refresh(self.graph, [node])
 
@@ -168,15 +158,15 @@ class Folder:
         if any(graph.is_output(name) for name in node.output):  # for the same runtimes as in `_store_constant`
             return None
         sizes = _known_sizes(graph, node)
-        more = self._tentative + sum(sizes.values()) - self._freed([node])
-        if not self._growth.admits(node, more, self._copied(node, sum(sizes.values()))):
-            return self._refuse(node, _TOO_LARGE)
+        more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
+        if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
+            return self._leave(node)
         results = None if waits else self._compute(node, inputs)
         if results is not None:
             size = sum(result.nbytes for result in results)
-            more = size - self._freed([node])
-            if not self._growth.admits(node, self._tentative + more, self._copied(node, size)):
-                return self._refuse(node, _TOO_LARGE)
+            more = size - freed(graph, [node], self._pending)
+            if not self._growth.admits(node, self._tentative + more, copied(graph, node, size)):
+                return self._leave(node)
             self._growth.add(more)
             self._replace(node, results)
         elif node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
@@ -184,26 +174,6 @@ class Folder:
             self._pending.update(sizes)
             self._tentative = more
         return None
-
-    def _freed(self, nodes: Sequence[Node]) -> int:
-        """Bytes of the constants that nothing reads any more when these nodes are gone."""
-        graph, freed = self.graph, 0
-        for name, uses in Counter(name for node in nodes for name in node.input if name).items():
-            tensor = graph.initializers.get(name)
-            if tensor is None and name not in self._pending:
-                continue
-            if graph.use_count(name) == uses and not graph.is_captured(name) and not graph.is_output(name):
-                freed += self._pending[name] if tensor is None else tensor.nbytes
-        return freed
-
-    def _copied(self, node: Node, size: int) -> int:
-        """The size of a result, if an operand of this size stays in the model; else 0."""
-        graph = self.graph
-        for name in filter(None, node.input):
-            tensor = graph.initializers.get(name)
-            if tensor is not None and tensor.nbytes == size and graph.use_count(name) > node.input.count(name):
-                return size
-        return 0
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
         """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel raises."""
@@ -215,10 +185,6 @@ class Folder:
         except Exception as error:  # numpy may raise anything for invalid operands
             self._refuse(node, f"{type(error).__name__}: {error}")
             return None
-
-    def _is_unsized(self, node: Node) -> bool:
-        infos = [self.graph.known(name) for name in node.output if name]
-        return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
 
     def _refuse(self, node: Node, reason: str) -> None:
         self.events.send("refused", "fold", node=node, text=reason, level=10)
@@ -256,11 +222,16 @@ class Folder:
     def _never(self, node: Node) -> None:
         """Refuse a node whose result is too large, which is only known when it is computed, once and for all."""
         self._growth.oversized.add(node)
+        self._leave(node)
+
+    def _leave(self, node: Node) -> None:
+        """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
+        self.graph.remember(dict.fromkeys(filter(None, node.output)))
         self._refuse(node, _TOO_LARGE)
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
-        more = sum(value.nbytes for value in values.values()) - self._freed(nodes)
+        more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
         if not self._growth.admits(nodes[-1], more):  # sizes that were not known before
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
         self._growth.add(more)
@@ -272,6 +243,20 @@ class Folder:
             self.count += 1
             self.events.send("folded", "fold", node=node, removed=(node,), level=10)
         return None
+
+
+def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
+    """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
+    info = graph.known(node.output[0]) if node.output else None
+    if info is not None and info.data is not None:
+        return True
+    first = next(filter(None, node.input), "")
+    return bool(first) and (first in pending or graph.tensor(first) is not None)
+
+
+def _is_unsized(graph: Graph, node: Node) -> bool:
+    infos = [graph.known(name) for name in node.output if name]
+    return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
 
 
 def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
 _UNITS: Final = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
@@ -14,6 +16,8 @@ _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
 _SHARE: Final = 0.1
+_SMALL: Final = 1 << 10
+"""Bytes that a node may always add: sizes and single numbers are folded in any case."""
 _COPY: Final = 1 << 16
 """Bytes above which the default does not store a second form of a constant that stays."""
 
@@ -45,7 +49,7 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """What was left unfolded because of its size.
+    """The nodes that were left unfolded because of the size of their results.
 
     Attributes:
         operators: number of nodes by operator.
@@ -87,7 +91,7 @@ class Growth:
             copied: bytes of a result when an operand of as many bytes stays in the model.
         """
         is_copy = self._spares_copies and copied > _COPY
-        if self.allowed is None or more <= 0 or (self._added + more <= self.allowed and not is_copy):
+        if self.allowed is None or more <= _SMALL or (self._added + more <= self.allowed and not is_copy):
             self._refused.pop(node, None)
             return True
         self._refused[node] = more
@@ -104,3 +108,30 @@ class Growth:
             return None
         counts = Counter(node.op_type for node in left)
         return Unfolded(dict(sorted(counts.items())), sum(left.values()), self.allowed)
+
+
+def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> int:
+    """Bytes of the constants that nothing reads any more when some nodes are gone.
+
+    Args:
+        graph: the graph of the nodes.
+        nodes: the nodes.
+        pending: bytes of further constants by name, which are not stored yet.
+    """
+    found = 0
+    for name, uses in Counter(name for node in nodes for name in node.input if name).items():
+        tensor = graph.initializers.get(name)
+        if tensor is None and name not in pending:
+            continue
+        if graph.use_count(name) == uses and not graph.is_captured(name) and not graph.is_output(name):
+            found += pending[name] if tensor is None else tensor.nbytes
+    return found
+
+
+def copied(graph: Graph, node: Node, size: int) -> int:
+    """The size of a result, if an operand of this size stays in the model when the node is gone; else 0."""
+    for name in filter(None, node.input):
+        tensor = graph.initializers.get(name)
+        if tensor is not None and tensor.nbytes == size and graph.use_count(name) > node.input.count(name):
+            return size
+    return 0

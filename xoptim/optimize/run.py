@@ -120,7 +120,7 @@ class Optimizer:
         return found
 
     def unfolded(self) -> Unfolded | None:
-        """What was left unfolded because of its size, ``None`` when nothing was."""
+        """The nodes that were left unfolded because of the size of their results, ``None`` without any."""
         return self._folding.growth.unfolded()
 
     def _optimize_tree(self, root: Graph) -> None:
