@@ -25,6 +25,7 @@ from .explanation import apply_command, explain_command, find_command, replay_co
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
 from .optimization import optimize_command
+from .parts import extract_command, infer_command
 from .scaffolding import new_pattern_command
 from .tuning import tune_command
 from .verification import verify_command
@@ -112,6 +113,7 @@ def xopt() -> None:
 for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
+    *(extract_command, infer_command),
 ):
     xopt.add_command(_command)
 

@@ -14,12 +14,14 @@ import click
 from xoptim import OptimizationOptions, XoptimError
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, opset_hint
+from xoptim.preparing import Source
 from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
 
 from .choices import max_growth_option, opset_option
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
 from .pipeline import protect_weights, summarize, verdict, write
+from .preparation import chosen_preparation, preparation_options, prepared
 from .progress import Progress
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
@@ -48,6 +50,8 @@ PATIENCE: Final = 5.0
     help="Compare the results of the model, or those of each rewrite as well.",
 )
 @check_choices
+@preparation_options
+@click.option("--no-fold", is_flag=True, help="Compute no constants ahead of time.")
 @click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
 @click.option(
@@ -82,6 +86,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     and it cannot be cut into sections. The summary gives the reason.
     """
     _check_alone(model, context.args)
+    preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
     is_streamed = target == STANDARD_OUTPUT
     if is_streamed and choices["as_json"]:
@@ -100,16 +105,17 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
             on_step=progress.say,
         )
         options = _options(choices, progress)
-        proof = prove(model, options, how)
+        subject = prepared(model, preparation)
+        proof = prove(subject, options, how)
         check_values_used(proof.reports, how.checks)
         summary = summarize(model, target, proof)
         if choices["only_if_faster"] and not summary.refusal(choices["strict"]):
-            proof, speed = _no_slower(model, proof, options, how, choices)
+            proof, speed = _no_slower(subject, proof, options, how, choices)
             summary = summarize(model, target, proof)
             summary.speed = speed
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
-            summary.latency = _measured(model, proof, choices)
+            summary.latency = _measured(subject, proof, choices)
         summary.written = write(proof, target, summary, choices, progress)
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
             progress.say("looking at newer operator sets")
@@ -131,7 +137,7 @@ def _check_alone(model: Path, others: Sequence[str]) -> None:
 
 
 def _no_slower(
-    model: Path, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: dict[str, Any]
+    model: Path | Source, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: dict[str, Any]
 ) -> tuple[Proof, SpeedCheck | None]:
     """The result without the patterns that make it slower; the result itself, with a warning, when it cannot be measured."""
     bench_options = BenchOptions(provider=choices["provider"][0], **chosen_values(choices))
@@ -142,19 +148,20 @@ def _no_slower(
         return proof, None
 
 
-def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
+def _measured(model: Path | Source, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
     """The times of the original and of the result, ``None`` with a warning when one of them cannot be run."""
     folder = proof.builder.model.base_dir
+    original = model.proto if isinstance(model, Source) else model
     options = BenchOptions(
         provider=choices["provider"][0],
         seconds=PATIENCE,
-        base_dirs={} if folder is None else {"result": folder},
+        base_dirs={} if folder is None else {"original": folder, "result": folder},
         compare=False,  # the proof has done it
         loading=False,
         **chosen_values(choices),
     )
     try:
-        return bench({"original": model, "result": proof.proto}, options)
+        return bench({"original": original, "result": proof.proto}, options)
     except XoptimError as error:
         click.echo(f"xopt: warning: not measured: {error}", err=True)
         return None
@@ -180,7 +187,8 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
         max_growth=choices["max_growth"],
         strategy=choices["strategy"],
-        tag_nodes=choices["tag"],
+        tag_nodes=choices["tag"] and not choices["strip"],
+        constant_folding=not choices["no_fold"],
         strict=choices["strict"],
         verbose=11 if verbose > 1 else verbose,
         on_event=progress.event if progress.shown else None,  # without a listener, refusals are not constructed

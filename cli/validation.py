@@ -46,6 +46,7 @@ def check_choices(command: Command) -> Command:
         click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
         click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
         value_choices,
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random values."),
         click.option(
             "--run-limit",
             type=click.FloatRange(min=0, min_open=True),
@@ -84,6 +85,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
         run_limit=choices["run_limit"],
+        seed=choices["seed"],
         **chosen_values(choices),
     )
 

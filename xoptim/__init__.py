@@ -40,6 +40,8 @@ from xoptim.optimize.growth import Unfolded
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, verify
+from xoptim.prepare.preparation import Preparation
+from xoptim.preparing import extract, infer, prepare
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.tune.settings import session
 from xoptim.tune.tuning import tune
@@ -84,6 +86,7 @@ __all__ = [
     "PatternRewriter",
     "PatternSub",
     "Place",
+    "Preparation",
     "Query",
     "Refusal",
     "Replayed",
@@ -106,12 +109,15 @@ __all__ = [
     "apply_at",
     "database",
     "explain",
+    "extract",
     "find_matches",
     "global_rewriter",
+    "infer",
     "installed_patterns",
     "local_rewriter",
     "optimize",
     "parse_rules",
+    "prepare",
     "read_rules",
     "register",
     "register_filter",

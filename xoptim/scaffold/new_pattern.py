@@ -12,6 +12,7 @@ TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -25,7 +26,7 @@ class {name}(EasyPatternOptimization):
     1. the type of x is unknown.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
         """The subgraph to look for."""
         return g.op.Relu(g.op.Relu(x))
 
@@ -33,7 +34,7 @@ class {name}(EasyPatternOptimization):
         """Check the conditions that the form of the subgraph cannot express."""
         return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
 
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         """The replacement."""
         return g.op.Relu(x)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 from xoptim.scaffold.new_pattern import write_pattern
@@ -74,21 +75,17 @@ def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") 
     package = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package):
         raise ValueError(f"{project!r}: a folder is expected whose name can be that of a package, such as acme-patterns")
-    folder.mkdir(parents=True)
-    (folder / package).mkdir()
-    (folder / "tests").mkdir()
     names = {"project": project, "package": package, "entry": package.removesuffix("_patterns") or package}
     texts = {
-        folder / "pyproject.toml": _PROJECT,
-        folder / package / "__init__.py": _PACKAGE,
-        folder / "tests" / "test_patterns.py": _TEST,
+        folder / "pyproject.toml": _PROJECT.format(**names),
+        folder / package / "__init__.py": _PACKAGE.format(**names),
+        folder / "tests" / "test_patterns.py": _TEST.format(**names),
     }
-    try:
-        pattern = write_pattern(class_name, folder / package, model, nodes)
-    except BaseException:
-        for empty in (folder / package, folder / "tests", folder):
-            empty.rmdir()
-        raise
+    with tempfile.TemporaryDirectory() as draft:  # nothing is written when the pattern cannot be
+        pattern = write_pattern(class_name, Path(draft), model, nodes)
+        texts[folder / package / pattern.name] = pattern.read_text(encoding="utf-8")
+    folder.mkdir(parents=True)
     for path, text in texts.items():
-        path.write_text(text.format(**names), encoding="utf-8")
-    return [*texts, pattern]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(texts)
