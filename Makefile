@@ -90,7 +90,7 @@ bench: $(VENV)/.test ## measure how time grows with the size of a model, and wha
 	$(BIN)/python benchmarks/matching.py
 
 new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPattern FAMILY=activations [FROM=model.onnx NODES=A,B]
-	$(BIN)/python -m xoptim.scaffold.new_pattern $(NAME) --family "$(FAMILY)" $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")
+	$(BIN)/xopt new-pattern "$(NAME)" --family "$(FAMILY)" $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")
 
 clean: ## remove what was built
 	rm -rf $(VENV) .real_models build dist *.egg-info tiny_bert.opt.onnx

@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
 from xoptim.validate import resolve_providers
 
 from .figures import bytes_text, circumstances, milliseconds
+from .files import MODEL
 from .limits import MEMORY_BOUND
 from .pipeline import DIFFERENT
 from .progress import Progress
 from .summary import open_console
+from .tables import Rows
 from .validation import chosen_values, value_choices
 
 
 @click.command("bench")
-@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("models", nargs=-1, required=True, type=MODEL)
 @click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=0), default=0, help="Threads within an operator (default: onnxruntime's).")
 @click.option(
@@ -74,12 +75,11 @@ def _show(report: BenchReport, as_json: bool) -> None:
         click.echo(json.dumps(report.to_json(), indent=2))
         return
     console = open_console()
-    table = Table("", box=None, pad_edge=False)
-    for heading in ("median", "minimum", "spread", "loading", "memory"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    figures = ("median", "minimum", "spread", "loading", "memory")
+    rows = Rows("", *figures, right=figures)
     for number, model in enumerate(report.models, start=1):
-        table.add_row(str(number), *_figures(model))
-    console.print(table)
+        rows.add(str(number), *_figures(model))
+    rows.print(console)
     console.print()
     for number, model in enumerate(report.models, start=1):
         console.print(f"{number}  {model.label}{_beside_first(model)}")
@@ -111,10 +111,10 @@ def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bo
     console = open_console()
     for number, label in enumerate(found, start=1):
         console.print(f"{number}  {label}")
-    console.print(_operator_table(list(found.values())))
+    _operator_rows(list(found.values())).print(console)
 
 
-def _operator_table(models: Sequence[Mapping[str, OperatorTime]]) -> Table:
+def _operator_rows(models: Sequence[Mapping[str, OperatorTime]]) -> Rows:
     """Milliseconds of each operator in each model; the largest differences to the first model come first."""
     nothing = OperatorTime(0.0, 0.0)
     first = models[0]
@@ -123,14 +123,11 @@ def _operator_table(models: Sequence[Mapping[str, OperatorTime]]) -> Table:
         mine = first.get(name, nothing).seconds
         return max((abs(other.get(name, nothing).seconds - mine) for other in models[1:]), default=mine)
 
-    table = Table("operator", box=None, pad_edge=False)
-    for number in range(1, len(models) + 1):
-        table.add_column(f"model {number}", justify="right", no_wrap=True)
-        table.add_column("calls", justify="right", no_wrap=True)
+    figures = [heading for number in range(1, len(models) + 1) for heading in (f"model {number}", "calls")]
+    rows = Rows("operator", *figures, right=figures)
     for name in sorted({name for each in models for name in each}, key=lambda name: (-difference(name), name)):
         cells = [each.get(name, nothing) for each in models]
-        table.add_row(name, *(text for each in cells for text in (milliseconds(each.seconds), f"{each.calls:g}")))
-    table.add_section()
+        rows.add(name, *(text for each in cells for text in (milliseconds(each.seconds), f"{each.calls:g}")))
     totals = [sum(each.seconds for each in operators.values()) for operators in models]
-    table.add_row("all operators", *(text for total in totals for text in (milliseconds(total), "")), style="bold")
-    return table
+    rows.add("all operators", *(text for total in totals for text in (milliseconds(total), "")), style="bold")
+    return rows

@@ -10,7 +10,8 @@ import click
 
 from xoptim import Culprit, OptimizationOptions, Suspect, save_proto
 
-from .operator_sets import opset_option
+from .choices import opset_option
+from .files import MODEL, OUTPUT, is_stream, writable
 from .pipeline import DIFFERENT, NOT_VALIDATED
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
@@ -18,8 +19,8 @@ from .validation import check_choices, validation_options
 
 
 @click.command("bisect")
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the small model (default: MODEL.bisect.onnx).")
+@click.argument("model", type=MODEL)
+@click.option("-o", "--output", type=OUTPUT, help="File for the small model (default: MODEL.bisect.onnx).")
 @selection_options(default="default")
 @click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
@@ -33,6 +34,9 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
 
     Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot be judged.
     """
+    if output is None and is_stream(model):
+        raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
+    target = writable(output or model.with_name(f"{model.stem}.bisect.onnx"))
     patterns = with_rules(chosen_patterns(choices), choices["rewrite"])
     options = OptimizationOptions(
         patterns=patterns, drop=choices["drop"], provider=choices["provider"][0], opset=choices["opset"]
@@ -46,7 +50,6 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
             return NOT_VALIDATED
         return 0
     small = suspect.minimal_model(culprit)
-    target = output or model.with_name(f"{model.stem}.bisect.onnx")
     if small is not None:
         save_proto(small, target, model.parent)
     if choices["as_json"]:

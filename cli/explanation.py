@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import click
-from rich.table import Table
 
 from xoptim import (
     Explanation,
@@ -29,9 +28,11 @@ from xoptim import (
 )
 from xoptim.proof import Proof, compare_each_provider
 
-from .pipeline import DIFFERENT, protect_weights, summarize, target_of, verdict, write
+from .files import MODEL, OUTPUT, target_of
+from .pipeline import DIFFERENT, protect_weights, summarize, verdict, write
 from .progress import Progress
 from .summary import open_console, print_summary
+from .tables import Rows
 from .validation import check_choices, check_values_used, validation_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,7 +46,7 @@ def _place_choices(command: Command) -> Command:
         click.option("--after", metavar="SELECTION", help='Run these patterns first, such as "default" ("": only clean up).'),
         click.option("--rewrite", multiple=True, metavar="FILE", help="PATTERN is a rule of this file (repeatable)."),
         click.argument("pattern"),
-        click.argument("model", type=click.Path(path_type=Path)),
+        click.argument("model", type=MODEL),
     ):
         command = option(command)
     return command
@@ -111,12 +112,14 @@ def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
     for best in shown[:1]:
         click.echo(best)
     if len(shown) > 1:
-        table = Table("\nnode", "\nreached", "\nreason", "\nfailed at", "\ncondition", box=None, pad_edge=False)
+        rows = Rows("node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"})
         for each in shown[1:]:
             failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
             why = "matches" if each.matches else each.reason or "no reason given"
-            table.add_row(str(each.anchor), each.reached, why, failed_at, each.exit_point)
-        open_console().print(table)
+            rows.add(str(each.anchor), each.reached, why, failed_at, each.exit_point)
+        console = open_console()
+        console.print()
+        rows.print(console)
 
 
 @click.command("find")
@@ -129,11 +132,11 @@ def find_command(model: Path, pattern: str, after: str | None, provider: str, as
         click.echo(json.dumps([each.to_json() for each in found], indent=2))
         return
     if found:
-        table = Table("node", "matched", "captured", box=None, pad_edge=False)
+        rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
         for each in found:
             captured = ", ".join(f"{name}={value}" for name, value in (each.bindings or {}).items() if value is not None)
-            table.add_row(str(each.anchor), ", ".join(map(_short, each.matched)), captured)
-        open_console().print(table)
+            rows.add(str(each.anchor), ", ".join(map(_short, each.matched)), captured)
+        rows.print(open_console())
     click.echo(f"{_begin(chosen)[0]} applies at {_count(len(found))}")
 
 
@@ -142,10 +145,10 @@ def _short(place: Place) -> str:
 
 
 @click.command("apply")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=MODEL)
 @click.argument("pattern")
 @click.option("--at", required=True, metavar="NODE", help="Name of a node or of a result, or #17 for a position.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
 @check_choices
@@ -168,7 +171,9 @@ def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: A
         return DIFFERENT
     proof = Proof(builder, builder.to_onnx(optimize=False), before, loaded - start, perf_counter() - loaded)
     if choices["verify"]:
+        start = perf_counter()
         proof.reports = compare_each_provider(model, proof, checks)
+        proof.validate_seconds = perf_counter() - start
         check_values_used(proof.reports, checks)
     summary = summarize(model, target, proof)
     with Progress(enabled=False) as progress:
@@ -200,12 +205,10 @@ def replay_command(dump: Path, provider: tuple[str, ...], as_json: bool) -> int:
 
 
 def _print_replayed(found: Sequence[Replayed]) -> None:
-    table = Table("dump", "verdict", box=None, pad_edge=False)
-    table.add_column("difference", justify="right")
-    table.add_column("reason")
+    rows = Rows("dump", "verdict", "difference", "reason", prose={"reason"}, right={"difference"})
     for each in found:
         largest = "" if each.largest is None else f"{each.largest:.2g}"
-        table.add_row(each.name, each.status, largest, each.reason)
-    open_console().print(table)
+        rows.add(each.name, each.status, largest, each.reason)
+    rows.print(open_console())
     counts = Counter(each.status for each in found)
     click.echo(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from xoptim import GraphBuilder, ModelPass, Rewrite, database, resolve
 
+from .files import MODEL
 from .selection import chosen_patterns, selection_options
 from .summary import open_console
+from .tables import Rows
 
 
 @click.command("list")
@@ -29,11 +30,10 @@ def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
     if as_json:
         click.echo(json.dumps(counts if tags else list(map(_describe, found)), indent=2))
     elif tags:
-        table = Table("word", box=None, pad_edge=False)
-        table.add_column("patterns", justify="right")
+        rows = Rows("word", "patterns", right={"patterns"})
         for word, count in counts.items():
-            table.add_row(word, str(count))
-        open_console().print(table)
+            rows.add(word, str(count))
+        rows.print(open_console())
     else:
         _print_patterns(found)
 
@@ -49,14 +49,14 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
     is_mixed = any(pattern.status != "stable" for pattern in patterns)
     if is_mixed:
         columns.insert(4, "status")
-    table = Table(*columns, box=None, pad_edge=False)
+    rows = Rows(*columns, prose={"tags", "rewrite"})
     for family, members in groupby(sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()):
-        table.add_row(family, style="bold")
+        rows.add_title(family)
         for pattern in members:
             row = _describe(pattern)
             row |= {"pattern": f"  {row['name']}", "opset": _opsets(pattern), "tags": " ".join(row["tags"])}
-            table.add_row(*(row[column] for column in columns))
-    open_console().print(table)
+            rows.add(*(row[column] for column in columns))
+    rows.print(open_console())
     click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
 
 
@@ -102,7 +102,7 @@ def show_command(pattern: str) -> None:
 
 
 @click.command("stats")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=MODEL)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stats_command(model: Path, as_json: bool) -> None:
     """Print operators, inputs, outputs and parameters of MODEL."""
@@ -110,12 +110,11 @@ def stats_command(model: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    table = Table("operator", box=None, pad_edge=False)
-    table.add_column("nodes", justify="right")
+    rows = Rows("operator", "nodes", right={"nodes"})
     for name, count in sorted(found.pop("operators").items(), key=lambda item: (-item[1], item[0])):
-        table.add_row(name, str(count))
+        rows.add(name, str(count))
     console = open_console()
-    console.print(table)
+    rows.print(console)
     for key, value in found.items():
         text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         console.print(f"{key:14s}{text}", highlight=False)

@@ -11,18 +11,25 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
 
 from .benchmarking import bench_command
 from .bisection import bisect_command
+from .completion import VARIABLE, completion_command
 from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
 from .optimization import optimize_command
+from .parts import extract_command, infer_command
+from .scaffolding import new_pattern_command
+from .settings import read_settings, taken_from
 from .tuning import tune_command
 from .verification import verify_command
 
@@ -56,10 +63,25 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front where no command is named."""
+        args, settings = taken_from(args)
+        if settings is not None:
+            ctx.default_map = read_settings(settings, self.commands)
         plain = ("--help", "-h", "--version")
         if args and args[0] not in self.commands and args[0] not in plain:
+            if not ctx.resilient_parsing:
+                self._check_spelling(args[0])
             args = ["optimize", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, and files: the first word may be a model."""
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
+
+    def _check_spelling(self, word: str) -> None:
+        """Raise for a word that is not a file and is almost the name of a command."""
+        near = get_close_matches(word, self.commands, 1)
+        if near and not Path(word).exists():
+            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a closed pipe ends with the exit code of SIGPIPE (click would return 1)."""
@@ -73,8 +95,10 @@ class DefaultGroup(click.Group):
 
 
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.option("--config", metavar="FILE", help="File of settings (default: the nearest xoptim.toml, or pyproject.toml).")
+@click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
-def xopt() -> None:
+def xopt(**_: Any) -> None:
     """Optimize ONNX models by patterns, and prove that they still compute the same numbers.
 
     \b
@@ -89,7 +113,8 @@ def xopt() -> None:
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
 
-    Write ./list for a model with the name of a command. `xopt optimize --help` lists the options.
+    Write ./list for a model with the name of a command. `xopt optimize --help` lists the options; --config and --no-config
+    may stand anywhere.
 
     \b
     Exit codes: 0  done; the written model was found equal
@@ -101,7 +126,8 @@ def xopt() -> None:
 
 for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
-    *(explain_command, find_command, apply_command, replay_command, bisect_command),
+    *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
+    *(extract_command, infer_command, completion_command),
 ):
     xopt.add_command(_command)
 
@@ -122,7 +148,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        result: Any = xopt.main(args=arguments, prog_name="xopt", standalone_mode=False)
+        result: Any = xopt.main(args=arguments, prog_name="xopt", complete_var=VARIABLE, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -13,11 +14,14 @@ import click
 from xoptim import OptimizationOptions, XoptimError
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, opset_hint
+from xoptim.preparing import Source
 from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
 
-from .operator_sets import opset_option
-from .pipeline import protect_weights, summarize, target_of, verdict, write
+from .choices import max_growth_option, opset_option
+from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
+from .pipeline import protect_weights, summarize, verdict, write
+from .preparation import chosen_preparation, preparation_options, prepared
 from .progress import Progress
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
@@ -28,9 +32,9 @@ PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
 
 
-@click.command("optimize")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write (default: MODEL.opt.onnx beside it).")
+@click.command("optimize", context_settings={"allow_extra_args": True})
+@click.argument("model", type=MODEL)
+@click.option("-o", "--output", type=OUTPUT, help="File to write (default: MODEL.opt.onnx beside it).")
 @click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
 @selection_options(default="default")
 @click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
@@ -46,6 +50,8 @@ PATIENCE: Final = 5.0
     help="Compare the results of the model, or those of each rewrite as well.",
 )
 @check_choices
+@preparation_options
+@click.option("--no-fold", is_flag=True, help="Compute no constants ahead of time.")
 @click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
 @click.option(
@@ -56,6 +62,7 @@ PATIENCE: Final = 5.0
     help="Choice between overlapping matches: that of the earlier pattern, or that of more nodes.",
 )
 @click.option("--tag/--no-tag", default=True, show_default=True, help="Name patterns in the metadata of the nodes they make.")
+@max_growth_option
 @click.option("--max-rounds", type=click.IntRange(min=0), help="Most rounds of a phase.")
 @click.option(
     "--strict", is_flag=True, help="A pattern that fails or is wrong, or a model that cannot be validated, is an error."
@@ -70,17 +77,23 @@ PATIENCE: Final = 5.0
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv the reasons of refusals.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
-def optimize_command(model: Path, **choices: Any) -> int:
+@click.pass_context
+def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> int:
     """Optimize MODEL, prove that the result is equal, and write it.
 
     Exit code 0 when the written model was found equal, 1 when the models differ and nothing is written, 3 when it is written
     but not validated: onnxruntime cannot run MODEL, or its results are not evidence, or its weights do not fit into memory
     and it cannot be cut into sections. The summary gives the reason.
     """
-    target = target_of(model, choices["output"], choices["in_place"])
+    _check_alone(model, context.args)
+    preparation = chosen_preparation(choices)
+    target = target_of(model, choices["output"], choices["in_place"], streams=True)
+    is_streamed = target == STANDARD_OUTPUT
+    if is_streamed and choices["as_json"]:
+        raise click.UsageError("-o - and --json both write to standard output")
     quiet = choices["quiet"] or choices["as_json"]
-    # Standard output is for the JSON alone; -v then logs to standard error.
-    log = redirect_stdout(sys.stderr) if choices["as_json"] else nullcontext()
+    # Standard output is for the JSON or the model alone; -v then logs to standard error.
+    log = redirect_stdout(sys.stderr) if choices["as_json"] or is_streamed else nullcontext()
     with log, Progress(enabled=not quiet and not choices["verbose"]) as progress:
         how = ProofOptions(
             checks=validation_options(choices),
@@ -92,16 +105,17 @@ def optimize_command(model: Path, **choices: Any) -> int:
             on_step=progress.say,
         )
         options = _options(choices, progress)
-        proof = prove(model, options, how)
+        subject = prepared(model, preparation)
+        proof = prove(subject, options, how)
         check_values_used(proof.reports, how.checks)
         summary = summarize(model, target, proof)
         if choices["only_if_faster"] and not summary.refusal(choices["strict"]):
-            proof, speed = _no_slower(model, proof, options, how, choices)
+            proof, speed = _no_slower(subject, proof, options, how, choices)
             summary = summarize(model, target, proof)
             summary.speed = speed
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
-            summary.latency = _measured(model, proof, choices)
+            summary.latency = _measured(subject, proof, choices)
         summary.written = write(proof, target, summary, choices, progress)
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
             progress.say("looking at newer operator sets")
@@ -109,12 +123,21 @@ def optimize_command(model: Path, **choices: Any) -> int:
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:
-        print_summary(summary)
+        print_summary(summary, to_stderr=is_streamed)
     return verdict(summary, choices["strict"])
 
 
+def _check_alone(model: Path, others: Sequence[str]) -> None:
+    """Raise for words behind the model, with the command that may be meant."""
+    if others:
+        raise click.UsageError(
+            f"unexpected {' '.join(others)!r} behind {str(model)!r}: `xopt {model} -o {others[0]}` writes there, "
+            f"`xopt verify {model} {others[0]}` compares the two"
+        )
+
+
 def _no_slower(
-    model: Path, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: dict[str, Any]
+    model: Path | Source, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: dict[str, Any]
 ) -> tuple[Proof, SpeedCheck | None]:
     """The result without the patterns that make it slower; the result itself, with a warning, when it cannot be measured."""
     bench_options = BenchOptions(provider=choices["provider"][0], **chosen_values(choices))
@@ -125,19 +148,20 @@ def _no_slower(
         return proof, None
 
 
-def _measured(model: Path, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
+def _measured(model: Path | Source, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
     """The times of the original and of the result, ``None`` with a warning when one of them cannot be run."""
     folder = proof.builder.model.base_dir
+    original = model.proto if isinstance(model, Source) else model
     options = BenchOptions(
         provider=choices["provider"][0],
         seconds=PATIENCE,
-        base_dirs={} if folder is None else {"result": folder},
+        base_dirs={} if folder is None else {"original": folder, "result": folder},
         compare=False,  # the proof has done it
         loading=False,
         **chosen_values(choices),
     )
     try:
-        return bench({"original": model, "result": proof.proto}, options)
+        return bench({"original": original, "result": proof.proto}, options)
     except XoptimError as error:
         click.echo(f"xopt: warning: not measured: {error}", err=True)
         return None
@@ -161,8 +185,10 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         opset=choices["opset"],
         provider=choices["provider"][0],
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
+        max_growth=choices["max_growth"],
         strategy=choices["strategy"],
-        tag_nodes=choices["tag"],
+        tag_nodes=choices["tag"] and not choices["strip"],
+        constant_folding=not choices["no_fold"],
         strict=choices["strict"],
         verbose=11 if verbose > 1 else verbose,
         on_event=progress.event if progress.shown else None,  # without a listener, refusals are not constructed

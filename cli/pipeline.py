@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,12 @@ import onnx
 from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
 from xoptim.proof import Proof
 
+from .files import STANDARD_OUTPUT
 from .progress import Progress
 from .summary import Summary
 
 DIFFERENT = 1
 NOT_VALIDATED = 3
-
-
-def target_of(model: Path, output: Path | None, in_place: bool) -> Path:
-    """The file of the result; raises before any work when it cannot be written."""
-    if in_place and output is not None:
-        raise click.UsageError("--in-place and --output exclude each other")
-    if in_place:
-        return model
-    target = output or model.with_name(f"{model.stem}.opt.onnx")
-    if target.exists() and model.exists() and target.samefile(model):
-        raise click.UsageError(f"{str(target)!r} is the input; use --in-place to overwrite it")
-    if target.is_dir():
-        raise click.UsageError(f"{str(target)!r} is a folder; give a file name")
-    if not target.parent.is_dir():
-        raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; make it first")
-    return target
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
@@ -62,9 +48,11 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
         exactness=report.exactness,
         load_seconds=proof.load_seconds,
         optimize_seconds=proof.optimize_seconds,
+        validate_seconds=proof.validate_seconds,
         opsets=(proof.opset_before, proof.builder.model.opsets.get("", 0)),
         reports=proof.reports,
         left_out=proof.left_out,
+        unfolded=report.unfolded,
         each=proof.each,
     )
 
@@ -77,6 +65,13 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
         summary.bytes_after = None if refused else proto.ByteSize() + external_bytes(proto.graph)
         return []
     progress.say("writing")
+    if target == STANDARD_OUTPUT:
+        raw = proof.to_bytes()
+        assert sys.__stdout__ is not None
+        sys.__stdout__.buffer.write(raw)  # sys.stdout may be redirected
+        sys.__stdout__.flush()
+        summary.bytes_after = len(raw)
+        return [target]
     written = save_proto(proto, target, proof.builder.model.base_dir, external=choices["external_data"] or None)
     if target not in written:
         raise ModelError(f"{str(target)!r} was not written")

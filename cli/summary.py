@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
-from xoptim import Culprit, Exactness
+from xoptim import Culprit, Exactness, Unfolded
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
@@ -18,6 +17,8 @@ from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
 from .figures import bytes_text, circumstances, milliseconds
+from .files import STANDARD_OUTPUT
+from .tables import Rows
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Summary:
         exactness: weakest promise of these patterns.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
+        validate_seconds: the comparison with the original.
         opsets: operator set of ONNX before and after, 0 for none.
         reports: validation on each provider; empty with ``--no-verify``.
         unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not support.
@@ -42,6 +44,7 @@ class Summary:
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
+        unfolded: what was left unfolded because of its size, if anything.
         hint: patterns that would apply in a newer operator set.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
     """
@@ -55,6 +58,7 @@ class Summary:
     exactness: Exactness
     load_seconds: float
     optimize_seconds: float
+    validate_seconds: float = 0.0
     opsets: tuple[int, int] = (0, 0)
     bytes_after: int | None = None
     reports: list[ValidationReport] = field(default_factory=list)
@@ -63,6 +67,7 @@ class Summary:
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
     latency: BenchReport | None = None
+    unfolded: Unfolded | None = None
     hint: OpsetHint | None = None
     speed: SpeedCheck | None = None
 
@@ -100,13 +105,19 @@ class Summary:
             "unchecked_operators": self.unchecked,
             "load_seconds": self.load_seconds,
             "optimize_seconds": self.optimize_seconds,
+            "validate_seconds": self.validate_seconds,
             "validation": [report.to_json() for report in self.reports],
             "left_out": [culprit.to_json() for culprit in self.left_out],
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
+            "unfolded": None if self.unfolded is None else self.unfolded.to_json(),
             "hints": [] if self.hint is None else [self.hint.to_json()],
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
+
+
+_UNWRAPPED: Final = 1 << 16
+"""Columns of output that is not a terminal."""
 
 
 class _Console(Console):
@@ -115,25 +126,31 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def open_console() -> Console:
-    """Standard output without markup, since names may look like it. Piped lines are not wrapped."""
-    width = None if Console().is_terminal else 240
-    return _Console(markup=False, emoji=False, soft_wrap=True, width=width)
+def open_console(*, to_stderr: bool = False) -> Console:
+    """Standard output, or standard error, without markup, since names may look like it. Piped lines are not wrapped."""
+    width = None if Console(stderr=to_stderr).is_terminal else _UNWRAPPED
+    return _Console(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
 
 
-def print_summary(summary: Summary) -> None:
+def print_summary(summary: Summary, *, to_stderr: bool = False) -> None:
     """Print the tables and the verdict."""
-    console = open_console()
-    console.print(_operators(summary))
+    console = open_console(to_stderr=to_stderr)
+    _operators(summary).print(console)
     if summary.applied:
-        console.print(_patterns(summary))
+        console.print()
+        _patterns(summary).print(console)
     if summary.opsets[0] != summary.opsets[1]:
         console.print(f"opset       {summary.opsets[0]} → {summary.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size        {bytes_text(summary.bytes_before)}{size}")
-    console.print(f"time        loading {summary.load_seconds:.2f} s, optimizing {summary.optimize_seconds:.2f} s")
+    times = {"loading": summary.load_seconds, "optimizing": summary.optimize_seconds}
+    if summary.reports:
+        times["validating"] = summary.validate_seconds
+    console.print(f"time        {', '.join(f'{step} {seconds:.2f} s' for step, seconds in times.items())}", highlight=False)
     for report in summary.reports:
-        console.print(f"validation  {', '.join(report.providers)}: {report.summary()}")
+        # The reason of any other verdict is the last line of the command, on standard error.
+        verdict = report.summary() if report.ok else f"{report.status}; the reason is below"
+        console.print(f"validation  {', '.join(report.providers)}: {verdict}")
         for note in report.notes:
             console.print(f"            {note}")
         largest = report.largest
@@ -144,7 +161,7 @@ def print_summary(summary: Summary) -> None:
         console.print("validation  not asked for")
     for remark in _remarks(summary):
         console.print(remark, highlight=False)
-    written = ", ".join(map(str, summary.written)) or "nothing"
+    written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"
     console.print(f"written     {written}")
 
 
@@ -160,29 +177,31 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"speed       {summary.speed.summary()}"
     for culprit in summary.left_out:
         yield f"left out    {culprit}"
+    if summary.unfolded is not None:
+        left = summary.unfolded
+        names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
+        which = "it" if sum(left.operators.values()) == 1 else "them"
+        sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
+        yield f"unfolded    {names}: folding {which} {sizes}"
     if summary.unchecked:
         yield f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs"
     if summary.hint is not None:
         yield f"hint        {summary.hint}"
 
 
-def _operators(summary: Summary) -> Table:
-    table = Table("operator", box=None, pad_edge=False)
-    for heading in ("before", "after"):
-        table.add_column(heading, justify="right")
+def _operators(summary: Summary) -> Rows:
+    rows = Rows("operator", "before", "after", right={"before", "after"})
     names = sorted({*summary.before, *summary.after}, key=lambda n: (-summary.before.get(n, 0), n))
     for name in names:
         before, after = summary.before.get(name, 0), summary.after.get(name, 0)
         style = "green" if after < before else "yellow" if after > before else ""
-        table.add_row(name, str(before or ""), str(after or ""), style=style)
-    table.add_section()
-    table.add_row("all nodes", str(sum(summary.before.values())), str(sum(summary.after.values())), style="bold")
-    return table
+        rows.add(name, str(before or ""), str(after or ""), style=style)
+    rows.add("all nodes", str(sum(summary.before.values())), str(sum(summary.after.values())), style="bold")
+    return rows
 
 
-def _patterns(summary: Summary) -> Table:
-    table = Table("\npattern", box=None, pad_edge=False)
-    table.add_column("\napplied", justify="right")
+def _patterns(summary: Summary) -> Rows:
+    rows = Rows("pattern", "applied", right={"applied"})
     for name, count in sorted(summary.applied.items(), key=lambda item: (-item[1], item[0])):
-        table.add_row(name, str(count))
-    return table
+        rows.add(name, str(count))
+    return rows

@@ -8,24 +8,25 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from xoptim import tune
 from xoptim.tune import Trial, TuneOptions, TuningReport
 from xoptim.validate import resolve_providers
 
+from .files import MODEL, OUTPUT, target_of
 from .limits import MEMORY_BOUND
-from .pipeline import NOT_VALIDATED, protect_weights, target_of
+from .pipeline import NOT_VALIDATED, protect_weights
 from .progress import Progress
 from .summary import open_console
+from .tables import Rows
 from .validation import chosen_values, value_choices
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
 
 
 @click.command("tune")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write (default: MODEL.opt.onnx beside it).")
+@click.argument("model", type=MODEL)
+@click.option("-o", "--output", type=OUTPUT, help="File to write (default: MODEL.opt.onnx beside it).")
 @click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
 @click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=0), default=0, help="Threads within an operator (default: searched too).")
@@ -71,13 +72,11 @@ def tune_command(model: Path, **choices: Any) -> int:
 
 def _show(report: TuningReport, written: list[Path]) -> None:
     console = open_console()
-    table = Table("tried", "time / original", "", box=None, pad_edge=False)
+    rows = Rows("tried", "time / original", "", prose={""})
     for trial in report.trials:
         chosen = trial.label == report.label
-        table.add_row(
-            trial.label, "" if trial.ratio is None else _ratio(trial), _outcome(trial), style="bold" if chosen else ""
-        )
-    console.print(table, highlight=False)
+        rows.add(trial.label, "" if trial.ratio is None else _ratio(trial), _outcome(trial), style="bold" if chosen else "")
+    rows.print(console)
     console.print()
     for label, reason in report.refuted:
         console.print(f"refused     {label}: {reason}", highlight=False)

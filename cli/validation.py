@@ -20,7 +20,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def value_choices(command: Command) -> Command:
     """Add the options for the values that models are run on."""
     for option in (
-        click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="Size of a symbolic dimension (repeatable)."),
+        click.option(
+            "--dim",
+            "dims",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Size of a symbolic dimension; several with commas (repeatable).",
+        ),
         click.option(
             "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
         ),
@@ -40,6 +46,7 @@ def check_choices(command: Command) -> Command:
         click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
         click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
         value_choices,
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random values."),
         click.option(
             "--run-limit",
             type=click.FloatRange(min=0, min_open=True),
@@ -63,7 +70,8 @@ class Values(TypedDict):
 
 def chosen_values(choices: dict[str, Any]) -> Values:
     """The values of a command line; raises before any work when they cannot be used."""
-    return Values(dims=dict(map(_dimension, choices["dims"])), feeds=_feeds(choices["feeds"]), test_data=choices["test_data"])
+    dims = dict(_dimension(part) for text in choices["dims"] for part in _parts(text))
+    return Values(dims=dims, feeds=_feeds(choices["feeds"]), test_data=choices["test_data"])
 
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
@@ -77,6 +85,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
         run_limit=choices["run_limit"],
+        seed=choices["seed"],
         **chosen_values(choices),
     )
 
@@ -86,6 +95,12 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
+
+
+def _parts(text: str) -> list[str]:
+    """``batch=4,seq=8`` as two parts; a text in which a part lacks its size is one part."""
+    parts = text.split(",")
+    return parts if all("=" in part for part in parts) else [text]
 
 
 def _dimension(text: str) -> tuple[str, int]:

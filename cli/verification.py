@@ -9,23 +9,27 @@ from typing import Any
 
 import click
 
-from xoptim.validate import validate
+from xoptim import verify
 
+from .files import MODEL
 from .validation import check_choices, check_values_used, validation_options
 
 
 @click.command("verify")
-@click.argument("original", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("other", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("original", type=MODEL)
+@click.argument("other", type=MODEL)
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @check_choices
 @click.option("--exact", is_flag=True, help="Demand equal bits.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify_command(original: Path, other: Path, **choices: Any) -> int:
-    """Run ORIGINAL and OTHER on the same values and compare; exit code 1 when they differ or cannot be compared."""
+    """Run ORIGINAL and OTHER on the same values and compare.
+
+    Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
+    """
     options = validation_options(choices)
     options = replace(options, exactness="exact" if choices["exact"] else "rounding")
-    reports = [validate(original, other, replace(options, providers=(provider,))) for provider in options.providers]
+    reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
     check_values_used(reports, options)
     if choices["as_json"]:
         click.echo(json.dumps([report.to_json() for report in reports], indent=2))

@@ -1,28 +1,7 @@
-"""Whether the provider that a graph is optimized for has kernels for the operators that a fusion makes."""
+"""Whether the provider that a graph is optimized for has kernels for the operators that a fusion makes: `xoptim.match.runs`."""
 
 from __future__ import annotations
 
-from onnx import TensorProto
+from xoptim.match import runs
 
-from xoptim.facts.kernels import has_kernel
-from xoptim.match import GraphView
-
-
-def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
-    """Whether the provider is known to have a kernel of an operator for the element type of a result.
-
-    On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once for the fused operator and
-    once for each of the operators that it stands for.
-
-    Args:
-        g: the graph, which holds the provider.
-        op_type: operator that a fusion would make.
-        like: result of the type in question.
-        domain: of the operator.
-    """
-    dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
-    if has_kernel(g.provider, domain, op_type, dtype, opset):
-        return True
-    # `is True`, because has_kernel returns None for unknown providers, operators and types.
-    on_cpu = g.provider.lower().removesuffix("executionprovider") == "cpu"
-    return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True
+__all__ = ["runs"]

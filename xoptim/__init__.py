@@ -16,7 +16,15 @@ from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.errors import BudgetError, ModelError, RewriteError, TextRuleError, UnknownPatternError, XoptimError
+from xoptim.facts.errors import (
+    BudgetError,
+    ModelError,
+    PatternError,
+    RewriteError,
+    TextRuleError,
+    UnknownPatternError,
+    XoptimError,
+)
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.save import save_proto
@@ -28,9 +36,12 @@ from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.events import Event
+from xoptim.optimize.growth import Unfolded
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, verify
+from xoptim.prepare.preparation import Preparation
+from xoptim.preparing import extract, infer, prepare
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.tune.settings import session
 from xoptim.tune.tuning import tune
@@ -70,10 +81,12 @@ __all__ = [
     "OptimizationOptions",
     "OptimizationReport",
     "Optional",
+    "PatternError",
     "PatternOptimization",
     "PatternRewriter",
     "PatternSub",
     "Place",
+    "Preparation",
     "Query",
     "Refusal",
     "Replayed",
@@ -85,6 +98,7 @@ __all__ = [
     "Suspect",
     "TextRuleError",
     "TopologicalNavigator",
+    "Unfolded",
     "UnknownPatternError",
     "ValidationError",
     "ValidationOptions",
@@ -95,12 +109,15 @@ __all__ = [
     "apply_at",
     "database",
     "explain",
+    "extract",
     "find_matches",
     "global_rewriter",
+    "infer",
     "installed_patterns",
     "local_rewriter",
     "optimize",
     "parse_rules",
+    "prepare",
     "read_rules",
     "register",
     "register_filter",

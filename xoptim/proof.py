@@ -16,6 +16,7 @@ from xoptim.diagnose.culprit import Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnosing import Suspect
+from xoptim.graph.save import serialized
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.validate.options import ValidationOptions
@@ -69,6 +70,7 @@ class Proof:
         before: number of nodes by operator in the original, subgraphs included.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
+        validate_seconds: the comparison with the original.
         opset_before: operator set of ONNX that the original imports, 0 for none.
         reports: one for each provider; empty without a comparison.
         each: the check of each rewrite by itself, if it was made.
@@ -81,6 +83,7 @@ class Proof:
     load_seconds: float
     optimize_seconds: float
     opset_before: int = 0
+    validate_seconds: float = 0.0
     reports: list[ValidationReport] = field(default_factory=list)
     each: EachCheck | None = None
     left_out: list[Culprit] = field(default_factory=list)
@@ -89,6 +92,14 @@ class Proof:
     def report(self) -> OptimizationReport:
         """The report of the optimization and of its proof."""
         return replace(self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out))
+
+    def to_bytes(self) -> bytes:
+        """The optimized model as bytes that refer to no file.
+
+        Raises:
+            ModelError: when it does not fit into a protobuf.
+        """
+        return serialized(self.proto, self.builder.model.base_dir)
 
     @property
     def failure(self) -> ValidationReport | None:
@@ -121,7 +132,9 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
         found.each, found.left_out = each, left_out
         if proof.whole:
             proof.on_step("validating")
+            start = perf_counter()
             found.reports = compare_each_provider(original, found, checks)
+            found.validate_seconds = perf_counter() - start
         if not proof.bisect or len(left_out) == MOST_CULPRITS:
             return found
         culprit = _culprit(original, found, options, replace(proof, checks=checks))

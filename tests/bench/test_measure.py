@@ -93,7 +93,7 @@ def test_json() -> None:
 def test_values_of_the_user() -> None:
     feeds = {"x": np.full((3, 3), 2, np.float32)}
     assert bench([parse(NEG)], QUICK, feeds=feeds, dims={}).sizes == {"N": 3}
-    with pytest.raises(FeedError, match="feeds for z"):
+    with pytest.raises(FeedError, match="values for z"):
         bench([parse(NEG)], QUICK, feeds={"z": feeds["x"]})
     with pytest.raises(RunError):
         bench([parse(PRODUCTS)], QUICK, feeds={"x": np.ones((2, 3), np.float32)}, dims={})

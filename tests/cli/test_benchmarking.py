@@ -69,7 +69,7 @@ def test_profile(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("bench", "missing.onnx"), "'missing.onnx' does not exist"),
+        (("bench", "missing.onnx"), "cannot read 'missing.onnx': No such file or directory"),
         (("bench", "model.onnx", "--dim", "q=3"), "q"),
         (("bench", "model.onnx", "--seconds", "0"), "--seconds"),
         (("bench", "model.onnx", "--provider", "abacus"), "no execution provider 'abacus'"),

@@ -207,7 +207,8 @@ def test_a_pattern_that_fails_is_an_error_of_a_strict_run(xopt: Xopt) -> None:
 KEYS: dict[str, Any] = {
     "model": str, "written": list, "nodes_before": int, "nodes_after": int, "operators_before": dict, "operators_after": dict,
     "opset_before": int, "opset_after": int, "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str,
-    "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validation": list, "left_out": list,
+    "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validate_seconds": float,
+    "unfolded": type(None), "validation": list, "left_out": list,
     "each": type(None), "latency": type(None), "hints": list, "only_if_faster": type(None),
 }  # fmt: skip
 REPORT_KEYS = {
@@ -270,7 +271,7 @@ def test_summary(xopt: Xopt) -> None:
     assert rows["all nodes"] == ["all", "nodes", "3", "1"]
     assert rows["TransposeTranspose"] == ["TransposeTranspose", "1"]
     assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
-    assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s", " ".join(rows["time"]))
+    assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s", " ".join(rows["time"]))
     assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 2 runs, no difference"
     assert " ".join(rows["tolerance"]) == "tolerance rtol 0, atol 0 (patterns used are exact)"
     assert rows["written"] == ["written", "model.opt.onnx"]
@@ -446,3 +447,19 @@ def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     assert report["hints"] == []
     assert hint["patterns"].items() <= report["patterns"].items()
     assert xopt("model.onnx", "--drop", *hint["patterns"], "--json").json["hints"] == []
+
+
+def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
+    write(
+        "agraph (float[m] x) => (float[m] y) <int64[1] size = {300000}> { n = ConstantOfShape(size) t = Add(x, n) y = Relu(t) }"
+    )
+    outcome = xopt("model.onnx", "--patterns", "TransposeTranspose")
+    expected = "unfolded    1 ConstantOfShape: folding it would add 1.2 MB; --max-growth allows 1.0 MB"
+    assert expected in outcome.out.splitlines()
+    assert Path("model.opt.onnx").stat().st_size < 1000
+    summary = xopt("model.onnx", "--max-growth", "500kB", "--json").json
+    assert summary["unfolded"] == {"operators": {"ConstantOfShape": 1}, "bytes": 1_199_992, "allowed_bytes": 500_000}
+    outcome = xopt("model.onnx", "--patterns", "TransposeTranspose", "--max-growth", "unlimited")
+    assert "unfolded" not in outcome.out
+    assert Path("model.opt.onnx").stat().st_size > 1_200_000
+    assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error

@@ -262,7 +262,7 @@ def test_reading_files(tmp_path: Path) -> None:
     for content, message in (
         (raw[:-3], "not an ONNX model, or it is truncated"),
         (b"\xff\xff\xffnot at all", "not an ONNX model"),
-        (b"", "there is no graph"),
+        (b"", "it is empty"),
         (helper.make_opsetid("", 3).SerializeToString(), "not an ONNX model"),
     ):
         path.write_bytes(content)

@@ -112,7 +112,7 @@ def test_a_graph_and_a_function_alone() -> None:
     ("source", "error", "message"),
     [
         (b"not a model", ModelError, "these bytes are not an ONNX model"),
-        (b"", ModelError, "there is no graph"),
+        (b"", ModelError, "it is empty"),
         ("no/such/file.onnx", ModelError, "No such file"),
         (3.5, TypeError, "a model is expected .* not float"),
         (None, TypeError, "not NoneType"),

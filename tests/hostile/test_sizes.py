@@ -122,7 +122,7 @@ def test_memory_that_no_shape_tells() -> None:
     write(DOUBLING)
     measured = measure("model.onnx", limit=("RLIMIT_DATA", 1 << 30))
     assert (measured.outcome.code, len(measured.outcome.warnings)) == (3, 1)
-    assert "not validated: onnxruntime cannot run the original" in measured.outcome.out
+    assert "not validated: onnxruntime cannot run the original" in measured.outcome.err
     assert measured.megabytes < 1200
 
 

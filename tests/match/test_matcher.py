@@ -55,8 +55,6 @@ ANY_OF = PatternBuilder(()).any_of
         ({"axis": CAPTURE("a")}, "<axis = 0>", {"a": 0}),
         ({"axis": CAPTURE("a")}, "", {"a": -1}),
         ({"axis": CAPTURE("a", lambda a: a > 0)}, "<axis = 0>", None),
-        ({"none": CAPTURE("a")}, "", None),
-        ({"none": CAPTURE("a", optional=True)}, "", {"a": None}),
         ({"none": None}, "", {}),
         ({"axis": None}, "", None),
         ({"attributes": CAPTURE("all")}, "<axis = 0>", {"all": {"axis": 0}}),
@@ -67,6 +65,15 @@ ANY_OF = PatternBuilder(()).any_of
 def test_attributes(attributes: dict[str, Any], written: str, expected: dict[str, Any] | None) -> None:
     found = find(softmax(**attributes), f"{{ y = Softmax {written} (x) }}")
     assert found == (None if expected is None else {"x": "x", **expected})
+
+
+@pytest.mark.parametrize(("optional", "expected"), [(False, None), (True, {"x": "x", "a": None})])
+def test_a_capture_of_an_attribute_that_is_absent(optional: bool, expected: dict[str, Any] | None) -> None:
+    class Pooled(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Upsample(x, height_scale=CAPTURE("a", optional=optional), domain="acme")
+
+    assert find(Pooled(), "{ y = acme.Upsample(x) }", domains={"acme": 1}) == expected
 
 
 def test_attributes_of_every_kind_are_compared() -> None:

@@ -10,6 +10,7 @@ from tests.support import load
 from xoptim import ModelPass, PatternOptimization
 from xoptim.graph.graph import Graph
 from xoptim.optimize.events import EventStream
+from xoptim.optimize.growth import Growth
 from xoptim.optimize.passes import (
     FoldConstants,
     GraphPass,
@@ -30,7 +31,7 @@ BRANCHES = """agraph (bool c, float[2] x) => (float[2] y)
 
 
 def fold() -> FoldConstants:
-    return FoldConstants(1 << 20, EventStream(0, None))
+    return FoldConstants(Growth(None, 0), EventStream(0, None))
 
 
 CASES: tuple[tuple[str, Callable[[], GraphPass], int], ...] = (

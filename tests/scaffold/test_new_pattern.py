@@ -12,7 +12,7 @@ import pytest
 from tests.meta.sources import ROOT
 from xoptim import EasyPatternOptimization
 from xoptim.catalogue.discovery import patterns_of
-from xoptim.scaffold.new_pattern import file_name, main, write_pattern
+from xoptim.scaffold.new_pattern import file_name, write_pattern
 from xoptim.testing import check_example, check_near_misses
 
 
@@ -71,25 +71,3 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         write_pattern("ReluReluPattern", tmp_path)
     assert (tmp_path / "relu_relu.py").read_text() == "precious"
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    for family in ("casts", "logic"):
-        Path("patterns", family).mkdir(parents=True)
-        Path("patterns", family, "__init__.py").touch()
-    for words in (["--family", "nonsense"], ["--family", ".."], []):
-        assert main(["AbsAbsPattern", *words]) == 2
-        assert "a family is expected, one of casts, logic" in capsys.readouterr().err
-    path = Path("patterns/logic/abs_abs.py")
-    assert main(["AbsAbsPattern", "--family", "logic"]) == 0
-    assert Path(capsys.readouterr().out.strip()) == path
-    assert "class AbsAbsPattern(EasyPatternOptimization):" in path.read_text(encoding="utf-8")
-    for words in (["AbsAbsPattern"], ["AbsAbs"], []):
-        assert main([*words, "--family", "logic"]) == 2
-        captured = capsys.readouterr()
-        assert (captured.out, captured.err.count("\n")) == ("", 1)
-        assert captured.err.startswith("new-pattern: ")
-    monkeypatch.setattr(sys, "argv", ["new_pattern", "CeilCeilPattern", "--family", "casts"])
-    assert main() == 0
-    assert Path("patterns/casts/ceil_ceil.py").is_file()

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from xoptim.validate import ProviderUnavailable, Session, ValidationOptions, ValidationReport, validate
+from xoptim.validate.errors import ChoiceError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4]> '
 GELU = (
@@ -241,15 +242,14 @@ def test_values_of_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"feeds": {"q": np.ones(1)}}, "feeds for q, but the inputs of the model are: x"),
-        ({"dims": {"q": 3}}, "sizes for q, but the open dimensions of the model are: N"),
+        ({"feeds": {"q": np.ones(1)}}, "values for q, but the inputs of the model are x"),
+        ({"dims": {"q": 3}}, "sizes for q, but the open dimensions of the model are N"),
     ],
 )
 def test_choices_that_do_not_fit(options: dict[str, Any], reason: str) -> None:
     text = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
-    report = check(text, text, **options)
-    assert report.status == "not validated"
-    assert reason in report.reason
+    with pytest.raises(ChoiceError, match=reason):
+        check(text, text, **options)
 
 
 def test_data_beside_the_model(tmp_path: Path) -> None:
@@ -265,9 +265,10 @@ def test_data_beside_the_model(tmp_path: Path) -> None:
     assert [(run.source, run.comparisons[0].count) for run in report.runs] == [("test data", n) for n in (2, 6, 4)]
     assert len(check(text, text, test_data=tmp_path / "test_data_set_0").runs) == 1
     (tmp_path / "test_data_set_0" / "input_1.pb").write_bytes(b"\xff\xff")
-    assert "input_1.pb cannot be read" in check(text, text, test_data=tmp_path).reason
     (tmp_path / "empty").mkdir()
-    assert "no test data" in check(text, text, test_data=tmp_path / "empty").reason
+    for folder, reason in ((tmp_path, "input_1.pb cannot be read"), (tmp_path / "empty", "no test data")):
+        with pytest.raises(ChoiceError, match=reason):
+            check(text, text, test_data=folder)
 
 
 def test_noise_excuses_rounding_but_not_errors() -> None:

@@ -17,7 +17,7 @@ from xoptim.graph.side_by_side import side_by_side
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.application import Application
-from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, light_copy
 from xoptim.validate.reference import run_reference
@@ -181,6 +181,8 @@ def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
         names = [name for node in reference.proto.graph.node for name in node.output if name]
         session = Session(with_outputs(reference.proto, names), options.settings, base_dir=reference.base_dir)
         results = session.run(run.feeds)
+    except ChoiceError:
+        raise
     except (FeedError, LoadError, RunError):
         return {}
     values = dict(run.feeds)

@@ -7,6 +7,7 @@ from typing import Any
 
 from xoptim.diagnose.culprit import Culprit
 from xoptim.facts.dtypes import Exactness
+from xoptim.optimize.growth import Unfolded
 from xoptim.validate.report import ValidationReport
 
 
@@ -25,6 +26,7 @@ class OptimizationReport:
             rounded.
         validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
         left_out: rewrites and steps that changed results and were left out.
+        unfolded: what was left unfolded because it would make the model larger than ``max_growth`` allows, if anything.
     """
 
     rows: list[dict[str, Any]]
@@ -34,3 +36,4 @@ class OptimizationReport:
     exactness: Exactness
     validation: tuple[ValidationReport, ...] = ()
     left_out: tuple[Culprit, ...] = ()
+    unfolded: Unfolded | None = None

@@ -40,7 +40,14 @@ class Session:
         if self._has_half_precision():
             used.append("rounding")
         counts = dict(sorted(self._last.state.counts.items()))
-        return OptimizationReport(self._last.statistics.rows, counts, self._nodes_before, after, weakest(used))
+        return OptimizationReport(
+            rows=self._last.statistics.rows,
+            applied=counts,
+            nodes_before=self._nodes_before,
+            nodes_after=after,
+            exactness=weakest(used),
+            unfolded=self._last.unfolded(),
+        )
 
     def forget(self) -> None:
         """Drop the last optimization, which holds parts of the model."""

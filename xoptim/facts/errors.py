@@ -19,6 +19,10 @@ class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
     """A rewrite detected, while it was made, that it does not apply here; nothing was applied, and this is not a defect."""
 
 
+class PatternError(XoptimError, TypeError):
+    """A pattern is declared wrongly. The message begins with ``FILE:LINE``."""
+
+
 class BudgetError(XoptimError):
     """The loop was stopped because it made no progress towards a fixed point."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+import onnx
 from onnx import AttributeProto
 
 from xoptim.facts.attributes import is_of_kind
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.moved import MOVED
 from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema
 
 _onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -112,3 +115,60 @@ def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[
 
 def _range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low} or more" if high >= _NEWEST else f"{low} to {high}"
+
+
+@cache
+def _versions(op_type: str, domain: str) -> tuple[_Signature, ...]:
+    """The signatures of all versions of an operator, the newest first; none for an unknown one."""
+    found: list[_Signature] = []
+    opset = _NEWEST
+    while (known := schema(op_type, domain, opset)) is not None:
+        signature = _signature(op_type, domain, known.since_version)
+        assert signature is not None
+        found.append(signature)
+        opset = known.since_version - 1
+    if not found and (own := _signature(op_type, domain, _NEWEST)) is not None:
+        found.append(own)
+    return tuple(found)
+
+
+def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands: range, results: int) -> str | None:
+    """The reason why no version of an operator can be called like this, ``None`` when one can, or when its domain is unknown.
+
+    Args:
+        op_type: operator.
+        domain: its domain.
+        attributes: names; those that became operands may be among them.
+        operands: numbers of operands, those left out in the middle included.
+        results: number of results.
+    """
+    if domain not in KNOWN_DOMAINS:
+        return None
+    label = f"{domain}::{op_type}" if domain else op_type
+    versions = _versions(op_type, domain)
+    if not versions:
+        if domain == "com.microsoft" and not _schemas_of_onnxruntime():
+            return None
+        return f"there is no operator {label}{_meant(op_type, _names(domain))}"
+    moved = {name for op, name in MOVED if op == op_type and not domain}
+    known = {name for version in versions for name in version.attributes} | moved
+    strange = next((name for name in attributes if name not in known), None)
+    if strange is not None:
+        return f"{label} has no attribute {strange!r}{_meant(strange, known)}"
+    low = min(version.inputs[0] for version in versions) - len(moved.intersection(attributes))
+    high = max(version.inputs[1] for version in versions)
+    if operands and (operands[-1] < low or operands[0] > high):
+        return f"{label} does not take {operands[0]} operands ({_range(max(low, 0), high)})"
+    most = max(version.outputs[1] for version in versions)
+    return None if results <= most else f"{label} does not give {results} results (at most {most})"
+
+
+def _names(domain: str) -> list[str]:
+    """The operators of a domain."""
+    own = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
+    return sorted({*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)})
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

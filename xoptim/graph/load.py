@@ -20,6 +20,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields, lack_of_memory, unreadable_texts, with_headroom
 from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
+from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model, call_domain
 from xoptim.graph.node import Node
@@ -47,7 +48,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
-    """Read a model file without its external data.
+    """Read a model file, a protobuf or one of the text forms of ONNX, without its external data.
 
     Raises:
         ModelError: when the file is missing, unreadable, or not a model.
@@ -63,7 +64,8 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
-    proto = parse_proto(raw, f"{str(path)!r} is")
+    form = text_form(raw)
+    proto = parse_text(raw, form, f"{str(path)!r} is") if form else parse_proto(raw, f"{str(path)!r} is")
     if not proto.opset_import:
         raise ModelError(f"{str(path)!r} is not an ONNX model: it imports no operator set")
     return proto
@@ -84,9 +86,10 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
         with lack_of_memory():
             proto.ParseFromString(raw)
     except DecodeError as error:
-        raise ModelError(f"{label} not an ONNX model, or it is truncated") from error
+        kind = kind_of(raw)
+        raise ModelError(f"{label} not an ONNX model{f': {kind}' if kind else ', or it is truncated'}") from error
     if not proto.HasField("graph"):
-        raise ModelError(f"{label} not an ONNX model: there is no graph")
+        raise ModelError(f"{label} not an ONNX model: {kind_of(raw) or 'there is no graph'}")
     return proto
 
 

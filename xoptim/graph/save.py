@@ -14,6 +14,7 @@ from google.protobuf.message import EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import lack_of_memory
 from xoptim.graph.tensors import Tensor
 
 PROTO_LIMIT = 2_000_000_000
@@ -36,7 +37,7 @@ def save_proto(
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.
-        target: the file to write.
+        target: the file to write. Where it is a symbolic link, the file behind the link is replaced.
         base_dir: folder against which the external locations of ``proto`` are resolved.
         external: write weights to a file of their own (``TARGET.data``); by default only when some of them are already in
             an external file in another folder than the target, or when the model would not fit into a protobuf.
@@ -46,10 +47,9 @@ def save_proto(
         The files written.
 
     Raises:
-        ModelError: when a file cannot be written; the target is then unchanged.
+        ModelError: when a file cannot be written, or is not a regular file; the target is then unchanged.
     """
-    if target.is_dir():
-        raise ModelError(f"cannot write {str(target)!r}: it is a folder")
+    place = _place_of(target)
     tensors = list(_tensors(proto))
     beside = base_dir is not None and target.parent.resolve() == base_dir.resolve()
     if beside and target.name in {e.value for t in tensors for e in t.external_data if e.key == "location"}:
@@ -59,6 +59,11 @@ def save_proto(
     moving = list(elsewhere)
     if external or (external is None and (elsewhere or inline > PROTO_LIMIT)):
         moving += [t for t in tensors if t.data_location != TensorProto.EXTERNAL and Tensor.from_proto(t).nbytes > INLINE_LIMIT]
+    if (moving or has_external_data(proto)) and place.parent.resolve() != target.parent.resolve():
+        raise ModelError(
+            f"cannot write {str(target)!r}: it is a link to another folder, and weights are in a file beside the model; "
+            f"write {str(place)!r} itself"
+        )
     temporary: dict[Path, Path] = {}
     try:
         if moving:
@@ -69,7 +74,7 @@ def save_proto(
         for path, content in (along or {}).items():
             with _beside(path, temporary) as stream:
                 stream.write(content)
-        with _beside(target, temporary) as stream:
+        with _beside(place, temporary) as stream:
             stream.write(proto.SerializeToString())
         _put_in_place(temporary)
     except EncodeError as error:
@@ -79,7 +84,23 @@ def save_proto(
         raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
     finally:
         _remove(temporary.values())
-    return list(temporary)
+    return [target if path == place else path for path in temporary]
+
+
+def _place_of(target: Path) -> Path:
+    """The file to replace: the target, or the file behind a symbolic link.
+
+    Raises:
+        ModelError: when it is a folder or a special file, or a link that leads to itself.
+    """
+    place = Path(os.path.realpath(target)) if target.is_symlink() else target
+    if target.is_dir():
+        raise ModelError(f"cannot write {str(target)!r}: it is a folder")
+    if place.is_symlink():
+        raise ModelError(f"cannot write {str(target)!r}: it is a link that leads to itself")
+    if place.exists() and not place.is_file():
+        raise ModelError(f"cannot write {str(target)!r}: it is a device, a pipe or a socket, not a file")
+    return place
 
 
 def _put_in_place(temporary: dict[Path, Path]) -> None:
@@ -210,6 +231,30 @@ def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
 
 def _external(*tensors: TensorProto) -> Iterator[TensorProto]:
     return (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
+
+
+def serialized(proto: ModelProto, base_dir: Path | None = None) -> bytes:
+    """A model as bytes that refer to no file: external weights are copied into them.
+
+    Args:
+        proto: the model, which is left unchanged.
+        base_dir: folder against which its external locations are resolved.
+
+    Raises:
+        ModelError: when it does not fit into a protobuf.
+    """
+    whole = ModelProto()
+    try:
+        with lack_of_memory():
+            whole.CopyFrom(proto)
+            for tensor in [t for t in _tensors(whole) if t.data_location == TensorProto.EXTERNAL]:
+                raw = Tensor.from_proto(tensor, base_dir).to_raw()
+                del tensor.external_data[:]
+                tensor.data_location = TensorProto.DEFAULT
+                tensor.raw_data = raw
+            return bytes(whole.SerializeToString())
+    except (EncodeError, ValueError) as error:
+        raise ModelError("the model does not fit into a protobuf of 2 GiB; write it to a file") from error
 
 
 def check_external_data(proto: ModelProto, base_dir: Path) -> None:

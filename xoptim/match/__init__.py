@@ -3,6 +3,7 @@
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.kernels import runs
 from xoptim.match.moved import AT_RUN_TIME
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import MatchResult
@@ -32,4 +33,5 @@ __all__ = [
     "Scalar",
     "Symbol",
     "Variadic",
+    "runs",
 ]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from xoptim.facts.errors import Declined, RewriteError
+from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
+from xoptim.match.mistakes import check_description, check_replacement
 from xoptim.match.near_miss import NearPairing, report_miss
 from xoptim.match.pairing import Pairing
 from xoptim.match.pattern import Key, PatternOptimization, operator_key
@@ -304,23 +305,13 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     if found is None:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
+        check_description(pattern.name(), variants)
         programs = tuple(compile_trace(variant, anchors) for variant in variants)
-        _check_parameters(variants)
+        captured = set().union(*map(_captured, variants))
+        checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *_conditions(variants)
+        check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
         found = _PROGRAMS[cls] = programs
     return found
-
-
-def _check_parameters(variants: Sequence[Trace]) -> None:
-    """Check that each parameter is read in at least one variant.
-
-    Raises:
-        TypeError: when no operator reads a parameter.
-    """
-    given = dict.fromkeys(s.name for found in variants for s in found.symbols if s.name and s.producer is None)
-    read = {s.name for found in variants for node in found.nodes for s in node.inputs if s is not None}
-    unread = next((name for name in given if name not in read), None)
-    if unread is not None:
-        raise TypeError(f"{variants[0].file}: match_pattern does not read its parameter {unread!r}")
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
@@ -331,11 +322,16 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
             given[parameter.name] = match[parameter.name]
         elif parameter.default is inspect.Parameter.empty:
             if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):
-                raise RewriteError(
-                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which nothing captures"
+                raise PatternError(
+                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which nothing captures or derives"
                 )
             given[parameter.name] = None
     return given
+
+
+def _conditions(variants: Sequence[Trace]) -> list[Any]:
+    """The checks of the conditions that `match_pattern` states."""
+    return [condition.check for found in variants for condition in found.conditions]
 
 
 def _captured(found: Trace) -> set[str]:

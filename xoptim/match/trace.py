@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from xoptim.facts.errors import PatternError
 from xoptim.facts.schema import is_associative
 from xoptim.match.caller import calling_frame
 
@@ -297,7 +298,7 @@ class PatternBuilder:
     def _named(self, name: str, kind: type) -> Symbol:
         for known in self.trace.symbols:
             if known.name == name:
-                raise TypeError(f"the pattern captures {name!r} twice; use the value that the first call returned")
+                raise _mistake(f"the pattern captures {name!r} twice; use the value that the first call returned")
         return self.symbol(name, kind)
 
     def _operand(self, operand: Any) -> Symbol | None:
@@ -308,16 +309,24 @@ class PatternBuilder:
         if isinstance(operand, (bool, int, float, list, tuple, np.ndarray)):
             literal = operand if isinstance(operand, (bool, int, float)) else np.asarray(operand)
             return self.symbol(literal=literal)
-        raise TypeError(f"{operand!r} cannot be an operand of a pattern")
+        raise _mistake(f"{operand!r} cannot be an operand of a pattern")
+
+
+def _mistake(text: str) -> PatternError:
+    """An error at the place of the call in the pattern."""
+    frame = calling_frame()
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return PatternError(f"{frame.f_code.co_filename}:{frame.f_lineno}: {text}")
 
 
 def _check_operands(node: PatternNode) -> None:
     if sum(s is not None and s.kind is Variadic for s in node.inputs) > 1:
-        raise TypeError(f"{node.op_type}: only one operand of a pattern can take all remaining ones")
+        raise _mistake(f"{node.op_type}: only one operand of a pattern can take all remaining ones")
     if node.associative and (not is_associative(node.op_type, node.domain) or node.variadic >= 0 or None in node.inputs):
-        raise TypeError(f"{node.op_type} cannot be matched as an associative operator with these operands")
+        raise _mistake(f"{node.op_type} cannot be matched as an associative operator with these operands")
     if node.associative and not 2 <= len(node.inputs) <= _TERMS:
-        raise TypeError(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
+        raise _mistake(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
 
 
 class _Ops:
@@ -345,7 +354,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         names: of the parameters; read from the signature when not given.
 
     Raises:
-        TypeError: when the pattern cannot be matched; the message names the mistake.
+        PatternError: when the pattern cannot be matched; the message names the mistake.
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
     formal = [(p.name, _kind(p.annotation)) for p in parameters] if names is None else [(name, None) for name in names]
@@ -363,7 +372,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         found.file = builder.place[0] if builder.place is not None else function.__code__.co_filename
         variants.append(found)
         if len(variants) > _VARIANTS:
-            raise TypeError(f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns")
+            raise PatternError(f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns")
         taken = builder.taken
         # Queue the other answers of the choices that this run met first.
         for position in reversed(range(len(choices), len(taken))):

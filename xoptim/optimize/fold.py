@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -19,26 +19,22 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.optimize.events import EventStream
+from xoptim.optimize.growth import Growth, copied, freed
 
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
+_EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
 """Maximal number of bytes of external data that folding reads."""
+_TOO_LARGE = "the result would make the model larger than max_growth allows"
 
 
-class _Budget:
-    """How much folding may read and store.
+class _Reading:
+    """How much external data folding may read."""
 
-    Args:
-        graph: the graph.
-        limit: see `Folder`.
-    """
-
-    def __init__(self, graph: Graph, limit: int) -> None:
-        self._graph = graph
-        self._limit = limit
+    def __init__(self) -> None:
         self._external = 0
 
     def reads(self, tensor: Tensor) -> bool:
@@ -50,26 +46,17 @@ class _Budget:
         self._external += tensor.nbytes
         return True
 
-    def stores(self, node: Node, size: int) -> bool:
-        """Whether results of so many bytes may replace a node."""
-        freed = 0
-        for name in dict.fromkeys(node.input):
-            tensor = self._graph.initializers.get(name) if name else None
-            if tensor is not None and self._graph.use_count(name) == 1 and not self._graph.is_captured(name):
-                freed += tensor.nbytes
-        return size <= max(self._limit, 2 * freed)
-
 
 class Folder:
     """Folds the constants of one graph.
 
     Args:
         graph: the graph.
-        limit: bytes above which a result may be at most twice as large as the constants that it replaces.
+        growth: counts the bytes that are added to the model.
         events: receives an event for each folded node, and for each refusal with its reason.
     """
 
-    def __init__(self, graph: Graph, limit: int, events: EventStream) -> None:
+    def __init__(self, graph: Graph, growth: Growth, events: EventStream) -> None:
         self.graph = graph
         self.events = events
         self.count = 0
@@ -78,8 +65,12 @@ class Folder:
         than those of computed ones."""
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
-        self._pending: set[str] = set()
-        self._budget = _Budget(graph, limit)
+        self._pending: dict[str, int] = {}
+        """Bytes of the results of the region that is not computed yet."""
+        self._tentative = 0
+        """Bytes that this region adds."""
+        self._reading = _Reading()
+        self._growth = growth
 
     def run(self) -> int:
         """Fold all constant nodes; returns the number of nodes folded."""
@@ -95,26 +86,18 @@ class Folder:
         for node in graph.nodes:
             if node.op_type == "Constant" and not node.domain:
                 self._store_constant(node)
-            elif not self._may_be_constant(node) or not can_fold(node):
+            elif not _may_be_constant(graph, node, self._pending) or not can_fold(node):
                 continue
             elif any(node.output) and not self._from_shapes(node):
                 self._settle(node)
                 self._visit(node)
         self._flush()
 
-    def _may_be_constant(self, node: Node) -> bool:
-        """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
-        graph = self.graph
-        info = graph.known(node.output[0]) if node.output else None
-        if info is not None and info.data is not None:
-            return True
-        first = next(filter(None, node.input), "")
-        return bool(first) and (first in self._pending or graph.tensor(first) is not None)
-
     def _flush(self) -> None:
         """Compute the nodes collected so far."""
         region, self._region = list(self._region), {}
         self._pending.clear()
+        self._tentative = 0
         if region:
             self._run_region(region)
 
@@ -151,7 +134,7 @@ class Folder:
 
     def _settle(self, node: Node) -> None:
         """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
-        if any(name in self._pending for name in node.input) and self._is_unsized(node):
+        if any(name in self._pending for name in node.input) and _is_unsized(self.graph, node):
             self._flush()
             refresh(self.graph, [node])
 
@@ -167,23 +150,29 @@ class Folder:
                 tensor = graph.tensor(name)
                 if tensor is None:
                     return
-                if not self._budget.reads(tensor):
+                if not self._reading.reads(tensor):
                     return self._refuse(node, "an operand is large and external")
                 inputs.append(tensor.numpy() if not waits else None)
             else:
                 inputs.append(None)
         if any(graph.is_output(name) for name in node.output):  # for the same runtimes as in `_store_constant`
             return None
-        if not self._budget.stores(node, _known_size(graph, node)):
-            return self._refuse(node, "the result would be much larger than what it replaces")
+        sizes = _known_sizes(graph, node)
+        more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
+        if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
+            return self._leave(node)
         results = None if waits else self._compute(node, inputs)
         if results is not None:
-            if not self._budget.stores(node, sum(r.nbytes for r in results)):
-                return self._refuse(node, "the result would be much larger than what it replaces")
+            size = sum(result.nbytes for result in results)
+            more = size - freed(graph, [node], self._pending)
+            if not self._growth.admits(node, self._tentative + more, copied(graph, node, size)):
+                return self._leave(node)
+            self._growth.add(more)
             self._replace(node, results)
-        elif node.domain in ("", "com.microsoft", "ai.onnx.ml") and node.op_type not in _CRASHING:
+        elif node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
             self._region[node] = None
-            self._pending.update(name for name in node.output if name)
+            self._pending.update(sizes)
+            self._tentative = more
         return None
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
@@ -196,10 +185,6 @@ class Folder:
         except Exception as error:  # numpy may raise anything for invalid operands
             self._refuse(node, f"{type(error).__name__}: {error}")
             return None
-
-    def _is_unsized(self, node: Node) -> bool:
-        infos = [self.graph.known(name) for name in node.output if name]
-        return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
 
     def _refuse(self, node: Node, reason: str) -> None:
         self.events.send("refused", "fold", node=node, text=reason, level=10)
@@ -219,22 +204,37 @@ class Folder:
         self._readers.update(dict.fromkeys(self.graph.consumers(name)))
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
-    def _run_region(self, nodes: list[Node]) -> None:
+    def _run_region(self, nodes: Sequence[Node]) -> None:
         """Evaluate nodes in one session; if that fails, each half by itself, so that an invalid node affects only itself."""
         result = _evaluated(self.graph, nodes)
         if result is None:
             return None
         if result.values is None:
-            if len(nodes) == 1:
-                return self._refuse(nodes[0], result.reason)
-            middle = len(nodes) // 2
-            self._run_region(nodes[:middle])
-            return self._run_region(nodes[middle:])
+            return self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)
         self._store_region(nodes, result.values)
         return None
 
+    def _run_halves(self, nodes: Sequence[Node]) -> None:
+        middle = len(nodes) // 2
+        self._run_region(nodes[:middle])
+        self._run_region(nodes[middle:])
+
+    def _never(self, node: Node) -> None:
+        """Refuse a node whose result is too large, which is only known when it is computed, once and for all."""
+        self._growth.oversized.add(node)
+        self._leave(node)
+
+    def _leave(self, node: Node) -> None:
+        """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
+        self.graph.remember(dict.fromkeys(filter(None, node.output)))
+        self._refuse(node, _TOO_LARGE)
+
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
+        more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
+        if not self._growth.admits(nodes[-1], more):  # sizes that were not known before
+            return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
+        self._growth.add(more)
         for node in nodes:
             graph.remove(node)
             for name in node.output:
@@ -242,17 +242,33 @@ class Folder:
                     self._add(name, values[name])
             self.count += 1
             self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+        return None
 
 
-def _known_size(graph: Graph, node: Node) -> int:
-    """Number of bytes of the results of a node whose shapes are known."""
-    size = 0
-    for name in node.output:
+def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
+    """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
+    info = graph.known(node.output[0]) if node.output else None
+    if info is not None and info.data is not None:
+        return True
+    first = next(filter(None, node.input), "")
+    return bool(first) and (first in pending or graph.tensor(first) is not None)
+
+
+def _is_unsized(graph: Graph, node: Node) -> bool:
+    infos = [graph.known(name) for name in node.output if name]
+    return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
+
+
+def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:
+    """Number of bytes of each result of a node, 0 when its shape is not known."""
+    sizes: dict[str, int] = {}
+    for name in filter(None, node.output):
         info = graph.known(name)
         shape = None if info is None else info.static_shape
+        sizes[name] = 0
         if info is not None and shape is not None:
-            size += byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
-    return size
+            sizes[name] = byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
+    return sizes
 
 
 def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:

@@ -14,6 +14,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings, read_environment
 from xoptim.optimize.events import Event
+from xoptim.optimize.growth import allowed_growth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,9 @@ class OptimizationOptions:
         drop: patterns to drop.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
-        fold_limit: bytes above which a folded result may be at most twice as large as the constants that it replaces.
+        max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
+            model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
+            that stays.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
         on_event: called with each event.
@@ -55,11 +58,15 @@ class OptimizationOptions:
     strict: bool = False
     drop: tuple[str, ...] = ()
     opset: int | Literal["newest"] | None = None
-    fold_limit: int = 1 << 20
+    max_growth: int | str | None = None
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
     on_application: Callable[[Application], None] | None = None
     debug: DebugSettings = field(default_factory=read_environment)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a growth that cannot be read."""
+        allowed_growth(self.max_growth, 0)
 
     def selected(self) -> list[Rewrite]:
         """The patterns and passes, in the order in which they run.
@@ -103,7 +110,7 @@ class OptimizationChanges(TypedDict, total=False):
     strict: bool
     drop: tuple[str, ...]
     opset: int | Literal["newest"] | None
-    fold_limit: int
+    max_growth: int | str | None
     tag_nodes: bool
     on_event: Callable[[Event], None] | None
     on_application: Callable[[Application], None] | None

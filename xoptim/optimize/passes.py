@@ -10,6 +10,7 @@ from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.fold import Folder
+from xoptim.optimize.growth import Growth
 from xoptim.optimize.merge import merge_initializers, merge_nodes
 
 
@@ -83,7 +84,7 @@ class FoldConstants(GraphPass):
     """Computes results that depend on constants only.
 
     Args:
-        limit: bytes above which a result may be at most twice as large as the constants that it replaces.
+        growth: counts the bytes that are added to the model.
         events: receives an event for each folded node, and for each refusal with its reason.
 
     Attributes:
@@ -94,14 +95,14 @@ class FoldConstants(GraphPass):
     title = "constant_folding"
     exactness = "rounding"
 
-    def __init__(self, limit: int, events: EventStream) -> None:
-        self.limit = limit
+    def __init__(self, growth: Growth, events: EventStream) -> None:
+        self.growth = growth
         self.events = events
         self.rounds = False
 
     def run_on(self, graph: Graph) -> int:
         """Fold the constants of a graph; returns the number of nodes folded."""
-        folder = Folder(graph, self.limit, self.events)
+        folder = Folder(graph, self.growth, self.events)
         count = folder.run()
         self.rounds |= folder.rounds
         return count

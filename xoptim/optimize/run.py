@@ -16,6 +16,7 @@ from xoptim.opsets.newest import newest_for
 from xoptim.opsets.raising import raise_model
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.events import show_log
+from xoptim.optimize.growth import Growth, Unfolded
 from xoptim.optimize.navigate import grades_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.passes import (
@@ -65,7 +66,7 @@ class Optimizer:
             show_log()
         self._is_raised = False
         self._products = stored_operands(model)
-        self._folding = FoldConstants(options.fold_limit, self.state.events)
+        self._folding = FoldConstants(Growth(options.max_growth, _stored_bytes(model)), self.state.events)
         self._cleaning = self._wanted(
             (RemoveUnused(), options.remove_unused),
             (RemoveIdentities(), options.remove_identity),
@@ -117,6 +118,10 @@ class Optimizer:
         if self._is_raised or self._folding.rounds or rounds_elsewhere(self._products, stored_operands(self.model)):
             found.append("rounding")
         return found
+
+    def unfolded(self) -> Unfolded | None:
+        """The nodes that were left unfolded because of the size of their results, ``None`` without any."""
+        return self._folding.growth.unfolded()
 
     def _optimize_tree(self, root: Graph) -> None:
         """Optimize a graph and its subgraphs, inner ones first, until none of them changes."""
@@ -187,3 +192,8 @@ class Optimizer:
             events.send("cleaned", each.title, text=f"{count} removed", level=10)
         events.send("timed", each.title, seconds=seconds, count=count)
         return count
+
+
+def _stored_bytes(model: Model) -> int:
+    """Bytes of the constants of a model."""
+    return sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())

@@ -1,16 +1,10 @@
-"""Start a pattern file: ``python -m xoptim.scaffold.new_pattern ReluReluPattern --family activations``.
-
-With ``--from model.onnx --nodes A,B,C`` it describes these nodes of a model.
-"""
+"""Start a pattern file, from a template or from nodes of a model."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from pathlib import Path
 
-from xoptim.facts.errors import XoptimError
 from xoptim.scaffold.from_model import pattern_from_model
 
 TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
@@ -18,6 +12,7 @@ TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -31,7 +26,7 @@ class {name}(EasyPatternOptimization):
     1. the type of x is unknown.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
         """The subgraph to look for."""
         return g.op.Relu(g.op.Relu(x))
 
@@ -39,7 +34,7 @@ class {name}(EasyPatternOptimization):
         """Check the conditions that the form of the subgraph cannot express."""
         return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
 
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         """The replacement."""
         return g.op.Relu(x)
 
@@ -95,24 +90,3 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
     with path.open("x", encoding="utf-8") as stream:
         stream.write(text)
     return path
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="new-pattern", description="Start a pattern file in a folder of patterns.")
-    parser.add_argument("name", nargs="?", default="", help="of the class, such as ReluReluPattern")
-    parser.add_argument("--family", default="", help="folder of patterns that the file goes to, such as activations")
-    parser.add_argument("--from", dest="model", default="", help="model to take the pattern from")
-    parser.add_argument("--nodes", default="", help="its nodes: names of nodes or of results, with commas between them")
-    given = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
-    try:
-        path = write_pattern(given.name, family_folder(Path("patterns"), given.family), given.model, given.nodes)
-    except (ValueError, OSError, XoptimError) as error:
-        sys.stderr.write(f"new-pattern: {error}\n")
-        return 2
-    sys.stdout.write(f"{path}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

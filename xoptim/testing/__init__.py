@@ -7,6 +7,7 @@ for example in MyPattern.examples():
     check_near_misses(MyPattern, example)
 """
 
+from xoptim.catalogue.discovery import patterns_of
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.harness import check_example
@@ -25,5 +26,6 @@ __all__ = [
     "near_misses",
     "optimize_alone",
     "parse",
+    "patterns_of",
     "same_numbers",
 ]

@@ -28,6 +28,10 @@ class FeedError(XoptimError):
     """No value can be made for an input of the model."""
 
 
+class ChoiceError(FeedError):
+    """Values or sizes that the caller chose do not fit the model, or cannot be read."""
+
+
 class ValidationError(XoptimError):
     """Models were compared, and not found equal.
 

@@ -176,9 +176,9 @@ class Judge:
             if self._is_hopeless(run, comparison):
                 return self.report("not validated", f"{place} {_sensitivity(run, comparison)}", "evidence")
             return self.report("different", f"{place}: {comparison.message}")
-        return self._weigh_evidence(is_part)
+        return self._weigh_evidence(reference, is_part)
 
-    def _weigh_evidence(self, is_part: bool) -> ValidationReport:
+    def _weigh_evidence(self, reference: Reference, is_part: bool) -> ValidationReport:
         """Report equal, unless there was nothing to compare."""
         compared = [c for run in self.runs for c in run.comparisons]
         if compared and not any(c.count for c in compared):
@@ -192,7 +192,8 @@ class Judge:
             for name, noise in {name: n for run in self.runs for name, n in run.noise.items()}.items()
         ]
         tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
-        if len(tried) == 1 and tried != {()} and self._options.assignments > 1:
+        open_sizes = {name for run in self.runs for name in run.dims} - reference.chosen
+        if len(tried) == 1 and open_sizes and self._options.assignments > 1:
             self._notes.append("only one assignment of sizes was found on which the original runs")
         return self.report("equal")
 

@@ -13,7 +13,9 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
-from xoptim.facts.protos import copy_fields, lack_of_memory
+from xoptim.facts.protos import copy_fields
+from xoptim.graph import load
+from xoptim.graph.forms import BEGINNING, text_form
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 
@@ -24,15 +26,19 @@ def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.Mod
     """The protobuf of a model, external data left outside, and the folder against which their locations resolve.
 
     Raises:
-        OSError: the file cannot be read.
-        google.protobuf.message.DecodeError: the file is not a model.
+        ModelError: the file cannot be read, or is not a model.
         MemoryError: it does not fit into memory.
     """
     if isinstance(model, onnx.ModelProto):
         return model, base_dir
     path = Path(model)
-    with lack_of_memory():
-        return onnx.load(path, load_external_data=False), path.resolve().parent
+    return load.read_proto(path), path.resolve().parent
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file holds a model in a text form, which onnxruntime does not read."""
+    with path.open("rb") as stream:
+        return text_form(stream.read(BEGINNING)) is not None
 
 
 def is_external(tensor: TensorProto) -> bool:

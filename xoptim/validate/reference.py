@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.errors import ModelError
 from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
-from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.extremes import Ends
 from xoptim.validate.feeds import Style, has_daring_values, make_feeds
 from xoptim.validate.memory import MemoryNeed, fits_into_memory, size_text, weight_bytes
@@ -67,6 +67,7 @@ class Reference(NamedTuple):
         inputs: the inputs to feed.
         outputs: the outputs.
         runs: at least one.
+        chosen: the dimensions whose sizes the caller determined, by number or by values.
     """
 
     proto: onnx.ModelProto
@@ -74,6 +75,7 @@ class Reference(NamedTuple):
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     runs: list[ReferenceRun]
+    chosen: frozenset[str] = frozenset()
 
 
 def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.ModelProto, Path | None]:
@@ -85,7 +87,7 @@ def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.Mo
     try:
         proto, base_dir = read_proto(model, options.original_dir)
         size = expanded_size(proto) if proto.functions else 0
-    except (OSError, DecodeError, ModelError) as error:
+    except ModelError as error:
         raise LoadError(str(error)) from error
     if size > EXPANSION_LIMIT:
         raise LoadError(f"its local functions unfold to {size:,} nodes")
@@ -115,11 +117,14 @@ def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.Mode
     session = Session(model, options.settings, base_dir=options.original_dir)
     if options.test_data is not None:
         MemoryNeed(proto, base_dir, options.memory_limit).check({})
-        data = load_test_data(options.test_data, proto)
+        specs = {spec.name: spec for spec in input_specs(proto, [value.name for value in graph_inputs(proto)])}
+        data = [_given_feeds(feeds, specs, specs) for feeds in load_test_data(options.test_data, proto)]
         runs = [_run(session, Plan("test data", {}, options.seed, feeds)) for feeds in data]
+        chosen: Iterable[str] = ()
     else:
-        runs = _Search(session, proto, base_dir, options).runs()
-    return Reference(proto, base_dir, session.inputs, session.outputs, runs)
+        search = _Search(session, proto, base_dir, options)
+        runs, chosen = search.runs(), search.chosen
+    return Reference(proto, base_dir, session.inputs, session.outputs, runs, frozenset(chosen))
 
 
 def _run(session: Session, plan: Plan) -> ReferenceRun:
@@ -190,6 +195,11 @@ class _Search:
         self._model = model
         self._options = options
         self._feeding = _Feeding(model, options)
+
+    @property
+    def chosen(self) -> Iterable[str]:
+        """The dimensions whose sizes the caller determined."""
+        return self._feeding.fixed
 
     def runs(self) -> list[ReferenceRun]:
         """The number of runs in the options: on different sizes as far as they are found, then on other values."""
@@ -275,34 +285,54 @@ class _Search:
                 return
 
 
-def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Sequence[str]) -> dict[str, Value]:
+def _given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]) -> dict[str, Value]:
     """The values of the user; raw bytes of types that numpy lacks are converted to these types.
 
     Raises:
-        FeedError: the model lacks an input.
+        ChoiceError: the model lacks an input, or the values of one do not fit it.
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
-        listed = ", ".join(inputs) or "none"
-        raise FeedError(f"feeds for {', '.join(sorted(unknown))}, but the inputs of the model are: {listed}")
+        raise ChoiceError(f"values for {_listed(sorted(unknown))}, but the inputs of the model are {_listed(inputs)}")
     given: dict[str, Value] = {}
     for name, value in feeds.items():
         raw = isinstance(value, np.ndarray) and value.dtype.kind == "V" and value.dtype.isbuiltin == 0
         given[name] = value.view(numpy_dtype(specs[name].element_type)) if raw and name in specs else value  # type: ignore[union-attr]
+        if name in specs:
+            _check_value(specs[name], given[name])
     return given
+
+
+def _check_value(spec: InputSpec, value: Value) -> None:
+    """Raise for an array of another type, rank or size than an input requires."""
+    if spec.container != "tensor" or not isinstance(value, np.ndarray):
+        return
+    expected = numpy_dtype(spec.element_type) if spec.element_type != TensorProto.STRING else None
+    if expected is not None and value.dtype != expected:
+        raise ChoiceError(f"the values of input {spec.name!r} are {value.dtype}, not {expected}")
+    fits = spec.shape is None or (
+        len(spec.shape) == value.ndim
+        and all(size == found for size, found in zip(spec.shape, value.shape, strict=True) if isinstance(size, int))
+    )
+    if not fits and spec.shape is not None:
+        wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
+        raise ChoiceError(f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
     """The sizes that follow from given arrays, and those that the user has chosen, which take precedence.
 
     Raises:
-        FeedError: the model lacks a dimension.
+        ChoiceError: the model lacks a dimension.
     """
     known = open_dimensions(specs)
     unknown = chosen.keys() - known.keys()
     if unknown:
-        listed = ", ".join(known) or "none"
-        raise FeedError(f"sizes for {', '.join(sorted(unknown))}, but the open dimensions of the model are: {listed}")
+        raise ChoiceError(f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are {_listed(known)}")
     sizes: Sizes = {}
     for spec in specs:
         value = given.get(spec.name)

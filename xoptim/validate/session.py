@@ -19,7 +19,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size, element_type, numpy_dtype
 from xoptim.facts.lazy import lazy_module
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.validate.protos import ModelLike, initializer_bytes, large_tensors, light_copy, tensor_array
+from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
 
 ort = lazy_module("onnxruntime")
 
@@ -163,6 +163,9 @@ class Session:
             path = Path(model)
             if not path.is_file():
                 raise FileNotFoundError(f"no model at {path}")
+            if is_text(path):
+                proto, folder = read_proto(path)
+                return self._source(proto, options, folder, weights)
             return str(path)
         if base_dir is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(base_dir.resolve()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
-from xoptim.validate.errors import FeedError
+from xoptim.validate.errors import ChoiceError
 from xoptim.validate.protos import graph_inputs
 from xoptim.validate.session import Value
 
@@ -21,20 +21,22 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
         model: ``input_0.pb``, ``input_1.pb``, ... are for its inputs, in order.
 
     Raises:
-        FeedError: the folder has no data set, or a file cannot be read.
+        ChoiceError: the folder has no data set, or a file cannot be read.
     """
+    if not folder.is_dir():
+        raise ChoiceError(f"there is no folder {str(folder)!r} of test data")
     sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
     inputs = graph_inputs(model)
     found = [_load_set(path, inputs) for path in sets]
     if not any(found):
-        raise FeedError(f"no test data (input_0.pb, ...) in {folder}")
+        raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
     return [feeds for feeds in found if feeds]
 
 
 def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
     files = sorted(folder.glob("input_*.pb"), key=_number)
     if len(files) > len(inputs):
-        raise FeedError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
+        raise ChoiceError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
     return {value.name: _load_value(path, value.type) for path, value in zip(files, inputs, strict=False)}
 
 
@@ -54,7 +56,7 @@ def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
         _check_whole(tensor)
         return numpy_helper.to_array(tensor)
     except Exception as error:  # protobuf and onnx raise several kinds
-        raise FeedError(f"{path} cannot be read: {error}") from error
+        raise ChoiceError(f"{path} cannot be read: {error}") from error
 
 
 def _check_whole(*tensors: onnx.TensorProto) -> None:

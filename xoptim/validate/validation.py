@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.judge import Judge, judge
 from xoptim.validate.memory import fits_into_memory
 from xoptim.validate.options import ValidationOptions
@@ -28,6 +28,7 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
         options: the choices of the user.
 
     Raises:
+        ChoiceError: values or sizes of the options do not fit the original.
         ProviderUnavailable: onnxruntime lacks a requested execution provider.
     """
     options = options or ValidationOptions()
@@ -41,6 +42,8 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
             other, other_dir = read_proto(optimized, options.optimized_dir)
             return judge_in_sections((proto, base_dir), (other, other_dir), options)
         reference = run_reference(original, options, proto)
+    except ChoiceError:
+        raise
     except LoadError as error:
         return refuse("not validated", f"onnxruntime cannot load the original: {error}", "load")
     except (FeedError, RunError) as error:

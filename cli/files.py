@@ -1,0 +1,128 @@
+"""Files that a command line names: models to read, and files to write."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+STANDARD_OUTPUT: Final = Path("/dev/stdout")
+"""Stands for standard output, which ``-o -`` names."""
+_STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
+
+
+class ModelFile(click.Path):
+    """A model to read; ``-`` stands for standard input.
+
+    A stream is copied to a temporary file, which is removed when the command ends: the model is read more than once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path of a file that exists."""
+        if ctx is None or ctx.resilient_parsing or isinstance(value, Path):
+            return Path(value)
+        path = Path(value)
+        if value == "-":
+            return _copied(sys.stdin.buffer, ctx)
+        if _ADDRESS.match(value) and not path.exists():
+            raise click.UsageError(f"{value!r} is an address, not a file; download the model first")
+        if path.is_fifo():
+            with path.open("rb") as stream:
+                return _copied(stream, ctx)
+        if path.is_dir():
+            raise click.UsageError(f"cannot read {value!r}: Is a directory{_meant(models_in(path))}")
+        if not path.exists() and not path.is_symlink():
+            near = get_close_matches(path.name, [each.name for each in models_in(path.parent)], 3)
+            raise click.UsageError(f"cannot read {value!r}: No such file or directory{_meant(map(path.with_name, near))}")
+        return path
+
+
+class OutputFile(click.Path):
+    """A file to write; ``-`` stands for standard output."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        return STANDARD_OUTPUT if value == "-" else Path(value)
+
+
+MODEL: Final = ModelFile()
+OUTPUT: Final = OutputFile()
+
+
+def models_in(folder: Path) -> list[Path]:
+    """The files of a folder that have the name of a model, in order; none when it is not a folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file())
+
+
+def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:
+    """The file of the result; raises before any work when it cannot be written.
+
+    Args:
+        model: the file of the input.
+        output: the file that the user chose.
+        in_place: whether the input is overwritten.
+        streams: whether the result may be written to standard output.
+    """
+    if in_place and output is not None:
+        raise click.UsageError("--in-place and --output exclude each other")
+    if is_stream(model) and (in_place or output is None):
+        raise click.UsageError("MODEL is a stream: give a file to write with -o FILE" + (", or -o -" if streams else ""))
+    target = model if in_place else output or model.with_name(f"{model.stem}.opt.onnx")
+    if not in_place and target != STANDARD_OUTPUT and target.exists() and model.exists() and target.samefile(model):
+        raise click.UsageError(f"{str(target)!r} is the input; use --in-place to overwrite it")
+    return writable(target, streams=streams)
+
+
+def writable(target: Path, *, streams: bool = False) -> Path:
+    """The same file; raises when it is known that it cannot be written.
+
+    Args:
+        target: the file.
+        streams: whether standard output will do.
+    """
+    if target == STANDARD_OUTPUT:
+        if not streams:
+            raise click.UsageError("this command cannot write to standard output; give a file with -o FILE")
+        return target
+    if target.is_dir():
+        raise click.UsageError(f"{str(target)!r} is a folder; give a file name")
+    if target.exists() and not target.is_file():
+        raise click.UsageError(f"{str(target)!r} is a device, a pipe or a socket, not a file")
+    if not target.parent.is_dir():
+        raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; make it first")
+    return target
+
+
+def is_stream(model: Path) -> bool:
+    """Whether a model was read from a stream."""
+    return model.parent.name.startswith(_STREAM)
+
+
+def _copied(stream: Any, ctx: click.Context) -> Path:
+    """A file with the contents of a stream, which exists until the command ends."""
+    path = Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix=_STREAM))) / "standard input"
+    with path.open("wb") as copy:
+        shutil.copyfileobj(stream, copy)
+    return path
+
+
+def _meant(paths: Iterable[Path]) -> str:
+    names = [repr(str(path)) for path in paths]
+    return f" (did you mean {' or '.join(names[:3])}?)" if names else ""

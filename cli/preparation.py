@@ -1,0 +1,66 @@
+"""Options that change a model before it is optimized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from xoptim import Preparation
+from xoptim.preparing import Source, prepared_source
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def preparation_options(command: Command) -> Command:
+    """Add the options that change inputs, outputs and sizes."""
+    for option in (
+        click.option("--strip", is_flag=True, help="Remove doc strings, and metadata of nodes and values."),
+        click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename an input or output (repeatable)."),
+        click.option("--keep-output", multiple=True, metavar="NAME", help="Make a result an output (repeatable)."),
+        click.option("--drop-output", multiple=True, metavar="NAME", help="Remove an output (repeatable)."),
+        click.option(
+            "--fix", multiple=True, metavar="NAME=SIZE", help="Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def chosen_preparation(choices: dict[str, Any]) -> Preparation:
+    """The changes of a command line; raises when one cannot be read."""
+    return Preparation(
+        fix=_sizes(choices["fix"]),
+        drop_outputs=choices["drop_output"],
+        keep_outputs=choices["keep_output"],
+        rename=dict(map(_names, choices["rename"])),
+        strip=choices["strip"],
+    )
+
+
+def prepared(model: Path, preparation: Preparation) -> Path | Source:
+    """The model to optimize: the file itself when nothing is changed."""
+    return model if preparation.is_empty else prepared_source(model, preparation)
+
+
+def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:
+    """``batch=1,seq=128`` and ``x=1,3,224,224``: a part without ``=`` is a further size of the name before it."""
+    found: dict[str, list[int]] = {}
+    for text in texts:
+        name = ""
+        for part in text.split(","):
+            before, equals, size = part.rpartition("=")
+            name = before if equals else name
+            if not name or not size.isdecimal() or (equals and name in found):
+                raise click.UsageError(f"--fix {text!r}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224")
+            found.setdefault(name, []).append(int(size))
+    return found
+
+
+def _names(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not equals or not old or not new:
+        raise click.UsageError(f"--rename {text!r}: write it as OLD=NEW")
+    return old, new

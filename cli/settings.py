@@ -1,0 +1,120 @@
+"""Settings of the command in ``xoptim.toml``, or in the table ``tool.xoptim`` of ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_FILES: Final = ("xoptim.toml", "pyproject.toml")
+_OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
+"""Options that make no sense for all models of a folder."""
+
+
+def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
+    """The command line without ``--config`` and ``--no-config``, and the file of the settings that it asks for or implies.
+
+    Raises:
+        click.UsageError: when a file is missing from ``--config``, or it does not exist.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words, rest = iter(arguments[:end]), arguments[end:]
+    kept: list[str] = []
+    wanted: str | None = None
+    is_off = False
+    for word in words:
+        if word == "--no-config":
+            is_off = True
+        elif word == "--config":
+            wanted = next(words, "")
+        elif word.startswith("--config="):
+            wanted = word.removeprefix("--config=")
+        else:
+            kept.append(word)
+    if wanted is None:
+        return [*kept, *rest], None if is_off else settings_file(Path.cwd())
+    if not Path(wanted).is_file():
+        raise click.UsageError(f"--config {wanted!r}: there is no such file")
+    return [*kept, *rest], Path(wanted)
+
+
+def settings_file(folder: Path) -> Path | None:
+    """The file of settings in a folder, or in the nearest one around it; ``None`` when there is none."""
+    for place in (folder, *folder.parents):
+        for name in _FILES:
+            path = place / name
+            if path.is_file() and _table(path) is not None:
+                return path
+    return None
+
+
+def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
+    """The settings of a file as defaults of the options of each command.
+
+    A name at the top concerns all commands that have an option of this name; a table with the name of a command, that one.
+
+    Raises:
+        click.UsageError: a name is not that of an option, or the file cannot be read.
+    """
+    table = _table(path)
+    if table is None:
+        raise click.UsageError(f"{str(path)!r} has no table [tool.xoptim]")
+    options = {name: _options(command) for name, command in commands.items()}
+    everywhere = {key: value for key, value in table.items() if not (key in commands and isinstance(value, dict))}
+    known = {key for each in options.values() for key in each}
+    for key in everywhere:
+        _check(key, known, path)
+    defaults: dict[str, dict[str, Any]] = {}
+    for name, mine in options.items():
+        own = table.get(name)
+        own = own if isinstance(own, dict) else {}  # an option may have the name of a command: verify
+        for key in own:
+            _check(key, mine.keys(), path, name)
+        chosen = {key: value for key, value in {**everywhere, **own}.items() if key in mine}
+        defaults[name] = {mine[key].name or key: _value(mine[key], value, path, key) for key, value in chosen.items()}
+    return defaults
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """The settings of a file, ``None`` when a project file has none."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if path.name == "pyproject.toml":
+            return None  # it belongs to other programs, which report it
+        raise click.UsageError(f"cannot read settings from {str(path)!r}: {error}") from error
+    if path.name != "pyproject.toml":
+        return content
+    found: dict[str, Any] | None = content.get("tool", {}).get("xoptim")
+    return found
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """The options of a command by their name without dashes; of a pair such as ``--verify/--no-verify``, the first."""
+    found: dict[str, click.Option] = {}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            long = next((text for text in parameter.opts if text.startswith("--")), "")
+            if long and long[2:] not in _OF_ONE_MODEL:
+                found[long[2:]] = parameter
+    return found
+
+
+def _check(key: str, known: Any, path: Path, command: str = "") -> None:
+    if key not in known:
+        near = get_close_matches(key, sorted(known), 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"{path}: {f'`xopt {command}`' if command else 'no command'} has an option --{key}{meant}")
+
+
+def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
+    """A value in the form that an option has when it is written on the command line."""
+    if option.multiple:
+        return [str(each) for each in (value if isinstance(value, list) else [value])]
+    if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
+        raise click.UsageError(f"{path}: {key} is {'true or false' if option.is_flag else 'one value'}, not {value!r}")
+    return value

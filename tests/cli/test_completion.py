@@ -1,0 +1,46 @@
+"""Completion of command lines in shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.command import RELU, Xopt, write
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts(xopt: Xopt, shell: str) -> None:
+    outcome = xopt("completion", shell)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "_XOPT_COMPLETE" in outcome.out
+    program = shutil.which(shell)
+    if program is not None:
+        checked = subprocess.run([program, "-n"], input=outcome.out, text=True, capture_output=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_other_shells(xopt: Xopt) -> None:
+    assert "'csh' is not one of 'bash', 'zsh', 'fish'" in xopt("completion", "csh").error
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "expected"),
+    [
+        ("xopt sta", 1, {"plain,stats"}),
+        ("xopt model.onnx --patt", 2, {"plain,--patterns"}),
+        ("xopt verify model.onnx --at", 3, {"plain,--atol"}),
+        ("xopt verify mod", 2, {"file,mod"}),
+        ("xopt completion f", 2, {"plain,fish"}),
+    ],
+)
+def test_what_is_offered(words: str, number: int, expected: set[str]) -> None:
+    write(RELU)
+    environment = {**os.environ, "COMP_WORDS": words, "COMP_CWORD": str(number), "_XOPT_COMPLETE": "bash_complete"}
+    program = "from xoptim.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected <= set(done.stdout.split())

@@ -1,0 +1,131 @@
+"""Models that are read from streams, and targets that are not files."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
+from tests.support import parse
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="special files of POSIX")
+
+
+def piped(*words: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
+    """The command as a filter."""
+    return subprocess.run([sys.executable, "-m", "xoptim", *words], input=given, capture_output=True, check=False, timeout=120)
+
+
+def test_a_filter() -> None:
+    """Standard output holds the model alone; the summary goes to standard error."""
+    done = piped("-", "-o", "-", given=write(TRANSPOSES).read_bytes())
+    assert done.returncode == 0, done.stderr
+    assert [node.op_type for node in onnx.load_from_string(done.stdout).graph.node] == ["Relu"]
+    assert b"written     standard output" in done.stderr
+    assert files() == {"model.onnx"}
+
+
+def test_weights_travel_with_a_model_on_standard_output() -> None:
+    model = parse("agraph (float[n,64] x) => (float[n,64] y) { y = Add(x, w) }")
+    weight = np.arange(64, dtype=np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    done = piped("model.onnx", "-o", "-", "-q", given=b"")
+    (tensor,) = onnx.load_from_string(done.stdout).graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(tensor), weight)
+
+
+@pytest.mark.parametrize("words", [("stats", "-"), ("-", "-o", "out.onnx"), ("verify", "-", "model.onnx")])
+def test_standard_input(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    given = write(RELU).read_bytes()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(given)))
+    assert xopt(*words).code == 0
+    assert files() <= {"model.onnx", "out.onnx"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-",), "MODEL is a stream: give a file to write with -o FILE, or -o -"),
+        (("-", "--in-place"), "MODEL is a stream: give a file to write with -o FILE, or -o -"),
+        (("bisect", "-"), "MODEL is a stream: give a file to write with -o FILE"),
+        (("tune", "-", "-o", "-"), "this command cannot write to standard output; give a file with -o FILE"),
+        (("-", "-o", "-", "--json"), "-o - and --json both write to standard output"),
+    ],
+)
+def test_streams_that_cannot_be_used(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
+    assert xopt(*words).error == message
+
+
+@posix
+def test_a_named_pipe_is_read_once(xopt: Xopt) -> None:
+    """The proof needs the model again; a pipe gives it once."""
+    given = write(TRANSPOSES).read_bytes()
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(given))
+    writer.start()
+    assert xopt("pipe", "-o", "out.onnx").code == 0
+    writer.join()
+    assert types_in("out.onnx") == ["Relu"]
+
+
+@posix
+@pytest.mark.parametrize("command", [(), ("apply", "TransposeTranspose", "--at", "u"), ("tune",), ("bisect",)])
+@pytest.mark.parametrize("kind", ["device", "pipe", "socket", "link to a pipe"])
+def test_special_files_are_not_replaced(xopt: Xopt, kind: str, command: tuple[str, ...]) -> None:
+    write(TRANSPOSES)
+    target = "/dev/full" if kind == "device" else "special"
+    holder = socket.socket(socket.AF_UNIX)
+    if kind == "socket":
+        holder.bind("special")
+    elif kind != "device":
+        os.mkfifo("pipe")
+        Path("special").symlink_to("pipe")
+    before = Path(target).lstat(), Path(target).stat()
+    name, *rest = command or ("optimize",)
+    outcome = xopt(name, "model.onnx", *rest, "-o", target)
+    holder.close()
+    assert outcome.error == f"{target!r} is a device, a pipe or a socket, not a file"
+    after = Path(target).lstat(), Path(target).stat()
+    assert [(s.st_ino, stat.S_IFMT(s.st_mode)) for s in after] == [(s.st_ino, stat.S_IFMT(s.st_mode)) for s in before]
+
+
+@posix
+def test_the_file_behind_a_link_is_replaced(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    Path("inner").mkdir()
+    Path("inner/real.onnx").write_bytes(b"old")
+    Path("link.onnx").symlink_to("inner/real.onnx")
+    assert "written     link.onnx" in xopt("model.onnx", "-o", "link.onnx").out
+    assert Path("link.onnx").is_symlink()
+    assert types_in("inner/real.onnx") == ["Relu"]
+    Path("model.link.onnx").symlink_to("model.onnx")
+    assert xopt("model.link.onnx", "--in-place", "-q").code == 0
+    assert (Path("model.link.onnx").is_symlink(), types_in("model.onnx")) == (True, ["Relu"])
+
+
+@posix
+def test_weights_beside_a_link_to_another_folder(xopt: Xopt) -> None:
+    """Whichever folder they went to, the model could not be opened under one of its names."""
+    model = parse("agraph (float[n,512] x) => (float[n,512] y) { y = Add(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(512, np.float32), "w"))
+    write(model)
+    Path("inner").mkdir()
+    Path("link.onnx").symlink_to("inner/real.onnx")
+    error = xopt("model.onnx", "-o", "link.onnx", "--external-data").error
+    assert "is a link to another folder" in error
+    assert "write 'inner/real.onnx' itself" in error or "inner/real.onnx' itself" in error
+    assert list(Path("inner").iterdir()) == []

@@ -1,0 +1,69 @@
+"""Sizes written into a model."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from tests.support import parse
+from xoptim import GraphBuilder, ModelError, prepare
+
+TEXT = "agraph (float[batch,seq,8] x, float[batch,?] m, float z) => (float[batch,seq,8] y) { y = Relu(x) }"
+
+
+def shapes(model: onnx.ModelProto) -> dict[str, list[int | str]]:
+    return {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*model.graph.input, *model.graph.output)
+    }
+
+
+def model() -> onnx.ModelProto:
+    found = parse(TEXT.replace("?", "q"))
+    found.graph.input[1].type.tensor_type.shape.dim[1].Clear()
+    found.graph.input[2].type.tensor_type.ClearField("shape")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fix", "x", "m"),
+    [
+        ({"batch": [2]}, [2, "seq", 8], [2, 0]),
+        ({"x": [2, 3, 8]}, [2, 3, 8], [2, 0]),
+        ({"m:1": [5]}, ["batch", "seq", 8], ["batch", 5]),
+        ({"m": [4, 5], "batch": [4]}, [4, "seq", 8], [4, 5]),
+    ],
+)
+def test_sizes(fix: dict[str, list[int]], x: list[int | str], m: list[int | str]) -> None:
+    found = shapes(prepare(model(), fix=fix))
+    assert (found["x"], found["m"], found["y"]) == (x, m, x)
+
+
+def test_an_input_of_unknown_rank() -> None:
+    assert shapes(prepare(model(), fix={"z": [2, 2]}))["z"] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("fix", "message"),
+    [
+        ({"bacth": [2]}, "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x, m, z"),
+        ({"x": [2, 3]}, "input 'x' has 3 dimensions, not 2"),
+        ({"x": [2, 3, 9]}, "dimension 2 of input 'x' is 8, not 9"),
+        ({"x": [2, 3, 8], "batch": [4]}, "dimension 'batch' cannot be 2 and 4"),
+        ({"x:2": [8]}, "--fix x:2"),
+        ({"batch": [1, 2]}, "--fix batch"),
+    ],
+)
+def test_sizes_that_do_not_fit(fix: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        prepare(model(), fix=fix)
+
+
+def test_declarations_inside_follow() -> None:
+    text = """agraph (float[n,4] x, bool c) => (float[n,4] y) {
+        y = If (c) <then_branch = a () => (float[n,4] p) { p = Neg(x) }, else_branch = b () => (float[n,4] q) { q = Abs(x) }>
+    }"""
+    after = prepare(parse(text), fix={"n": [3]})
+    assert b"n" not in {dim.dim_param.encode() for g in after.graph.node[0].attribute for dim in
+                        g.g.output[0].type.tensor_type.shape.dim}  # fmt: skip
+    assert GraphBuilder(after).get_shape("y") == (3, 4)

@@ -1,0 +1,94 @@
+"""The forms of a model in a file: a protobuf, or one of the text forms of ONNX; and files that are often taken for a model."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, TypeAlias
+
+import onnx
+from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError
+
+from xoptim.facts.errors import ModelError
+
+TextForm: TypeAlias = Literal["text", "textproto", "json"]
+"""The syntax of `onnx.parser`; that of protobuf; JSON."""
+
+BEGINNING: Final = 4096
+"""Bytes at the beginning of a file from which its form is known."""
+
+_COMMENTS: Final = rb"\s*(?:#[^\n]*\n\s*)*"
+_FIELDS: Final = rb"(?:ir_version|opset_import|producer_name|producer_version|domain|model_version|doc_string|graph)"
+_FORMS: Final[tuple[tuple[TextForm, re.Pattern[bytes]], ...]] = (
+    ("text", re.compile(_COMMENTS + rb"<\s*(?:ir_version|opset_import|producer_name|domain|model_version|doc_string)\s*:")),
+    ("textproto", re.compile(_COMMENTS + _FIELDS + rb"\s*[:{]")),
+    ("json", re.compile(rb'\s*\{\s*"[A-Za-z_]+"\s*:')),
+)
+_MAGIC: Final = (
+    (re.compile(rb"\s*<(?:!doctype\s+html|html)", re.IGNORECASE), "it is an HTML page; the download answered with a page"),
+    (re.compile(rb"version https://git-lfs"), "it is a pointer of Git LFS; `git lfs pull` fetches the file"),
+    (re.compile(rb"\x1f\x8b"), "it is compressed with gzip; unpack it first"),
+    (re.compile(rb"BZh|\xfd7zXZ|\x28\xb5\x2f\xfd"), "it is compressed; unpack it first"),
+    (re.compile(rb"PK\x03\x04[\s\S]*data\.pkl"), "it is a model of PyTorch; torch.onnx.export makes an ONNX model of it"),
+    (
+        re.compile(rb"\x80[\x02-\x05]"),
+        "it is a pickle, as PyTorch writes them; torch.onnx.export makes an ONNX model",
+    ),
+    (re.compile(rb"PK\x03\x04"), "it is a zip archive; unpack it first"),
+    (re.compile(rb"[\s\S]{4}TFL3"), "it is a model of TensorFlow Lite; tf2onnx converts it"),
+    (re.compile(rb"[\s\S]{4}ORTM"), "it is a model in onnxruntime's own format; give the ONNX model of which it was made"),
+    (re.compile(rb"\x89HDF\r\n"), "it is an HDF5 file, such as a model of Keras; tf2onnx converts it"),
+    (re.compile(rb"GGUF"), "it is a GGUF file, which holds weights and no graph"),
+    (re.compile(rb"\x93NUMPY"), "it is an array of numpy"),
+    (re.compile(rb"<\?xml"), "it is an XML file"),
+    (
+        re.compile(rb"[\s\S]{4}\x00{4}\{"),
+        "it is a file of safetensors, which holds weights and no graph",
+    ),
+)
+
+
+def text_form(raw: bytes) -> TextForm | None:
+    """The text form of a model by the beginning of its file, ``None`` for anything else.
+
+    Text in the syntax of `onnx.parser` begins with ``<ir_version: ...``, a textproto with the name of a field, JSON with ``{``.
+    """
+    start = raw[:BEGINNING].removeprefix(b"\xef\xbb\xbf")
+    return next((form for form, pattern in _FORMS if pattern.match(start)), None)
+
+
+def parse_text(raw: bytes, form: TextForm, label: str) -> onnx.ModelProto:
+    """A model from one of the text forms.
+
+    Args:
+        raw: contents of the file.
+        form: result of `text_form`.
+        label: the beginning of the message of an error: ``'model.onnx' is``.
+
+    Raises:
+        ModelError: when it is not a model.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
+        if form == "text":
+            return onnx.parser.parse_model(text)
+        if form == "textproto":
+            return text_format.Parse(text, onnx.ModelProto())
+        return json_format.Parse(text, onnx.ModelProto())
+    except (
+        *(UnicodeDecodeError, onnx.parser.ParseError, text_format.ParseError, json_format.ParseError),
+        *(DecodeError, RecursionError, ValueError),
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{label} not an ONNX model: as {_WORDS[form]}, it has a mistake: {reason[:300]}") from error
+
+
+_WORDS: Final[dict[TextForm, str]] = {"text": "ONNX text", "textproto": "a protobuf in text form", "json": "JSON"}
+
+
+def kind_of(raw: bytes) -> str:
+    """The kind of a file that is not a model, with the way to a model where there is one; empty when it is not known."""
+    if not raw:
+        return "it is empty"
+    start = raw[:BEGINNING]
+    return next((text for pattern, text in _MAGIC if pattern.match(start)), "")
