@@ -66,6 +66,7 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
         reports=proof.reports,
         left_out=proof.left_out,
         each=proof.each,
+        repetitions=report.repetitions,
     )
 
 

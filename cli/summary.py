@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from xoptim import Culprit, Exactness
+from xoptim import Culprit, Exactness, Repetition
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
@@ -43,6 +43,7 @@ class Summary:
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
         hint: patterns that would apply in a newer operator set.
+        repetitions: the blocks of ``--outline`` and ``--roll``.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
     """
 
@@ -65,6 +66,7 @@ class Summary:
     latency: BenchReport | None = None
     hint: OpsetHint | None = None
     speed: SpeedCheck | None = None
+    repetitions: tuple[Repetition, ...] = ()
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -105,6 +107,7 @@ class Summary:
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
             "hints": [] if self.hint is None else [self.hint.to_json()],
+            "repetitions": [each.to_json() for each in self.repetitions],
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
 
@@ -158,6 +161,8 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}"
     if summary.speed is not None:
         yield f"speed       {summary.speed.summary()}"
+    for each in summary.repetitions:
+        yield f"repeats     {each}"
     for culprit in summary.left_out:
         yield f"left out    {culprit}"
     if summary.unchecked:

@@ -1,5 +1,6 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
+from xoptim.blocks.repetition import Repetition, repetitions
 from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
@@ -30,7 +31,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimize.events import Event
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimizing import optimize, verify
+from xoptim.optimizing import optimize, outline, verify
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.tune.settings import session
 from xoptim.tune.tuning import tune
@@ -76,6 +77,7 @@ __all__ = [
     "Place",
     "Query",
     "Refusal",
+    "Repetition",
     "Replayed",
     "ReverseNavigator",
     "Rewrite",
@@ -100,11 +102,13 @@ __all__ = [
     "installed_patterns",
     "local_rewriter",
     "optimize",
+    "outline",
     "parse_rules",
     "read_rules",
     "register",
     "register_filter",
     "register_rewrite",
+    "repetitions",
     "replay",
     "resolve",
     "rewrite_rule",

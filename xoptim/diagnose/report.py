@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from xoptim.blocks.repetition import Repetition
 from xoptim.diagnose.culprit import Culprit
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.report import ValidationReport
@@ -25,6 +26,7 @@ class OptimizationReport:
             rounded.
         validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
         left_out: rewrites and steps that changed results and were left out.
+        repetitions: blocks that repeat and are written once, or could not be, with the options ``outline`` and ``roll``.
     """
 
     rows: list[dict[str, Any]]
@@ -34,3 +36,4 @@ class OptimizationReport:
     exactness: Exactness
     validation: tuple[ValidationReport, ...] = ()
     left_out: tuple[Culprit, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()

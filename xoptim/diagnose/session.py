@@ -40,7 +40,8 @@ class Session:
         if self._has_half_precision():
             used.append("rounding")
         counts = dict(sorted(self._last.state.counts.items()))
-        return OptimizationReport(self._last.statistics.rows, counts, self._nodes_before, after, weakest(used))
+        rows, repetitions = self._last.statistics.rows, tuple(self._last.repetitions)
+        return OptimizationReport(rows, counts, self._nodes_before, after, weakest(used), repetitions=repetitions)
 
     def forget(self) -> None:
         """Drop the last optimization, which holds parts of the model."""

@@ -34,6 +34,9 @@ class OptimizationOptions:
         drop: patterns to drop.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
+        outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
+            functions, after everything else.
+        roll: replace them by one Scan each, where that is possible, before any are outlined.
         fold_limit: bytes above which a folded result may be at most twice as large as the constants that it replaces.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
@@ -55,6 +58,8 @@ class OptimizationOptions:
     strict: bool = False
     drop: tuple[str, ...] = ()
     opset: int | Literal["newest"] | None = None
+    outline: bool = False
+    roll: bool = False
     fold_limit: int = 1 << 20
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
@@ -103,6 +108,8 @@ class OptimizationChanges(TypedDict, total=False):
     strict: bool
     drop: tuple[str, ...]
     opset: int | Literal["newest"] | None
+    outline: bool
+    roll: bool
     fold_limit: int
     tag_nodes: bool
     on_event: Callable[[Event], None] | None
