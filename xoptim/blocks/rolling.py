@@ -57,10 +57,14 @@ def _roll(graph: Graph, links: Links, block: Block) -> Repetition:
         if not links.is_acyclic([[node for row in block.rows for node in row]]):
             raise Refused("nodes between the copies read their results")
         with Edit(graph) as edit:
-            scan = _Scan(graph, block, copies, names).node(edit)
-            edit.commit([node for copy in copies for node in copy], [scan])
+            scan = _Scan(graph, block, copies, names)
+            edit.commit([node for copy in copies for node in copy], [scan.node(edit)])
     except Refused as reason:
         return Repetition(names.title, len(copies), block.size, "nodes", str(reason))
+    graph.sweep()  # Constant nodes that held weights
+    for name in (name for stack in scan.stacks for name in stack):
+        if name in graph.initializers and not graph.is_needed(name):
+            graph.remove_initializer(name)
     return Repetition(names.title, len(copies), block.size, "scan")
 
 
@@ -105,7 +109,7 @@ class _Scan:
         elif all(self.graph.tensor(name) is not None for name in operand):
             self.stacks.append(operand)
         else:
-            raise Refused(f"{operand[0]!r} is computed, and another value in each copy")
+            raise Refused(f"{operand[0]!r} is not stored in all copies, and another value in each")
 
     def _named(self, result: Result) -> Names:
         return tuple(copy[result.place].output[result.output] for copy in self.copies)
