@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from xoptim import GraphBuilder, ModelPass, Rewrite, database, resolve
+from xoptim import GraphBuilder, ModelPass, Rewrite, database, repetitions, resolve
 
 from .files import MODEL
 from .selection import chosen_patterns, selection_options
@@ -105,7 +105,7 @@ def show_command(pattern: str) -> None:
 @click.argument("model", type=MODEL)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stats_command(model: Path, as_json: bool) -> None:
-    """Print operators, inputs, outputs and parameters of MODEL."""
+    """Print operators, inputs, outputs, parameters, and blocks that repeat, of MODEL."""
     found = _stats(GraphBuilder(model))
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -115,9 +115,13 @@ def stats_command(model: Path, as_json: bool) -> None:
         rows.add(name, str(count))
     console = open_console()
     rows.print(console)
+    repeats = found.pop("repeats")
     for key, value in found.items():
         text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         console.print(f"{key:14s}{text}", highlight=False)
+    for block in repeats:
+        text = f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} of the graph"
+        console.print(f"{'repeats':14s}{text}", highlight=False)
 
 
 def _stats(builder: GraphBuilder) -> dict[str, Any]:
@@ -133,7 +137,17 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
         "functions": len(builder.model.functions),
         "opsets": builder.opsets,
         "ir_version": builder.model.ir_version,
+        "repeats": _repeats(builder),
     }
+
+
+def _repeats(builder: GraphBuilder) -> list[dict[str, Any]]:
+    """The blocks that repeat along the main graph, each with the share of its nodes that the copies have together."""
+    every = len(builder.nodes)
+    return [
+        {"name": each.name, "times": each.times, "nodes": each.nodes, "share": each.times * each.nodes / every}
+        for each in repetitions(builder.graph)
+    ]
 
 
 def _type(builder: GraphBuilder, name: str) -> str:
