@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,22 @@ def test_weights_of_constant_nodes() -> None:
     del model.graph.initializer[:]
     after, refused = rolled(model)
     assert (refused, [node.op_type for node in after.graph.node]) == ([""], ["Scan"])
+
+
+def test_weights_in_files_of_their_own(tmp_path: Path) -> None:
+    """Outlining leaves them where they are; rolling reads and copies them."""
+    model = parse(chain(LAYER))
+    for tensor in model.graph.initializer:  # only raw data can move
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    expected = run(parse(chain(LAYER)), X)[0]
+    outlined = optimize(tmp_path / "m.onnx", patterns=None, outline=True)
+    assert all(tensor.external_data for tensor in outlined.graph.initializer)
+    onnx.save(outlined, tmp_path / "o.onnx")
+    np.testing.assert_array_equal(run(outlined, X, str(tmp_path / "o.onnx"))[0], expected)
+    after = optimize(tmp_path / "m.onnx", patterns=None, roll=True)
+    assert not any(tensor.external_data for tensor in after.graph.initializer)
+    np.testing.assert_allclose(run(after, X)[0], expected, rtol=1e-5)
 
 
 @in_parts("part", 3)

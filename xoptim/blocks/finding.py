@@ -27,7 +27,8 @@ def find_blocks(links: Links) -> list[Block]:
 
     Blocks grow from nodes that look alike, in all copies at once. A block may contain smaller ones that repeat; of overlapping
     blocks, that which leaves the fewest nodes is taken. The result does not depend on the order of the nodes, up to the choice
-    between blocks that are equally good, and the time is proportional to the size of the graph.
+    between blocks that are equally good. Growing visits each node a limited number of times; each block that is taken costs one
+    more sweep over the graph.
     """
     search = _Search(links)
     search.grow()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from onnx import GraphProto
+
 from xoptim.facts.attributes import encode_attribute
 from xoptim.facts.info import Info
 from xoptim.graph.graph import Graph
@@ -22,10 +24,15 @@ def settings(graph: Graph, node: Node) -> Hashable | None:
         ``None`` for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and
         one with a result that is referred to outside of the nodes.
     """
-    if node.bodies or any(name in graph.pinned or name in graph.annotations for name in node.output):
+    if _has_subgraphs(node) or any(name in graph.pinned or name in graph.annotations for name in node.output):
         return None
     kinds = tuple(_kind(graph.info_of(name)) if name else None for name in (*node.input, *node.output))
     return node.op_type, node.domain, node.overload, len(node.input), kinds, _attributes(graph, node)
+
+
+def _has_subgraphs(node: Node) -> bool:
+    lists = (value for value in node.attribute.values() if isinstance(value, list))
+    return bool(node.bodies) or any(isinstance(value, GraphProto) for values in lists for value in values[:1])
 
 
 def _attributes(graph: Graph, node: Node) -> Hashable:
