@@ -44,6 +44,7 @@ is not equal to the original has none. The columns are the optimizers that were 
 ```sh
 python -m benchmarks.zoo models                     # make the models
 python -m benchmarks.performance models --write     # measure, and write this page
+python -m benchmarks.performance models --level off --write
 ```
 
 One thread of the CPU, processor time, batch 1, 64 tokens or one image, rounds of random order. {machine}.
