@@ -25,6 +25,7 @@ class BenchOptions:
         dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
         feeds: values of inputs by name; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``; the first set is used.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         seed: of random values and of the order of the runs.
         base_dirs: folders of the external data of models that are protobufs, by label.
         compare: whether to compare the results of each model with those of the first one.
@@ -39,6 +40,7 @@ class BenchOptions:
     dims: Mapping[str, int] = field(default_factory=dict)
     feeds: Mapping[str, Value] = field(default_factory=dict)
     test_data: Path | None = None
+    custom_op_libs: tuple[str, ...] = ()
     seed: int = 0
     base_dirs: Mapping[str, Path] = field(default_factory=dict)
     compare: bool = True
@@ -51,7 +53,8 @@ class BenchOptions:
     @property
     def settings(self) -> SessionSettings:
         """The settings of the sessions: onnxruntime's defaults but for the level and the threads."""
-        return SessionSettings((self.provider,), self.level, self.threads, tf32=True, reuse=True)
+        libraries = self.custom_op_libs
+        return SessionSettings((self.provider,), self.level, self.threads, tf32=True, reuse=True, custom_op_libs=libraries)
 
     @property
     def checks(self) -> ValidationOptions:
@@ -62,6 +65,7 @@ class BenchOptions:
             dims=self.dims,
             feeds=self.feeds,
             test_data=self.test_data,
+            custom_op_libs=self.custom_op_libs,
             assignments=1,
             extremes=False,
             seed=self.seed,
@@ -80,6 +84,7 @@ class BenchChanges(TypedDict, total=False):
     dims: Mapping[str, int]
     feeds: Mapping[str, Value]
     test_data: Path | None
+    custom_op_libs: tuple[str, ...]
     seed: int
     base_dirs: Mapping[str, Path]
     compare: bool
