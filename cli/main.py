@@ -23,6 +23,7 @@ from xoptim import XoptimError, __version__
 from .benchmarking import bench_command
 from .bisection import bisect_command
 from .completion import VARIABLE, completion_command
+from .doctor import doctor_command
 from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
@@ -127,7 +128,7 @@ def xopt(**_: Any) -> None:
 for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
-    *(extract_command, infer_command, completion_command),
+    *(extract_command, infer_command, completion_command, doctor_command),
 ):
     xopt.add_command(_command)
 
