@@ -22,6 +22,7 @@ from xoptim import XoptimError, __version__
 
 from .benchmarking import bench_command
 from .bisection import bisect_command
+from .comparison import diff_command
 from .completion import VARIABLE, completion_command
 from .doctor import doctor_command
 from .explanation import apply_command, explain_command, find_command, replay_command
@@ -128,7 +129,7 @@ def xopt(**_: Any) -> None:
 for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
-    *(extract_command, infer_command, completion_command, doctor_command),
+    *(extract_command, infer_command, completion_command, doctor_command, diff_command),
 ):
     xopt.add_command(_command)
 

@@ -15,6 +15,7 @@ from xoptim.dialects.chain import ChainPattern
 from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
+from xoptim.differing import diff, diff_values
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import (
     BudgetError,
@@ -108,6 +109,8 @@ __all__ = [
     "XoptimError",
     "apply_at",
     "database",
+    "diff",
+    "diff_values",
     "explain",
     "extract",
     "find_matches",
