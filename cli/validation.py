@@ -17,6 +17,13 @@ from .limits import MEMORY_BOUND
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+dims_option = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Size of a symbolic dimension; several with commas (repeatable).",
+)
 custom_op_option = click.option(
     "--custom-op-lib",
     multiple=True,
@@ -30,13 +37,7 @@ def value_choices(command: Command) -> Command:
     for option in (
         custom_op_option,
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random values."),
-        click.option(
-            "--dim",
-            "dims",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Size of a symbolic dimension; several with commas (repeatable).",
-        ),
+        dims_option,
         click.option(
             "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
         ),
@@ -81,9 +82,8 @@ class Values(TypedDict):
 
 def chosen_values(choices: dict[str, Any]) -> Values:
     """The values of a command line; raises before any work when they cannot be used."""
-    dims = dict(_dimension(part) for text in choices["dims"] for part in _parts(text))
     return Values(
-        dims=dims,
+        dims=chosen_dims(choices["dims"]),
         feeds=_feeds(choices["feeds"]),
         test_data=choices["test_data"],
         seed=choices["seed"],
@@ -111,6 +111,11 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
+
+
+def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes of a command line."""
+    return dict(_dimension(part) for text in texts for part in _parts(text))
 
 
 def _parts(text: str) -> list[str]:

@@ -25,11 +25,11 @@ class BenchOptions:
         dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
         feeds: values of inputs by name; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``; the first set is used.
-        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         seed: of random values and of the order of the runs.
         base_dirs: folders of the external data of models that are protobufs, by label.
         compare: whether to compare the results of each model with those of the first one.
         loading: whether to measure time and memory of loading too.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
     """
 
     provider: str = "cpu"
@@ -40,11 +40,11 @@ class BenchOptions:
     dims: Mapping[str, int] = field(default_factory=dict)
     feeds: Mapping[str, Value] = field(default_factory=dict)
     test_data: Path | None = None
-    custom_op_libs: tuple[str, ...] = ()
     seed: int = 0
     base_dirs: Mapping[str, Path] = field(default_factory=dict)
     compare: bool = True
     loading: bool = True
+    custom_op_libs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seconds <= 0 or self.passes < 1:
@@ -84,8 +84,8 @@ class BenchChanges(TypedDict, total=False):
     dims: Mapping[str, int]
     feeds: Mapping[str, Value]
     test_data: Path | None
-    custom_op_libs: tuple[str, ...]
     seed: int
     base_dirs: Mapping[str, Path]
     compare: bool
     loading: bool
+    custom_op_libs: tuple[str, ...]

@@ -44,7 +44,7 @@ class Diagnosis:
 
     @property
     def faults(self) -> list[str]:
-        """What does not work: the provider for the CPU, or a pack."""
+        """The parts that do not work: the provider for the CPU, or a pack."""
         found = [
             f"{name} does not run a model: {why}" for name, why in self.providers.items() if why and name.startswith("CPU")
         ]
