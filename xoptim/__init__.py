@@ -46,7 +46,7 @@ from xoptim.preparing import extract, infer, prepare
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.tune.settings import session
 from xoptim.tune.tuning import tune
-from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
+from xoptim.validate.errors import ChoiceError, DifferentModelError, NotValidatedError, ValidationError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.whole_model import GlobalRewriter, global_rewriter
@@ -58,6 +58,7 @@ __all__ = [
     "BudgetError",
     "ChainPattern",
     "ChainRegistry",
+    "ChoiceError",
     "Constant",
     "Culprit",
     "DifferentModelError",
