@@ -65,3 +65,7 @@ def test_large_models_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sizes_that_the_model_does_not_have() -> None:
     assert hints(optimize(parse(SIZES)), {"q": 3}) == []
+
+
+def test_calls_that_cannot_be_replaced_are_no_error() -> None:
+    assert hints(onnx.parser.parse_model(FUNCTION.replace("acme.Turn(t)", "acme.Turn(t, t)"))) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ import onnx
 
 from xoptim.catalogue.selection import select
 from xoptim.diagnose.hints import may_match
-from xoptim.facts.errors import XoptimError
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
@@ -74,9 +72,14 @@ def option_hints(
     )
     found: list[OptionHint] = []
     for trial in trials:
-        with quietly(), suppress(XoptimError):  # the size contradicts the model, or patterns undo each other: no advice
-            hint = trial()
-            found += [] if hint is None else [hint]
+        try:
+            with quietly():
+                hint = trial()
+        except MemoryError:
+            raise
+        except Exception:  # sizes that contradict the model, calls that the inliner cannot replace, ...: no advice
+            continue
+        found += [] if hint is None else [hint]
     return found
 
 
