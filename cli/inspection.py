@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from xoptim import GraphBuilder, ModelPass, Rewrite, database, resolve
+from xoptim import GraphBuilder, ModelPass, Rewrite, database, repetitions, resolve
 from xoptim.diagnose.costs import model_costs
 
 from .costs import print_costs
@@ -110,7 +110,7 @@ def show_command(pattern: str) -> None:
 @click.option("--layers", is_flag=True, help="List layers, by the names of the nodes, in place of operators.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stats_command(model: Path, dims: tuple[str, ...], layers: bool, as_json: bool) -> None:
-    """Print what MODEL costs (parameters, operations, bytes, memory), its inputs, outputs and operator sets.
+    """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks that repeat.
 
     Operations are counted by formulas, a multiplication and an addition as two; open dimensions are 1 unless --dim says more.
     """
@@ -121,9 +121,13 @@ def stats_command(model: Path, dims: tuple[str, ...], layers: bool, as_json: boo
     del found["operators"]
     console = open_console()
     print_costs(console, price, layers=layers)
+    repeats = found.pop("repeats")
     for key, value in found.items():
         text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         console.print(f"{key:14s}{text}", highlight=False)
+    for block in repeats:
+        text = f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} of the graph"
+        console.print(f"{'repeats':14s}{text}", highlight=False)
 
 
 def _stats(builder: GraphBuilder) -> dict[str, Any]:
@@ -139,7 +143,17 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
         "functions": len(builder.model.functions),
         "opsets": builder.opsets,
         "ir_version": builder.model.ir_version,
+        "repeats": _repeats(builder),
     }
+
+
+def _repeats(builder: GraphBuilder) -> list[dict[str, Any]]:
+    """The blocks that repeat along the main graph, each with the share of its nodes that the copies have together."""
+    every = len(builder.nodes)
+    return [
+        {"name": each.name, "times": each.times, "nodes": each.nodes, "share": each.times * each.nodes / every}
+        for each in repetitions(builder.graph)
+    ]
 
 
 def _type(builder: GraphBuilder, name: str) -> str:

@@ -112,7 +112,7 @@ def xopt(**_: Any) -> None:
     xopt verify a.onnx b.onnx          compare two models
     xopt bench a.onnx b.onnx           measure models side by side
     xopt tune model.onnx               find by measuring what runs fastest here
-    xopt stats model.onnx              operators, inputs, outputs, parameters
+    xopt stats model.onnx              operators, inputs, outputs, parameters, blocks that repeat
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
     xopt diff a.onnx b.onnx            differences of nodes, or of values

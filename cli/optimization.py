@@ -54,6 +54,8 @@ PATIENCE: Final = 5.0
 @preparation_options
 @click.option("--no-fold", is_flag=True, help="Compute no constants ahead of time.")
 @click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
+@click.option("--outline", is_flag=True, help="Write blocks that repeat, such as layers, once: as local functions.")
+@click.option("--roll", is_flag=True, help="Write blocks that repeat as one Scan each, over stacked weights.")
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
 @click.option(
     "--strategy",
@@ -187,6 +189,8 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         patterns=with_rules(chosen_patterns(choices), choices["rewrite"]),
         drop=choices["drop"],
         opset=choices["opset"],
+        outline=choices["outline"],
+        roll=choices["roll"],
         provider=choices["provider"][0],
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],
         max_growth=choices["max_growth"],

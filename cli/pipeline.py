@@ -54,6 +54,7 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
         left_out=proof.left_out,
         unfolded=report.unfolded,
         each=proof.each,
+        repetitions=report.repetitions,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from xoptim import Culprit, Exactness, Unfolded
+from xoptim import Culprit, Exactness, Repetition, Unfolded
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
@@ -47,6 +47,7 @@ class Summary:
         latency: the times before and after, if they were measured.
         unfolded: what was left unfolded because of its size, if anything.
         hints: options that would make the model smaller.
+        repetitions: the blocks of ``--outline`` and ``--roll``.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
     """
 
@@ -71,6 +72,7 @@ class Summary:
     unfolded: Unfolded | None = None
     hints: list[OpsetHint | OptionHint] = field(default_factory=list)
     speed: SpeedCheck | None = None
+    repetitions: tuple[Repetition, ...] = ()
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -113,6 +115,7 @@ class Summary:
             "latency": None if self.latency is None else self.latency.latency(),
             "unfolded": None if self.unfolded is None else self.unfolded.to_json(),
             "hints": [hint.to_json() for hint in self.hints],
+            "repetitions": [each.to_json() for each in self.repetitions],
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
 
@@ -176,6 +179,8 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}"
     if summary.speed is not None:
         yield f"speed       {summary.speed.summary()}"
+    for each in summary.repetitions:
+        yield f"repeats     {each}"
     for culprit in summary.left_out:
         yield f"left out    {culprit}"
     if summary.unfolded is not None:

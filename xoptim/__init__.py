@@ -1,5 +1,6 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
+from xoptim.blocks.repetition import Repetition, repetitions
 from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
@@ -40,7 +41,7 @@ from xoptim.optimize.events import Event
 from xoptim.optimize.growth import Unfolded
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimizing import optimize, verify
+from xoptim.optimizing import optimize, outline, verify
 from xoptim.prepare.preparation import Preparation
 from xoptim.preparing import extract, infer, prepare
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
@@ -91,6 +92,7 @@ __all__ = [
     "Preparation",
     "Query",
     "Refusal",
+    "Repetition",
     "Replayed",
     "ReverseNavigator",
     "Rewrite",
@@ -120,12 +122,14 @@ __all__ = [
     "installed_patterns",
     "local_rewriter",
     "optimize",
+    "outline",
     "parse_rules",
     "prepare",
     "read_rules",
     "register",
     "register_filter",
     "register_rewrite",
+    "repetitions",
     "replay",
     "resolve",
     "rewrite_rule",

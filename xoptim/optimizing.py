@@ -132,6 +132,26 @@ def _proved(
     return proof.proto
 
 
+def outline(model: AnyModel) -> AnyModel:
+    """Write blocks that repeat along a model, such as the layers of a transformer, once: as local functions that are called.
+
+    Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and ``inline=True`` undoes it.
+
+    Args:
+        model: as for `optimize`.
+
+    Returns:
+        A model of the same kind; equal to the given one if no block repeats.
+
+    Raises:
+        ModelError: when the model cannot be read.
+    """
+    nothing = OptimizationOptions(
+        patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False, outline=True
+    )
+    return optimize(model, nothing)
+
+
 def verify(
     original: Any, other: Any, options: ValidationOptions | None = None, **changes: Unpack[ValidationChanges]
 ) -> ValidationReport:

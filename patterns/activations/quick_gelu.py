@@ -22,6 +22,7 @@ class QuickGeluPattern(EasyPatternOptimization):
     """
 
     phase = "target"
+    priority = 7  # behind the regions of other layouts, which do not carry operators of onnxruntime
     exactness = "rounding"
     min_opset = 7
     produces = ("com.microsoft",)

@@ -23,7 +23,7 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
     """
 
     phase = "target"
-    priority = 3
+    priority = 7
     exactness = "rounding"
     min_opset = 7
     produces = ("com.microsoft",)

@@ -39,7 +39,7 @@ class FusedMatMulPattern(_TransposedOperand):
     3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
     """
 
-    priority = 3
+    priority = 7
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the attributes."""
@@ -94,7 +94,7 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
     3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
     """
 
-    priority = 4
+    priority = 8
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the permutation that is left and the attributes."""

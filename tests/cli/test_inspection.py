@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.blocks.test_outlining import LAYER, chain
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
 from xoptim import installed_patterns, resolve
 from xoptim.facts.dtypes import Exactness
@@ -127,6 +128,7 @@ def test_stats_as_json(xopt: Xopt) -> None:
         "functions": 0,
         "opsets": {"": 18},
         "ir_version": 10,
+        "repeats": [],
     }
 
 
@@ -135,6 +137,14 @@ def test_stats_by_layer(xopt: Xopt) -> None:
     lines = [line.split()[0] for line in xopt("stats", "model.onnx", "--layers").out.splitlines()]
     assert lines[:4] == ["layer", "body/first", "body/second", "all"]
     assert xopt("stats", "model.onnx", "--dim", "q=1").error == "size for q, but the open dimensions of the model are a"
+
+
+def test_stats_of_blocks_that_repeat(xopt: Xopt) -> None:
+    write(chain(LAYER).replace("{ m0", "{ z = Neg(x0) m0", 1))
+    blocks = xopt("stats", "model.onnx", "--json").json["repeats"]
+    assert blocks == [{"name": "MatMul_Add_Tanh_3", "times": 3, "nodes": 3, "share": 0.9}]
+    last = xopt("stats", "model.onnx").out.splitlines()[-1]
+    assert last == "repeats       3 times MatMul_Add_Tanh_3, 3 nodes, 90% of the graph"
 
 
 def test_stats_of_subgraphs_and_functions(xopt: Xopt) -> None:

@@ -35,7 +35,7 @@ def archive(*names: str) -> bytes:
         (b"\n<!DOCTYPE html>\n<html></html>", "it is an HTML page"),
         (b"<HTML><body>404</body></HTML>", "it is an HTML page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "`git lfs pull` fetches the file"),
-        (gzip.compress(b"model"), "it is compressed with gzip"),
+        (gzip.compress(b"model", mtime=0), "it is compressed with gzip"),
         (archive("archive/data.pkl", "archive/version"), "it is a model of PyTorch; torch.onnx.export"),
         (pickle.dumps({"weight": 1}, protocol=2), "it is a pickle"),
         (archive("saved_model.pb"), "it is a zip archive; unpack it first"),

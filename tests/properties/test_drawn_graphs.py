@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 
-from tests.properties.hunting import Hunt, hunt
+from tests.properties.hunting import hunt
 from tests.properties.regressions import save
 from tests.support import in_parts
 
@@ -17,29 +15,16 @@ GRAPHS, CHUNKS = 1000, 10
 OPERATORS = 60
 
 
-@cache
-def _hunted(chunk: int) -> Hunt:
-    return hunt(chunk, GRAPHS // CHUNKS)
-
-
 @in_parts("chunk", CHUNKS)
 @pytest.mark.filterwarnings("ignore")
-def test_random_graphs_stay_what_they_are(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_random_graphs_stay_what_they_are(
+    chunk: int, caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None]
+) -> None:
+    """The histogram of operators is in the report of properties."""
     caplog.set_level(logging.ERROR)
-    found = _hunted(chunk)
+    found = hunt(chunk, GRAPHS // CHUNKS)
     if found.failure is not None:
         pytest.fail(f"{found.fault}\nkept in {save(found.failure, found.fault)}", pytrace=False)
     assert found.graphs > found.not_run * 4
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_many_operators_are_drawn(caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None]) -> None:
-    """The histogram is in the log of the test and in the report of properties."""
-    caplog.set_level(logging.ERROR)
-    counts = sum((_hunted(chunk).operators for chunk in range(CHUNKS)), Counter[str]())
-    caplog.set_level(logging.INFO)
-    text = ", ".join(f"{name} {number}" for name, number in counts.most_common())
-    record_property("operators", text)
-    logging.getLogger(__name__).info("graphs with each of %d operators: %s", len(counts), text)
-    assert len(counts) >= OPERATORS
+    record_property("operators", ", ".join(f"{name} {number}" for name, number in found.operators.most_common()))
+    assert len(found.operators) >= OPERATORS

@@ -52,7 +52,7 @@ def test_a_wrong_rewrite_is_found_and_shrinks(monkeypatch: pytest.MonkeyPatch, c
         return result
 
     monkeypatch.setattr(xoptim, "optimize", wrong)
-    found = hunting.hunt(0, 300)
+    found = hunting.hunt(2, 300)
     assert found.failure is not None
     assert "instead of" in found.fault
     assert "Abs" in {node.op_type for node in found.failure.model.graph.node}

@@ -64,7 +64,8 @@ def option_hints(
     """
     if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
         return []
-    quiet = replace(options, verbose=0, on_event=None, on_application=None, opset=None, debug=DebugSettings(), max_growth=0)
+    plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
+    quiet = replace(plain, opset=None, outline=False, roll=False)
     trials = (
         partial(_with_onnxruntime, proto, quiet, base_dir),
         partial(_with_sizes, proto, quiet, sizes, base_dir),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from xoptim.blocks.repetition import Repetition
 from xoptim.diagnose.culprit import Culprit
 from xoptim.facts.dtypes import Exactness
 from xoptim.optimize.growth import Unfolded
@@ -27,6 +28,7 @@ class OptimizationReport:
         validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
         left_out: rewrites and steps that changed results and were left out.
         unfolded: what was left unfolded because it would make the model larger than ``max_growth`` allows, if anything.
+        repetitions: blocks that repeat and are written once, or could not be, with the options ``outline`` and ``roll``.
     """
 
     rows: list[dict[str, Any]]
@@ -37,3 +39,4 @@ class OptimizationReport:
     validation: tuple[ValidationReport, ...] = ()
     left_out: tuple[Culprit, ...] = ()
     unfolded: Unfolded | None = None
+    repetitions: tuple[Repetition, ...] = ()

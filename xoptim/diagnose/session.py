@@ -47,6 +47,7 @@ class Session:
             nodes_after=after,
             exactness=weakest(used),
             unfolded=self._last.unfolded(),
+            repetitions=tuple(self._last.repetitions),
         )
 
     def forget(self) -> None:

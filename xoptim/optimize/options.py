@@ -35,6 +35,9 @@ class OptimizationOptions:
         drop: patterns to drop.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
+        outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
+            functions, after everything else.
+        roll: replace them by one Scan each, where that is possible, before any are outlined.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
             model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
             that stays.
@@ -58,6 +61,8 @@ class OptimizationOptions:
     strict: bool = False
     drop: tuple[str, ...] = ()
     opset: int | Literal["newest"] | None = None
+    outline: bool = False
+    roll: bool = False
     max_growth: int | str | None = None
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
@@ -110,6 +115,8 @@ class OptimizationChanges(TypedDict, total=False):
     strict: bool
     drop: tuple[str, ...]
     opset: int | Literal["newest"] | None
+    outline: bool
+    roll: bool
     max_growth: int | str | None
     tag_nodes: bool
     on_event: Callable[[Event], None] | None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from xoptim.blocks.outlining import outline
+from xoptim.blocks.repetition import Repetition
+from xoptim.blocks.rolling import roll
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Model
+from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass
 from xoptim.opsets.newest import newest_for
@@ -29,7 +33,7 @@ from xoptim.optimize.passes import (
     RemoveUnused,
     roots,
 )
-from xoptim.optimize.products import rounds_elsewhere, stored_operands
+from xoptim.optimize.products import Operands, rounds_elsewhere, stored_operands
 from xoptim.optimize.selected import SelectedPass, selected_pass
 from xoptim.optimize.state import State
 from xoptim.optimize.statistics import Statistics
@@ -53,6 +57,9 @@ class Optimizer:
     Args:
         model: the model.
         options: the options.
+
+    Attributes:
+        repetitions: the blocks that were written once, or could not be.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
@@ -64,8 +71,11 @@ class Optimizer:
         self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(options.verbosity(rewrite) > 0 for rewrite in self.rewrites):
             show_log()
+        self.repetitions: list[Repetition] = []
         self._is_raised = False
         self._products = stored_operands(model)
+        self._products_after: Mapping[Node, Operands] | None = None
+        """The products before blocks are written once: the runtime replaces calls of functions by their bodies."""
         self._folding = FoldConstants(Growth(options.max_growth, _stored_bytes(model)), self.state.events)
         self._cleaning = self._wanted(
             (RemoveUnused(), options.remove_unused),
@@ -98,7 +108,20 @@ class Optimizer:
                     self._optimize_tree(root)
         finally:
             self.model.listeners.remove(self.state.worklist)
+        self._write_once("roll", roll, wanted=self.options.roll)
+        self._write_once("outline", outline, wanted=self.options.outline)
         return self.statistics.rows
+
+    def _write_once(self, title: str, step: Callable[[Model], list[Repetition]], *, wanted: bool) -> None:
+        """Write blocks that repeat once, if that is asked for."""
+        if wanted:
+            start = perf_counter()
+            if self._products_after is None:
+                self._products_after = stored_operands(self.model)
+            with collection_paused():
+                found = step(self.model)
+            self.repetitions += found
+            self.state.events.send("timed", title, seconds=perf_counter() - start, count=len(found))
 
     def _raise(self) -> None:
         """Raise the model to the operator set of the options."""
@@ -115,7 +138,9 @@ class Optimizer:
         (It has other kernels for other operator sets, and for products with other operands that are stored.)
         """
         found = grades_of(self.rewrites, self.state.counts)
-        if self._is_raised or self._folding.rounds or rounds_elsewhere(self._products, stored_operands(self.model)):
+        rolled = any(each.form == "scan" for each in self.repetitions)
+        after = stored_operands(self.model) if self._products_after is None else self._products_after
+        if self._is_raised or self._folding.rounds or rolled or rounds_elsewhere(self._products, after):
             found.append("rounding")
         return found
 

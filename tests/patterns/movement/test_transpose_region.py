@@ -180,3 +180,17 @@ def test_an_axis_that_expand_adds_has_no_place_in_its_operand() -> None:
         "{ e = Expand(x, s) y = Transpose <perm = [1, 0, 2, 3]> (e) }"
     )
     assert types(optimize(before, patterns=BOTH, strict=True)) == ["Expand", "Transpose"]
+
+
+def test_operators_of_onnxruntime_come_after_the_layout() -> None:
+    """A region does not carry them: a QuickGelu or FusedMatMul that came first would keep the Transposes."""
+    model = parse(
+        "agraph (float[n,4,8] x, float[n,5,4] w) => (float[n,5,8] y) { t = Transpose <perm = [0, 2, 1]> (x) "
+        "s = Sigmoid(t) m = Mul(t, s) u = Transpose <perm = [0, 2, 1]> (m) y = MatMul(w, u) }",
+        opset=17,
+    )
+    after = optimize(model, patterns="default+onnxruntime")
+    assert types(after) == ["QuickGelu", "MatMul"]
+    numbers = np.random.default_rng(0)
+    feeds = {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in (("x", (2, 4, 8)), ("w", (2, 5, 4)))}
+    same_results(model, after, feeds)
