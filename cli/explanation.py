@@ -27,13 +27,14 @@ from xoptim import (
     resolve,
 )
 from xoptim.proof import Proof, compare_each_provider
+from xoptim.validate import library_file
 
 from .files import MODEL, OUTPUT, target_of
 from .pipeline import DIFFERENT, protect_weights, summarize, verdict, write
 from .progress import Progress
 from .summary import open_console, print_summary
 from .tables import Rows
-from .validation import check_choices, check_values_used, validation_options
+from .validation import check_choices, check_values_used, custom_op_option, validation_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -188,10 +189,11 @@ def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: A
 @click.command("replay")
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
+@custom_op_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def replay_command(dump: Path, provider: tuple[str, ...], as_json: bool) -> int:
+def replay_command(dump: Path, provider: tuple[str, ...], custom_op_lib: tuple[str, ...], as_json: bool) -> int:
     """Check the rewrites again that DUMPPATTERNS has written into the folder DUMP; exit code 1 when one is wrong."""
-    found = replay(dump, providers=provider)
+    found = replay(dump, providers=provider, custom_op_libs=tuple(map(library_file, custom_op_lib)))
     if as_json:
         click.echo(json.dumps([each.to_json() for each in found], indent=2))
     else:

@@ -12,11 +12,14 @@ from typing import Any
 import click
 
 from xoptim import GraphBuilder, ModelPass, Rewrite, database, repetitions, resolve
+from xoptim.diagnose.costs import model_costs
 
+from .costs import print_costs
 from .files import MODEL
 from .selection import chosen_patterns, selection_options
 from .summary import open_console
 from .tables import Rows
+from .validation import chosen_dims, dims_option
 
 
 @click.command("list")
@@ -103,18 +106,21 @@ def show_command(pattern: str) -> None:
 
 @click.command("stats")
 @click.argument("model", type=MODEL)
+@dims_option
+@click.option("--layers", is_flag=True, help="List layers, by the names of the nodes, in place of operators.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def stats_command(model: Path, as_json: bool) -> None:
-    """Print operators, inputs, outputs, parameters, and blocks that repeat, of MODEL."""
-    found = _stats(GraphBuilder(model))
+def stats_command(model: Path, dims: tuple[str, ...], layers: bool, as_json: bool) -> None:
+    """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks that repeat.
+
+    Operations are counted by formulas, a multiplication and an addition as two; open dimensions are 1 unless --dim says more.
+    """
+    found, price = _stats(GraphBuilder(model)), model_costs(model, chosen_dims(dims))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps({**found, "costs": price.to_json()}, indent=2))
         return
-    rows = Rows("operator", "nodes", right={"nodes"})
-    for name, count in sorted(found.pop("operators").items(), key=lambda item: (-item[1], item[0])):
-        rows.add(name, str(count))
+    del found["operators"]
     console = open_console()
-    rows.print(console)
+    print_costs(console, price, layers=layers)
     repeats = found.pop("repeats")
     for key, value in found.items():
         text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value

@@ -22,7 +22,9 @@ from xoptim import XoptimError, __version__
 
 from .benchmarking import bench_command
 from .bisection import bisect_command
+from .comparison import diff_command
 from .completion import VARIABLE, completion_command
+from .doctor import doctor_command
 from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
@@ -63,9 +65,10 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front where no command is named."""
-        args, settings = taken_from(args)
-        if settings is not None:
-            ctx.default_map = read_settings(settings, self.commands)
+        if not ctx.resilient_parsing:  # a shell asks for completions of a line that may be half-written
+            args, settings = taken_from(args)
+            if settings is not None:
+                ctx.default_map = read_settings(settings, self.commands)
         plain = ("--help", "-h", "--version")
         if args and args[0] not in self.commands and args[0] not in plain:
             if not ctx.resilient_parsing:
@@ -112,6 +115,9 @@ def xopt(**_: Any) -> None:
     xopt stats model.onnx              operators, inputs, outputs, parameters, blocks that repeat
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
+    xopt diff a.onnx b.onnx            differences of nodes, or of values
+    xopt extract model.onnx --to y -o part.onnx
+    xopt doctor                        versions, providers, skipped patterns
 
     Write ./list for a model with the name of a command. `xopt optimize --help` lists the options; --config and --no-config
     may stand anywhere.
@@ -127,7 +133,7 @@ def xopt(**_: Any) -> None:
 for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
-    *(extract_command, infer_command, completion_command),
+    *(extract_command, infer_command, completion_command, doctor_command, diff_command),
 ):
     xopt.add_command(_command)
 

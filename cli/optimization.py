@@ -14,6 +14,7 @@ import click
 from xoptim import OptimizationOptions, XoptimError
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, opset_hint
+from xoptim.diagnose.option_hints import OptionHint, option_hints
 from xoptim.preparing import Source
 from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
@@ -120,8 +121,8 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
             summary.latency = _measured(subject, proof, choices)
         summary.written = write(proof, target, summary, choices, progress)
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
-            progress.say("looking at newer operator sets")
-            summary.hint = _hint(proof, _options(choices, progress))
+            progress.say("looking for options that would help")
+            summary.hints = _hints(proof, _options(choices, progress))
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:
@@ -169,14 +170,17 @@ def _measured(model: Path | Source, proof: Proof, choices: dict[str, Any]) -> Be
         return None
 
 
-def _hint(proof: Proof, options: OptimizationOptions) -> OpsetHint | None:
-    """The patterns that would apply in a newer operator set, those that were left out excepted; ``None`` without the memory."""
+def _hints(proof: Proof, options: OptimizationOptions) -> list[OpsetHint | OptionHint]:
+    """Options that would make the result smaller, without the patterns that were left out; none without the memory."""
     for culprit in proof.left_out:
         options = culprit.avoided_by(options)
     try:
-        return opset_hint(proof.proto, options, proof.builder.model.base_dir)
+        newer = opset_hint(proof.proto, options, proof.builder.model.base_dir)
+        sizes = next((run.dims for report in proof.reports for run in report.runs), {})
+        others = option_hints(proof.proto, options, sizes, proof.builder.model.base_dir)
     except MemoryError:
-        return None
+        return []
+    return [*([] if newer is None else [newer]), *others]
 
 
 def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions:

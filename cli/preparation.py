@@ -21,6 +21,7 @@ def preparation_options(command: Command) -> Command:
         click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename an input or output (repeatable)."),
         click.option("--keep-output", multiple=True, metavar="NAME", help="Make a result an output (repeatable)."),
         click.option("--drop-output", multiple=True, metavar="NAME", help="Remove an output (repeatable)."),
+        click.option("--free", default="", metavar="NAME", help="Make the fixed leading size of the inputs this dimension."),
         click.option(
             "--fix", multiple=True, metavar="NAME=SIZE", help="Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224."
         ),
@@ -32,6 +33,7 @@ def preparation_options(command: Command) -> Command:
 def chosen_preparation(choices: dict[str, Any]) -> Preparation:
     """The changes of a command line; raises when one cannot be read."""
     return Preparation(
+        free=choices["free"],
         fix=_sizes(choices["fix"]),
         drop_outputs=choices["drop_output"],
         keep_outputs=choices["keep_output"],

@@ -13,6 +13,7 @@ from xoptim import Culprit, Exactness, Repetition, Unfolded
 from xoptim.bench import BenchReport
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
+from xoptim.diagnose.option_hints import OptionHint
 from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
@@ -45,7 +46,7 @@ class Summary:
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
         unfolded: what was left unfolded because of its size, if anything.
-        hint: patterns that would apply in a newer operator set.
+        hints: options that would make the model smaller.
         repetitions: the blocks of ``--outline`` and ``--roll``.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
     """
@@ -69,7 +70,7 @@ class Summary:
     each: EachCheck | None = None
     latency: BenchReport | None = None
     unfolded: Unfolded | None = None
-    hint: OpsetHint | None = None
+    hints: list[OpsetHint | OptionHint] = field(default_factory=list)
     speed: SpeedCheck | None = None
     repetitions: tuple[Repetition, ...] = ()
 
@@ -113,7 +114,7 @@ class Summary:
             "each": None if self.each is None else self.each.to_json(),
             "latency": None if self.latency is None else self.latency.latency(),
             "unfolded": None if self.unfolded is None else self.unfolded.to_json(),
-            "hints": [] if self.hint is None else [self.hint.to_json()],
+            "hints": [hint.to_json() for hint in self.hints],
             "repetitions": [each.to_json() for each in self.repetitions],
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
@@ -190,8 +191,8 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"unfolded    {names}: folding {which} {sizes}"
     if summary.unchecked:
         yield f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs"
-    if summary.hint is not None:
-        yield f"hint        {summary.hint}"
+    for hint in summary.hints:
+        yield f"hint        {hint}"
 
 
 def _operators(summary: Summary) -> Rows:

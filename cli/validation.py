@@ -10,23 +10,34 @@ import click
 import numpy as np
 
 from xoptim import ValidationOptions, ValidationReport
-from xoptim.validate import resolve_providers
+from xoptim.validate import library_file, resolve_providers
 
 from .limits import MEMORY_BOUND
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+dims_option = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Size of a symbolic dimension; several with commas (repeatable).",
+)
+custom_op_option = click.option(
+    "--custom-op-lib",
+    multiple=True,
+    metavar="FILE",
+    help="Library of operators to load: a file, or onnxruntime-extensions (repeatable).",
+)
+
+
 def value_choices(command: Command) -> Command:
-    """Add the options for the values that models are run on."""
+    """Add the options for the values that models are run on, and for the operators that they need."""
     for option in (
-        click.option(
-            "--dim",
-            "dims",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Size of a symbolic dimension; several with commas (repeatable).",
-        ),
+        custom_op_option,
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random values."),
+        dims_option,
         click.option(
             "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
         ),
@@ -46,7 +57,6 @@ def check_choices(command: Command) -> Command:
         click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
         click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
         value_choices,
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random values."),
         click.option(
             "--run-limit",
             type=click.FloatRange(min=0, min_open=True),
@@ -66,12 +76,19 @@ class Values(TypedDict):
     dims: dict[str, int]
     feeds: dict[str, np.ndarray]
     test_data: Path | None
+    seed: int
+    custom_op_libs: tuple[str, ...]
 
 
 def chosen_values(choices: dict[str, Any]) -> Values:
     """The values of a command line; raises before any work when they cannot be used."""
-    dims = dict(_dimension(part) for text in choices["dims"] for part in _parts(text))
-    return Values(dims=dims, feeds=_feeds(choices["feeds"]), test_data=choices["test_data"])
+    return Values(
+        dims=chosen_dims(choices["dims"]),
+        feeds=_feeds(choices["feeds"]),
+        test_data=choices["test_data"],
+        seed=choices["seed"],
+        custom_op_libs=tuple(map(library_file, choices["custom_op_lib"])),
+    )
 
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
@@ -85,7 +102,6 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
         run_limit=choices["run_limit"],
-        seed=choices["seed"],
         **chosen_values(choices),
     )
 
@@ -95,6 +111,11 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
+
+
+def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes of a command line."""
+    return dict(_dimension(part) for text in texts for part in _parts(text))
 
 
 def _parts(text: str) -> list[str]:

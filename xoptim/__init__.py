@@ -16,6 +16,7 @@ from xoptim.dialects.chain import ChainPattern
 from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
+from xoptim.differing import diff, diff_values
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import (
     BudgetError,
@@ -46,7 +47,7 @@ from xoptim.preparing import extract, infer, prepare
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.tune.settings import session
 from xoptim.tune.tuning import tune
-from xoptim.validate.errors import DifferentModelError, NotValidatedError, ValidationError
+from xoptim.validate.errors import ChoiceError, DifferentModelError, NotValidatedError, ValidationError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.whole_model import GlobalRewriter, global_rewriter
@@ -58,6 +59,7 @@ __all__ = [
     "BudgetError",
     "ChainPattern",
     "ChainRegistry",
+    "ChoiceError",
     "Constant",
     "Culprit",
     "DifferentModelError",
@@ -110,6 +112,8 @@ __all__ = [
     "XoptimError",
     "apply_at",
     "database",
+    "diff",
+    "diff_values",
     "explain",
     "extract",
     "find_matches",

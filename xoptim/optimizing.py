@@ -87,6 +87,8 @@ def optimize(
             was found to leave out. ``report`` describes the difference.
         NotValidatedError: with ``verify``, when there is no verdict, for instance because onnxruntime cannot run
             the original. ``report`` gives the reason, and ``model`` is the optimized model.
+        ChoiceError: with ``verify``, when sizes or values of the options do not fit the model.
+        PatternError: when a selected pattern is declared wrongly.
         ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
         LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
     """
@@ -166,6 +168,7 @@ def verify(
 
     Raises:
         ModelError: when a model cannot be read.
+        ChoiceError: when sizes or values of the options do not fit the original.
         ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
     first, checks = located(Source(original), replace(options or ValidationOptions(), **changes))

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
+import numpy as np
 import onnx
 
+from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.prepare.extract import extract_part
+from xoptim.prepare.free import free_batch
 from xoptim.prepare.infer import with_shapes
 from xoptim.prepare.preparation import Preparation, PreparationChanges
+from xoptim.validate.compare import compare_values
+from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.reference import run_reference
+from xoptim.validate.session import Session
 
 AnyModel = TypeVar("AnyModel")
 
@@ -31,10 +40,52 @@ def prepare(model: Any, **changes: Unpack[PreparationChanges]) -> Any:
         ModelError: a name or a size does not fit the model.
     """
     source = Source(model)
+    return source.give_back(_prepared(source, Preparation(**changes)))
+
+
+def _prepared(source: Source, preparation: Preparation) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     proto.CopyFrom(source.proto)
-    Preparation(**changes).apply(proto, source.base_dir)
-    return source.give_back(proto)
+    preparation.apply(proto, source.base_dir)
+    if preparation.free:
+        prove_free(source.proto, preparation.free, source.base_dir)
+    return proto
+
+
+def prove_free(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0) -> None:
+    """Check that a model with a free leading size computes for a batch of two what it computed for each of them.
+
+    Args:
+        proto: the model with a fixed leading size.
+        name: of the dimension that takes its place.
+        base_dir: folder of its external data.
+        seed: of the random values.
+
+    Raises:
+        ModelError: it does not, or it cannot be run.
+    """
+    free = onnx.ModelProto()
+    free.CopyFrom(proto)
+    size, inputs = free_batch(free, name, base_dir)
+    checks = [ValidationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir) for place in range(2)]
+    try:
+        runs = [run_reference(proto, options).runs[0] for options in checks]
+        given = {each: value for each, value in runs[0].feeds.items() if each not in inputs}
+        if given:  # what is not part of the batch is the same for both
+            second = replace(checks[1], feeds={**runs[1].feeds, **given})
+            runs[1] = run_reference(proto, second).runs[0]
+        batch = {each: np.concatenate([np.asarray(run.feeds[each]) for run in runs]) for each in inputs}
+        session = Session(free, checks[0].settings, base_dir=base_dir)
+        results = session.run({**given, **batch})
+    except (LoadError, FeedError, RunError) as error:
+        raise ModelError(f"--free {name}: the model does not run with {2 * size} in place of {size}: {error}") from error
+    for port, result, *parts in zip(session.outputs, results, *(run.results for run in runs), strict=True):
+        if any(not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts):
+            raise ModelError(f"--free {name}: output {port.name!r} has no leading axis")
+        expected = np.concatenate([np.asarray(part) for part in parts])
+        wrong = next((each for each in compare_values(port.name, expected, result, checks[0].rules) if not each.ok), None)
+        if wrong is not None:
+            raise ModelError(f"--free {name}: output {port.name!r} mixes the parts of a batch: {wrong.message}")
 
 
 def prepared_source(path: Path, preparation: Preparation) -> Source:
@@ -44,6 +95,8 @@ def prepared_source(path: Path, preparation: Preparation) -> Source:
         ModelError: it cannot be read, or a name or a size does not fit it.
     """
     source = Source(path)
+    if preparation.free:
+        return Source(_prepared(source, preparation), source.base_dir)
     preparation.apply(source.proto, source.base_dir)
     return Source(source.proto, source.base_dir)
 

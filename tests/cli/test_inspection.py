@@ -91,9 +91,12 @@ def test_stats(xopt: Xopt) -> None:
           "{ y = acme.Mix(x, w) }", domains={"acme": 2})  # fmt: skip
     outcome = xopt("stats", "model.onnx")
     assert (outcome.code, outcome.err) == (0, "")
-    assert [line.split() for line in outcome.out.splitlines()] == [
-        ["operator", "nodes"],
-        ["acme::Mix", "1"],
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert lines[0] == ["operator", "nodes", "parameters", "flops", "read", "written"]
+    assert lines[1][:3] == ["acme::Mix", "1", "8"]
+    assert lines[3][0] == "memory"
+    assert lines[4] == ["unknown", "sizes", "of", "1", "nodes,", "which", "count", "as", "0"]
+    assert lines[5:] == [
         ["nodes", "1"],
         ["inputs", "x", "float[a,", "4],", "s", "?"],
         ["outputs", "y", "float[?,", "4]"],
@@ -109,7 +112,12 @@ def test_stats(xopt: Xopt) -> None:
 
 def test_stats_as_json(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    assert xopt("stats", "model.onnx", "--json").json == {
+    found = xopt("stats", "model.onnx", "--json", "--dim", "a=2,b=3").json
+    relu = {"nodes": 1, "parameters": 0, "flops": 6, "read": 24, "written": 24, "unknown": 0}
+    assert found["costs"]["by_operator"]["Relu"] == relu
+    assert (found["costs"]["sizes"], found["costs"]["peak_bytes"]) == ({"a": 2, "b": 3}, 72)
+    del found["costs"]
+    assert found == {
         "operators": {"Relu": 1, "Transpose": 2},
         "nodes": 3,
         "inputs": {"x": "float[a, b]"},
@@ -122,6 +130,13 @@ def test_stats_as_json(xopt: Xopt) -> None:
         "ir_version": 10,
         "repeats": [],
     }
+
+
+def test_stats_by_layer(xopt: Xopt) -> None:
+    write('agraph (float[a,4] x) => (y) { ["/body/first/Neg"] t = Neg(x) ["/body/second/Neg"] y = Neg(t) }')
+    lines = [line.split()[0] for line in xopt("stats", "model.onnx", "--layers").out.splitlines()]
+    assert lines[:4] == ["layer", "body/first", "body/second", "all"]
+    assert xopt("stats", "model.onnx", "--dim", "q=1").error == "size for q, but the open dimensions of the model are a"
 
 
 def test_stats_of_blocks_that_repeat(xopt: Xopt) -> None:

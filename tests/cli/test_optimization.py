@@ -441,12 +441,13 @@ def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     assert re.search(
         r"^hint +1 times \w+ \(operator set 20\) would apply with --opset 20; the model has operator set 17$", said.out, re.M
     )
-    (hint,) = json.loads(xopt("model.onnx", "--json").out)["hints"]
-    assert hint["opset"] == 20
+    hint, other = json.loads(xopt("model.onnx", "--json").out)["hints"]
+    assert (hint["opset"], other["option"]) == (20, "--include onnxruntime")
     report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
     assert report["hints"] == []
+    assert xopt("model.onnx", "--json", "--include", "onnxruntime").json["hints"] == []
     assert hint["patterns"].items() <= report["patterns"].items()
-    assert xopt("model.onnx", "--drop", *hint["patterns"], "--json").json["hints"] == []
+    assert xopt("model.onnx", "--drop", *hint["patterns"], "--json").json["hints"] == [other]
 
 
 def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:

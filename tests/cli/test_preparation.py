@@ -116,3 +116,14 @@ def test_shapes(xopt: Xopt) -> None:
     assert xopt("infer", "model.onnx", "-o", "shapes.onnx") == (0, "4 of 4 results: shapes.onnx\n", "")
     found = onnx.load("shapes.onnx").graph.value_info
     assert [value.name for value in found] == ["t", "u"]
+
+
+def test_a_free_batch(xopt: Xopt) -> None:
+    write(
+        "agraph (float[1,6] x) => (float[1,6] y) <int64[2] s = {1, 6}> { t = Transpose(x) u = Transpose(t) y = Reshape(u, s) }"
+    )
+    (report,) = xopt("model.onnx", "--free", "batch", "--json").json["validation"]
+    assert {run["dims"]["batch"] for run in report["runs"]} >= {2, 3}
+    assert shape() == ["batch", 6]
+    write("agraph (float[1,6] x) => (float[1,6] y) { y = Softmax <axis = 0> (x) }")
+    assert "mixes the parts of a batch" in xopt("model.onnx", "--free", "batch").error

@@ -15,7 +15,7 @@ from tests.meta.sources import Source, in_one_process, sources
 pytestmark = in_one_process
 
 FLOORS = {
-    "prepare": 4, "preparing": 10,
+    "prepare": 4, "preparing": 10, "differing": 10,
     "facts": 0, "inference": 1, "evaluate": 2, "graph": 3, "match": 4, "opsets": 4, "dialects": 5, "repeated": 5, "blocks": 5,
     "catalogue": 6, "optimize": 7, "validate": 8, "bench": 9, "diagnose": 9, "__init__": 10, "builder": 10,
     "diagnosing": 10, "doc": 10, "optimizing": 10, "proof": 10, "rules": 10, "torch": 10, "tune": 10, "whole_model": 10,

@@ -10,7 +10,7 @@ TESTS = ROOT / "tests"
 ACROSS = {"conformance", "fuzzing", "hostile", "meta", "mutation", "properties", "real_models", "seeds"}
 """Folders of tests that concern several rooms."""
 TOPICS = {
-    "cli": {"interrupts", "replay"},
+    "cli": {"custom_operators", "interrupts", "replay"},
     "dialects": {"rewriters_page", "rules_page"},
     "evaluate": {"overflow"},
     "facts": {"dim_sizes"},

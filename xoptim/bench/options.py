@@ -29,6 +29,7 @@ class BenchOptions:
         base_dirs: folders of the external data of models that are protobufs, by label.
         compare: whether to compare the results of each model with those of the first one.
         loading: whether to measure time and memory of loading too.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
     """
 
     provider: str = "cpu"
@@ -43,6 +44,7 @@ class BenchOptions:
     base_dirs: Mapping[str, Path] = field(default_factory=dict)
     compare: bool = True
     loading: bool = True
+    custom_op_libs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seconds <= 0 or self.passes < 1:
@@ -51,7 +53,8 @@ class BenchOptions:
     @property
     def settings(self) -> SessionSettings:
         """The settings of the sessions: onnxruntime's defaults but for the level and the threads."""
-        return SessionSettings((self.provider,), self.level, self.threads, tf32=True, reuse=True)
+        libraries = self.custom_op_libs
+        return SessionSettings((self.provider,), self.level, self.threads, tf32=True, reuse=True, custom_op_libs=libraries)
 
     @property
     def checks(self) -> ValidationOptions:
@@ -62,6 +65,7 @@ class BenchOptions:
             dims=self.dims,
             feeds=self.feeds,
             test_data=self.test_data,
+            custom_op_libs=self.custom_op_libs,
             assignments=1,
             extremes=False,
             seed=self.seed,
@@ -84,3 +88,4 @@ class BenchChanges(TypedDict, total=False):
     base_dirs: Mapping[str, Path]
     compare: bool
     loading: bool
+    custom_op_libs: tuple[str, ...]

@@ -60,11 +60,11 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)
     waiting = [p for p in options.selected() if isinstance(p, PatternOptimization) and present < p.min_opset]
-    if not present or not _may_match(model, waiting):
+    if not present or not may_match(model, waiting):
         return None
     reachable = newest_for(model, options.provider)
     waiting = [pattern for pattern in waiting if pattern.min_opset <= reachable]
-    if not _may_match(model, waiting):
+    if not may_match(model, waiting):
         return None
     target = max(pattern.min_opset for pattern in waiting)
     quiet = OptimizationOptions(provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings())
@@ -79,7 +79,7 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
     return OpsetHint(present, max(needs.values()), {name: optimizer.state.counts[name] for name in needs}, needs)
 
 
-def _may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
-    """Whether the operators around some node are those of one of these patterns."""
+def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
+    """Whether the operators around some node are those of one of these patterns: a fast, necessary condition."""
     index = index_of(tuple(p for p in patterns if defect_of(p) is None), ())
     return any(index.candidates(graph, index.anchors_in(graph)) for graph in model.graphs())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ class Replayed:
         return {"name": self.name, "pattern": self.pattern, "status": self.status, "reason": self.reason, "report": report}
 
 
-def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",)) -> list[Replayed]:
+def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",), custom_op_libs: Sequence[str] = ()) -> list[Replayed]:
     """Run the models that were dumped before and after each application of a pattern, and compare the results.
 
     The tolerance follows from the exactness of the pattern, which is written in the dump.
@@ -65,6 +65,7 @@ def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",)) -> list[R
     Args:
         folder: the folder that the environment variable ``DUMPPATTERNS`` named.
         providers: execution providers of onnxruntime to run them on.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
 
     Returns:
         One entry for each application, in order.
@@ -81,10 +82,11 @@ def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",)) -> list[R
     stems = [stem for stem in stems if stem.partition("_")[0].isdecimal()]
     if not stems:
         raise XoptimError(f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one")
-    return [_replay(folder, stem, files, tuple(providers)) for stem in stems]
+    options = ValidationOptions(providers=tuple(providers), custom_op_libs=tuple(custom_op_libs))
+    return [_replay(folder, stem, files, options) for stem in stems]
 
 
-def _replay(folder: Path, stem: str, files: set[str], providers: tuple[str, ...]) -> Replayed:
+def _replay(folder: Path, stem: str, files: set[str], options: ValidationOptions) -> Replayed:
     name = stem.partition("_")[2]
     missing = [stem + suffix for suffix in _SUFFIXES if stem + suffix not in files]
     if missing:
@@ -97,9 +99,9 @@ def _replay(folder: Path, stem: str, files: set[str], providers: tuple[str, ...]
     name, exactness = written.get("xoptim.pattern", name), written.get("xoptim.exactness", "rounding")
     if exactness not in GRADES:
         return Replayed(stem, name, None, f"{stem}.before.onnx: there is no exactness {exactness!r}")
-    options = ValidationOptions(exactness=exactness, providers=providers)
+    options = replace(options, exactness=exactness)
     unfit = _unfit(before)
-    report = ValidationReport("not validated", unfit, options.exactness, providers) if unfit else None
+    report = ValidationReport("not validated", unfit, options.exactness, options.providers) if unfit else None
     return Replayed(stem, name, report or validate(before, after, options))
 
 

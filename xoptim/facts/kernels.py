@@ -117,6 +117,15 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
     return {key: tuple(kernels) for key, kernels in found.items()}
 
 
+def operators_served(provider: str) -> int:
+    """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known.
+
+    Args:
+        provider: short name or full name, in any case.
+    """
+    return len({(domain, op_type) for name, domain, op_type in _installed() if _short(name) == _short(provider)})
+
+
 @cache
 def _providers() -> frozenset[str]:
     return frozenset(provider for provider, _, _ in _installed())

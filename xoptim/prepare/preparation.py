@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from onnx import ModelProto
 
+from xoptim.prepare.free import free_batch
 from xoptim.prepare.ports import drop_outputs, keep_outputs, rename_ports, strip
 from xoptim.prepare.sizes import fix_sizes
 
@@ -18,6 +19,7 @@ class Preparation:
     """Changes of a model before it is optimized; the result is compared with the model that was changed.
 
     Attributes:
+        free: name of a dimension that the fixed leading size of the inputs becomes, empty for none.
         fix: sizes to write into the model, by the name of a dimension, of an input (then all its sizes), or ``input:axis``.
         drop_outputs: outputs to remove.
         keep_outputs: results of nodes that become outputs.
@@ -25,6 +27,7 @@ class Preparation:
         strip: whether to remove doc strings, and the metadata of nodes, values and graphs.
     """
 
+    free: str = ""
     fix: Mapping[str, Sequence[int]] = field(default_factory=dict)
     drop_outputs: Sequence[str] = ()
     keep_outputs: Sequence[str] = ()
@@ -42,6 +45,8 @@ class Preparation:
         Raises:
             ModelError: a name or a size does not fit the model.
         """
+        if self.free:
+            free_batch(proto, self.free, base_dir)
         if self.fix:
             fix_sizes(proto, self.fix)
         keep_outputs(proto, self.keep_outputs, base_dir)
@@ -54,6 +59,7 @@ class Preparation:
 class PreparationChanges(TypedDict, total=False):
     """The fields of `Preparation` as keyword arguments."""
 
+    free: str
     fix: Mapping[str, Sequence[int]]
     drop_outputs: Sequence[str]
     keep_outputs: Sequence[str]

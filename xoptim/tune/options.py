@@ -24,6 +24,7 @@ class TuneOptions:
         dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
         feeds: values of inputs by name; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``; the first set is measured.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         seed: of random values and of the order of the runs.
     """
 
@@ -33,6 +34,7 @@ class TuneOptions:
     dims: Mapping[str, int] = field(default_factory=dict)
     feeds: Mapping[str, Value] = field(default_factory=dict)
     test_data: Path | None = None
+    custom_op_libs: tuple[str, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -48,6 +50,7 @@ class TuneOptions:
             dims=self.dims,
             feeds=self.feeds,
             test_data=self.test_data,
+            custom_op_libs=self.custom_op_libs,
             seed=self.seed,
         )
 
@@ -55,7 +58,12 @@ class TuneOptions:
     def checks(self) -> ValidationOptions:
         """The options of the proof."""
         return ValidationOptions(
-            providers=(self.provider,), dims=self.dims, feeds=self.feeds, test_data=self.test_data, seed=self.seed
+            providers=(self.provider,),
+            dims=self.dims,
+            feeds=self.feeds,
+            test_data=self.test_data,
+            custom_op_libs=self.custom_op_libs,
+            seed=self.seed,
         )
 
 
@@ -68,4 +76,5 @@ class TuneChanges(TypedDict, total=False):
     dims: Mapping[str, int]
     feeds: Mapping[str, Value]
     test_data: Path | None
+    custom_op_libs: tuple[str, ...]
     seed: int

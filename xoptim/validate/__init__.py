@@ -2,6 +2,7 @@
 
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
 from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.validate.libraries import library_file
 from xoptim.validate.memory import available_memory, data_size
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
@@ -29,6 +30,7 @@ __all__ = [
     "available_memory",
     "compare_values",
     "data_size",
+    "library_file",
     "load_test_data",
     "resolve_providers",
     "run_reference",

@@ -31,6 +31,7 @@ class ValidationOptions:
         dims: sizes of open dimensions, by name (or ``input:axis``).
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
+        custom_op_libs: see `SessionSettings`.
         assignments: number of runs, on different sizes where dimensions are open.
         extremes: whether to add, where sizes are open and ``assignments`` is above 1, a run with sizes above the
             constants of the model and one with an empty axis, as far as the original runs with them and time allows.
@@ -59,6 +60,7 @@ class ValidationOptions:
     dims: Mapping[str, int] = field(default_factory=dict)
     feeds: Mapping[str, Value] = field(default_factory=dict)
     test_data: Path | None = None
+    custom_op_libs: tuple[str, ...] = ()
     assignments: int = 2
     extremes: bool = True
     seed: int = 0
@@ -79,7 +81,13 @@ class ValidationOptions:
     @property
     def settings(self) -> SessionSettings:
         """The settings of both runs: the models are run as they are written."""
-        return SessionSettings(self.providers, threads=self.threads, run_limit=self.run_limit, tf32=self.tf32)
+        return SessionSettings(
+            self.providers,
+            threads=self.threads,
+            run_limit=self.run_limit,
+            tf32=self.tf32,
+            custom_op_libs=self.custom_op_libs,
+        )
 
     @property
     def considers_noise(self) -> bool:
@@ -108,6 +116,7 @@ class ValidationChanges(TypedDict, total=False):
     dims: Mapping[str, int]
     feeds: Mapping[str, Value]
     test_data: Path | None
+    custom_op_libs: tuple[str, ...]
     assignments: int
     extremes: bool
     seed: int

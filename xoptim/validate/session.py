@@ -19,6 +19,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size, element_type, numpy_dtype
 from xoptim.facts.lazy import lazy_module
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
+from xoptim.validate.libraries import library_file
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
 
 ort = lazy_module("onnxruntime")
@@ -71,6 +72,7 @@ class SessionSettings:
         profile: beginning of the path of the file into which onnxruntime writes the times of all operators.
         disabled_optimizers: single graph optimizations of onnxruntime that are left out at any level, by name.
         memory_pattern: whether the memory of a run is planned from the run before, where shapes are equal.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name.
         entries: further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime documents them.
     """
 
@@ -86,6 +88,7 @@ class SessionSettings:
     disabled_optimizers: tuple[str, ...] = ()
     memory_pattern: bool = True
     entries: tuple[tuple[str, str], ...] = ()
+    custom_op_libs: tuple[str, ...] = ()
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -289,6 +292,8 @@ def session_options(settings: SessionSettings) -> Any:
     options.enable_mem_pattern = settings.memory_pattern
     for name, value in settings.entries:
         options.add_session_config_entry(name, value)
+    for library in settings.custom_op_libs:
+        options.register_custom_ops_library(library_file(library))
     if settings.profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(settings.profile)

@@ -1,0 +1,28 @@
+"""``xopt diff``."""
+
+from __future__ import annotations
+
+from tests.cli.command import RELU, Xopt, write
+
+
+def test_differences(xopt: Xopt) -> None:
+    write(RELU)
+    write(RELU.replace("Relu", "Abs"), "other.onnx")
+    assert xopt("diff", "model.onnx", "other.onnx") == (1, "- node 'y': Relu\n+ node 'y': Abs\n1 added, 1 removed\n", "")
+    assert xopt("diff", "model.onnx", "model.onnx") == (0, "no difference\n", "")
+    assert "1 not shown (--limit)" in xopt("diff", "model.onnx", "other.onnx", "--limit", "1").out
+    found = xopt("diff", "model.onnx", "other.onnx", "--json")
+    assert (found.code, found.json[0]) == (1, {"kind": "removed", "part": "node", "name": "y", "detail": "Relu"})
+
+
+def test_values(xopt: Xopt) -> None:
+    write("agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Relu(a) y = Exp(b) }")
+    write("agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) y = Exp(b) }", "other.onnx")
+    outcome = xopt("diff", "model.onnx", "other.onnx", "--values")
+    first, second, last = outcome.out.splitlines()
+    assert outcome.code == 1
+    assert first.startswith("first 'b' of Relu '': ")
+    assert second.startswith("'y' of Exp '': ")
+    assert last == "2 results differ"
+    assert xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json[0]["is_first"] is True
+    assert xopt("diff", "model.onnx", "model.onnx", "--values") == (0, "no results differ\n", "")

@@ -1,0 +1,35 @@
+"""The page about lower precision: its snippet runs, in its order, and each step gives what the page says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.meta.sources import ROOT
+from xoptim import verify
+
+PAGE = ROOT / "docs" / "precision.md"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples" / "models" / "tiny_bert.onnx", "model.onnx")
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, onnx.ModelProto] = {}
+    exec(compile(code, str(PAGE), "exec"), names)  # the page is ours
+    types = {name: Counter(node.op_type for node in names[name].graph.node) for name in ("smaller", "half", "integers")}
+    assert types["smaller"].total() < len(onnx.load("model.onnx").graph.node) / 2
+    assert {t.data_type for t in names["half"].graph.initializer} & {1, 10} == {10}
+    assert types["half"].total() <= types["smaller"].total() + 2
+    assert types["integers"]["MatMulInteger"] == 0
+    assert types["integers"]["DynamicQuantizeMatMul"] + types["integers"]["MatMulIntegerToFloat"] > 8
+    for name, tolerance in (("half", 0.01), ("integers", 0.1)):
+        assert verify("model.onnx", names[name], atol=tolerance, rtol=0).ok
+        assert not verify("model.onnx", names[name], atol=1e-6, rtol=0).ok

@@ -1,0 +1,252 @@
+"""The parameters, operations and bytes of a model, by operator and by layer, and the peak of its memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from xoptim.facts.dims import Dim, evaluate
+from xoptim.facts.dtypes import byte_size
+from xoptim.facts.errors import ModelError
+from xoptim.facts.families import REDUCTIONS
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.graph.sources import Source
+from xoptim.validate.memory import MemoryNeed
+
+_DEFAULT: Final = 1
+"""Size of an open dimension for which none is given."""
+_MOVES: Final = frozenset(
+    (
+        *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Concat", "Split", "Slice", "Gather"),
+        *("GatherND", "GatherElements", "Expand", "Tile", "Pad", "Shape", "Size", "Constant", "ConstantOfShape", "Cast"),
+        *("ScatterND", "ScatterElements", "DepthToSpace", "SpaceToDepth", "Range", "If", "Loop", "Scan", "Trilu"),
+        *("NonZero", "OneHot"),
+    )
+)
+"""Operators that compute nothing themselves."""
+_REDUCING: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool", "CumSum"))
+_PASSES: Final = {"Softmax": 5, "LogSoftmax": 5, "LayerNormalization": 7, "BatchNormalization": 2, "InstanceNormalization": 7}
+"""Operations for each element, roughly: the passes over the tensor that the formulas make."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """The cost of some nodes.
+
+    Attributes:
+        nodes: their number.
+        parameters: elements of the constants that they read; a constant of several nodes counts for the first.
+        flops: operations; a multiplication and an addition count as two.
+        read: bytes of operands, constants included.
+        written: bytes of results.
+        unknown: number of nodes some of whose sizes are not known; these sizes count as 0.
+    """
+
+    nodes: int = 0
+    parameters: int = 0
+    flops: int = 0
+    read: int = 0
+    written: int = 0
+    unknown: int = 0
+
+    def add(self, other: Cost) -> None:
+        """Add the cost of further nodes."""
+        self.nodes += other.nodes
+        self.parameters += other.parameters
+        self.flops += other.flops
+        self.read += other.read
+        self.written += other.written
+        self.unknown += other.unknown
+
+    def to_json(self) -> dict[str, int]:
+        """All fields."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The cost of a model.
+
+    Attributes:
+        sizes: of the open dimensions.
+        by_operator: cost by operator, the most operations first.
+        by_layer: cost by the beginning of the names of the nodes.
+        total: cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once.
+        peak: least bytes of the results that are alive at one time; weights are not among them.
+    """
+
+    sizes: dict[str, int]
+    by_operator: dict[str, Cost]
+    by_layer: dict[str, Cost]
+    total: Cost
+    peak: int
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return {
+            "sizes": self.sizes,
+            "by_operator": {name: cost.to_json() for name, cost in self.by_operator.items()},
+            "by_layer": {name: cost.to_json() for name, cost in self.by_layer.items()},
+            "total": self.total.to_json(),
+            "peak_bytes": self.peak,
+        }
+
+
+def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3) -> Costs:
+    """Count what a model costs.
+
+    Args:
+        proto: the model.
+        sizes: sizes of open dimensions by name; the others are 1.
+        base_dir: folder of its external data.
+        depth: number of parts of the name of a node, between slashes or dots, that name its layer.
+
+    Raises:
+        ModelError: the inputs have no dimension of a name in ``sizes``.
+    """
+    graph = load_model(proto, base_dir).graph
+    names = {s for name in graph.inputs for d in graph.info_of(name).shape or () for s in _symbols(d)}
+    unknown = next((name for name in sizes if name not in names), None)
+    if unknown is not None:
+        raise ModelError(f"size for {unknown}, but the open dimensions of the model are {', '.join(sorted(names)) or 'none'}")
+    chosen = {name: sizes.get(name, _DEFAULT) for name in sorted(names)}
+    count = _Counter(chosen)
+    operators: dict[str, Cost] = {}
+    layers: dict[str, Cost] = {}
+    total = Cost()
+    for node in (node for inner in graph.all_graphs() for node in inner.nodes):
+        cost = count.cost(node)
+        key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        for table, name in ((operators, key), (layers, _layer(node.name, depth))):
+            table.setdefault(name, Cost()).add(cost)
+        total.add(cost)
+    ordered = dict(sorted(operators.items(), key=lambda item: (-item[1].flops, -item[1].written, item[0])))
+    return Costs(chosen, ordered, layers, total, MemoryNeed(proto, base_dir).at_least(chosen))
+
+
+def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Costs:
+    """Count what the model of a file costs; see `costs`."""
+    source = Source(path)
+    return costs(source.proto, sizes or {}, source.base_dir)
+
+
+def _symbols(dim: Dim) -> Iterator[str]:
+    if not isinstance(dim, int) and not dim.is_anonymous:
+        yield from dim.symbols
+
+
+def _layer(name: str, depth: int) -> str:
+    separator = "/" if "/" in name else "."
+    parts = [part for part in name.split(separator) if part][:-1]
+    return separator.join(parts[:depth]) or "(no name)"
+
+
+class _Counter:
+    """Counts the cost of nodes.
+
+    Args:
+        sizes: of the open dimensions.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+        self._seen: set[str] = set()
+
+    def cost(self, node: Node) -> Cost:
+        """The cost of one node, without its subgraphs."""
+        assert node.graph is not None
+        graph = node.graph
+        operands = [self._shape(graph, name) for name in node.input]
+        results = [self._shape(graph, name) for name in node.output if name]
+        found = Cost(nodes=1)
+        for name, shape in zip(node.input, operands, strict=True):
+            tensor = graph.tensor(name) if name else None
+            if tensor is not None and name not in self._seen:
+                self._seen.add(name)
+                found.parameters += tensor.size
+            found.read += self._bytes(graph, name, shape)
+        found.written = sum(map(self._bytes, [graph] * len(results), filter(None, node.output), results))
+        missing = [s for name, s in zip(node.input, operands, strict=True) if name and s is None] + [
+            s for s in results if s is None
+        ]
+        found.unknown = int(bool(missing))
+        if not missing and results:
+            found.flops = _flops(node, [shape or () for shape in operands], [shape or () for shape in results])
+        return found
+
+    def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:
+        info = graph.info_of(name) if name else None
+        if info is None or info.shape is None or not info.is_tensor:
+            return None
+        try:
+            return tuple(dim if isinstance(dim, int) else max(evaluate(dim, self._sizes), 0) for dim in info.shape)
+        except (KeyError, ValueError, ZeroDivisionError):
+            return None
+
+    @staticmethod
+    def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:
+        dtype = graph.info_of(name).dtype if name else 0
+        return byte_size(dtype, math.prod(shape)) if dtype and shape is not None else 0
+
+
+_Shapes = list[tuple[int, ...]]
+
+
+def _flops(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    """The operations of a node whose shapes are known."""
+    formula = _FORMULAS.get(node.op_type)
+    if formula is not None:
+        return formula(node, operands, results)
+    if node.op_type in _MOVES:
+        return 0
+    if node.op_type in _REDUCING:
+        return math.prod(operands[0])
+    return math.prod(results[0]) * _PASSES.get(node.op_type, 1)
+
+
+def _matmul(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    return 2 * math.prod(results[0]) * (operands[0][-1] if operands[0] else 1)
+
+
+def _gemm(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    inner = operands[0][0 if node.attribute.get("transA") else 1]
+    return math.prod(results[0]) * (2 * inner + (len(operands) > 2))
+
+
+def _conv(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    """Each result is a sum over the input channels of its group and the window."""
+    window = math.prod(operands[1][1:])
+    return math.prod(results[0]) * (2 * window + (len(operands) > 2))
+
+
+def _conv_transpose(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    """Each element of the input is multiplied with the window of all output channels of its group."""
+    return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
+
+
+def _pool(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
+
+
+def _attention(node: Node, operands: _Shapes, results: _Shapes) -> int:
+    """Two products of queries and keys, and the softmax between them; operands of rank 3 or 4."""
+    queries, keys = operands[0], operands[1]
+    pairs = math.prod(queries) * keys[-2]
+    return 4 * pairs
+
+
+_FORMULAS: Final[dict[str, Callable[[Node, _Shapes, _Shapes], int]]] = {
+    **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
+    "Gemm": _gemm,
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _conv),
+    "ConvTranspose": _conv_transpose,
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    "Attention": _attention,
+}

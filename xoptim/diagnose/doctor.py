@@ -1,0 +1,122 @@
+"""The state of an installation: versions, execution providers, packs, and patterns that would not run here."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import Any, Final
+
+from onnx import TensorProto, helper
+
+from xoptim.catalogue.discovery import GROUP, installed_patterns
+from xoptim.facts.kernels import operators_served
+from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.index import defect_of
+from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
+from xoptim.validate.memory import available_memory
+from xoptim.validate.session import Session, SessionSettings, ort
+
+_PACKAGES: Final = ("xoptim", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy", "ml-dtypes", "click", "rich")
+_OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The state of an installation.
+
+    Attributes:
+        versions: of Python, the system and the packages, ``""`` for an optional one that is missing.
+        providers: execution providers of onnxruntime; the reason why one does not run a model, ``""`` when it does.
+        kernels: for each provider, the number of operators for which it has a kernel, 0 when that is not known.
+        packs: entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded.
+        skipped: patterns that are not run for the provider in question, with the reasons.
+        memory: free memory in bytes, ``None`` when it is not known.
+    """
+
+    versions: dict[str, str]
+    providers: dict[str, str]
+    kernels: dict[str, int]
+    packs: dict[str, int]
+    skipped: dict[str, str]
+    memory: int | None
+
+    @property
+    def faults(self) -> list[str]:
+        """The parts that do not work: the provider for the CPU, or a pack."""
+        found = [
+            f"{name} does not run a model: {why}" for name, why in self.providers.items() if why and name.startswith("CPU")
+        ]
+        return found + [f"the patterns of {name} cannot be loaded" for name, count in self.packs.items() if count < 0]
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return {
+            "versions": self.versions,
+            "providers": self.providers,
+            "kernels": self.kernels,
+            "packs": self.packs,
+            "skipped": self.skipped,
+            "free_memory": self.memory,
+            "faults": self.faults,
+        }
+
+
+def diagnose_installation(provider: str = "cpu") -> Diagnosis:
+    """Look at the installation; a tiny model is run on each execution provider.
+
+    Args:
+        provider: the provider for which patterns are skipped or not.
+    """
+    names: list[str] = ort.get_available_providers()
+    return Diagnosis(
+        versions={"python": platform.python_version(), "system": platform.platform(), **_versions()},
+        providers={name: _fault_of(name) for name in names},
+        kernels={name: operators_served(name) for name in names},
+        packs=_packs(),
+        skipped=_skipped(provider),
+        memory=available_memory(),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in (*_PACKAGES, *_OPTIONAL):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            if name in _OPTIONAL:
+                found[name] = ""
+    return found
+
+
+def _fault_of(provider: str) -> str:
+    """The reason why a provider does not run a tiny model, empty when it does."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    try:
+        Session(model, SessionSettings((provider,)))
+    except (LoadError, ProviderUnavailable, RunError) as error:
+        return str(error)
+    return ""
+
+
+def _packs() -> dict[str, int]:
+    modules = Counter(cls.__module__ for cls in installed_patterns().values())
+    return {
+        point.name: sum(n for name, n in modules.items() if name == point.value or name.startswith(f"{point.value}.")) or -1
+        for point in entry_points(group=GROUP)
+    }
+
+
+def _skipped(provider: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, cls in installed_patterns().items():
+        pattern = cls()
+        unfit = pattern.unfit_for(None, provider)
+        defect = defect_of(pattern) if isinstance(pattern, PatternOptimization) else None
+        if unfit is not None or defect is not None:
+            found[name] = unfit[0] if unfit is not None else str(defect)
+    return found

@@ -1,0 +1,134 @@
+"""Options of the command that would make an optimized model smaller, each tried on a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from xoptim.catalogue.selection import select
+from xoptim.diagnose.hints import may_match
+from xoptim.graph.inline import inline_functions
+from xoptim.graph.load import load_model
+from xoptim.graph.model import Model
+from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.environment import DebugSettings
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimize.run import Optimizer
+from xoptim.prepare.sizes import fix_sizes
+from xoptim.validate.memory import quietly, weight_bytes
+
+MOST_NODES: Final = 5000
+"""Nodes of a model above which nothing is tried: the time for it is a part of that of the optimization."""
+_MOST_BYTES: Final = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class OptionHint:
+    """The effect that an option would have.
+
+    Attributes:
+        option: of the command.
+        patterns: number of applications by name.
+        nodes: number of nodes that would go.
+    """
+
+    option: str
+    patterns: dict[str, int]
+    nodes: int
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{count} times {name}" for name, count in self.patterns.items())
+        fewer = f"{self.nodes} node{'s' * (self.nodes > 1)} fewer" if self.nodes > 0 else ""
+        return f"{' and '.join(filter(None, (fewer, found)))} with {self.option}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields."""
+        return {"option": self.option, "patterns": self.patterns, "nodes": self.nodes}
+
+
+def option_hints(
+    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
+) -> list[OptionHint]:
+    """The options among ``--include onnxruntime``, ``--fix`` and ``--inline`` that would change an optimized model.
+
+    Args:
+        proto: the optimized model. It is left unchanged.
+        options: the options with which it was optimized.
+        sizes: sizes of the open dimensions with which the model runs; without any, fixed sizes are not tried.
+        base_dir: folder of its external data.
+    """
+    if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
+        return []
+    plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
+    quiet = replace(plain, opset=None, outline=False, roll=False)
+    trials = (
+        partial(_with_onnxruntime, proto, quiet, base_dir),
+        partial(_with_sizes, proto, quiet, sizes, base_dir),
+        partial(_inlined, proto, quiet, base_dir),
+    )
+    found: list[OptionHint] = []
+    for trial in trials:
+        try:
+            with quietly():
+                hint = trial()
+        except MemoryError:
+            raise
+        except Exception:  # sizes that contradict the model, calls that the inliner cannot replace, ...: no advice
+            continue
+        found += [] if hint is None else [hint]
+    return found
+
+
+def _with_onnxruntime(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+    """The patterns that make operators of onnxruntime, and are not selected."""
+    chosen = {pattern.name() for pattern in options.selected()}
+    usable = [p for p in select("onnxruntime", options.drop) if p.unfit_for(None, options.provider) is None]
+    extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
+    if not may_match(load_model(proto, base_dir, infer=False), extra):
+        return None
+    return _tried(
+        load_model(proto, base_dir),
+        replace(options, patterns=extra, constant_folding=False, merge=False),
+        "--include onnxruntime",
+    )
+
+
+def _with_sizes(
+    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None
+) -> OptionHint | None:
+    """Fixed sizes, where the model computes with its sizes."""
+    if not sizes or all(node.op_type not in ("Shape", "Size") for node in proto.graph.node):
+        return None
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    fix_sizes(copy, {name: [size] for name, size in sizes.items()})
+    written = ",".join(f"{name}={size}" for name, size in sizes.items())
+    found = _tried(load_model(copy, base_dir), options, f"fixed sizes, such as --fix {written}")
+    return found if found is not None and found.nodes > 0 else None
+
+
+def _inlined(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+    """Local functions replaced by their bodies: the patterns that apply then and did not apply within the functions."""
+    if not proto.functions:
+        return None
+    found = _tried(load_model(inline_functions(proto), base_dir), options, "--inline")
+    return None if found is None or not found.patterns else replace(found, nodes=0)
+
+
+def _tried(model: Model, options: OptimizationOptions, option: str) -> OptionHint | None:
+    """The effect of an optimization on a copy, ``None`` without one."""
+    before = _count(model)
+    optimizer = Optimizer(model, options)
+    optimizer.run()
+    counts: dict[str, int] = dict(sorted(optimizer.state.counts.items()))
+    removed = before - _count(model)
+    return OptionHint(option, counts, max(removed, 0)) if counts or removed > 0 else None
+
+
+def _count(model: Model) -> int:
+    return sum(len(graph.nodes) for graph in model.graphs())
