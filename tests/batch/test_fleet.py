@@ -42,24 +42,24 @@ def scheduler() -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_worker_that_is_killed(scheduler: str, tmp_path: Path) -> None:
-    """Its process goes on for a while; another worker does the model again; one result is published."""
+    """Its model is done again, those that are done are not; one result is published though its process goes on for a while."""
     texts = {f"m{number}": "fine" for number in range(5)}
-    models, out = write(tmp_path / "in", **texts, bad="crash", hang="slow"), tmp_path / "out"
+    models, out = write(tmp_path / "in", **texts, bad="crash", zlast="slow"), tmp_path / "out"
 
     def kill_worker(step: Step) -> None:
         if step.done == len(texts) + 1:
-            while not (models / "hang.runs").exists():
+            while not (models / "zlast.runs").exists():
                 time.sleep(0.01)
-            process = int((models / "hang.runs").read_text())
-            write(models, hang="weighty")
+            process = int((models / "zlast.runs").read_text())
+            write(models, zlast="weighty")
             os.kill(_parent(process), signal.SIGKILL)
 
     options = BatchOptions(scheduler=scheduler)
     report = xoptim.batch(models, out, options, on_step=kill_worker)
-    good = {f"{name}.onnx" for name in (*texts, "hang")}
+    good = {f"{name}.onnx" for name in (*texts, "zlast")}
     assert {record.output: record.status for record in report.records} == {**dict.fromkeys(good, "done"), "bad.onnx": "crashed"}
-    assert runs(models) == {**dict.fromkeys(texts, 1), "bad": 1, "hang": 2}
-    assert files(out) == {RESULTS, "hang.onnx.data", *good}
+    assert runs(models) == {**dict.fromkeys(texts, 1), "bad": 1, "zlast": 2}
+    assert files(out) == {RESULTS, "zlast.onnx.data", *good}
     assert len((out / RESULTS).read_text().splitlines()) == len(good) + 1
     assert xoptim.batch(models, out, options).skipped == good
 

@@ -36,11 +36,13 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
         futures = {client.submit(perform, job, pure=False): job for job in jobs}
         try:
             for future in as_completed(futures):
-                problem = future.exception()
+                job, problem = futures.pop(future), future.exception()
                 if problem is None:
-                    yield future.result()
+                    attempt = future.result()
                 else:  # a model that ended several workers, or a worker that cannot run jobs
-                    yield futures[future].failed(f"{type(problem).__name__}: {' '.join(str(problem).split())}", "crashed")
+                    attempt = job.failed(f"{type(problem).__name__}: {' '.join(str(problem).split())}", "crashed")
+                future.release()  # otherwise the job is repeated when the worker that keeps this result disappears
+                yield attempt
         finally:
             for job in jobs[:1]:
                 job.marker.unlink(missing_ok=True)
