@@ -20,11 +20,13 @@ from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
 
+from .batching import batch_command
 from .benchmarking import bench_command
 from .bisection import bisect_command
 from .comparison import diff_command
 from .completion import VARIABLE, completion_command
 from .doctor import doctor_command
+from .ending import INTERRUPTED, TERMINATED, Terminated, terminate
 from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
@@ -36,17 +38,7 @@ from .tuning import tune_command
 from .verification import verify_command
 
 BAD_USAGE = 2
-INTERRUPTED = 130  # as in the shell: 128 plus the number of the signal
 UNREAD = 141
-TERMINATED = 143
-
-
-class _Terminated(BaseException):
-    """The process received SIGTERM; raised so that no half-written file is left behind."""
-
-
-def _terminate(*_: object) -> None:
-    raise _Terminated
 
 
 class _Warnings(logging.Handler):
@@ -112,6 +104,7 @@ def xopt(**_: Any) -> None:
     xopt verify a.onnx b.onnx          compare two models
     xopt bench a.onnx b.onnx           measure models side by side
     xopt tune model.onnx               find by measuring what runs fastest here
+    xopt batch models/ -o optimized/   optimize many models
     xopt stats model.onnx              operators, inputs, outputs, parameters, blocks that repeat
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
@@ -133,7 +126,7 @@ def xopt(**_: Any) -> None:
 for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
-    *(extract_command, infer_command, completion_command, doctor_command, diff_command),
+    *(batch_command, extract_command, infer_command, completion_command, doctor_command, diff_command),
 ):
     xopt.add_command(_command)
 
@@ -170,7 +163,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         name = repr(str(error.filename)) if error.filename is not None else "a file"
         return _say(f"cannot use {name}: {error.strerror or error}; nothing was written", BAD_USAGE)
-    except _Terminated:
+    except Terminated:
         return _say("terminated; nothing was written", TERMINATED)
     except MemoryError:
         pass  # the traceback of the error holds the large objects: leave this block before freeing memory
@@ -202,6 +195,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the parent ignores stays ignored, SIGINT too
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, terminate)
     MEMORY_BOUND.set()
     sys.exit(run())

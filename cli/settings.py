@@ -55,7 +55,8 @@ def settings_file(folder: Path) -> Path | None:
 def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
     """The settings of a file as defaults of the options of each command.
 
-    A name at the top concerns all commands that have an option of this name; a table with the name of a command, that one.
+    A name at the top concerns all commands that have an option of this name; a table with the name of a command, that one, and
+    those that extend it.
 
     Raises:
         click.UsageError: a name is not that of an option, or the file cannot be read.
@@ -74,7 +75,8 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
         own = own if isinstance(own, dict) else {}  # an option may have the name of a command: verify
         for key in own:
             _check(key, mine.keys(), path, name)
-        chosen = {key: value for key, value in {**everywhere, **own}.items() if key in mine}
+        base = table.get(getattr(commands[name], "extends", ""), {})
+        chosen = {key: value for key, value in {**everywhere, **base, **own}.items() if key in mine}
         defaults[name] = {mine[key].name or key: _value(mine[key], value, path, key) for key, value in chosen.items()}
     return defaults
 

@@ -1,5 +1,6 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
+from xoptim.batch.running import batch
 from xoptim.blocks.repetition import Repetition, repetitions
 from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
@@ -111,6 +112,7 @@ __all__ = [
     "Variadic",
     "XoptimError",
     "apply_at",
+    "batch",
     "database",
     "diff",
     "diff_values",

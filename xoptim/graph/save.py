@@ -268,6 +268,16 @@ def check_external_data(proto: ModelProto, base_dir: Path) -> None:
             Tensor.from_proto(tensor, base_dir).external_location()
 
 
+def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
+    """The files that hold external data of a model, in order of their paths; those that cannot be read are left out."""
+    found = set()
+    for tensor in _tensors(proto):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            with suppress(ModelError):
+                found.add(Tensor.from_proto(tensor, base_dir).external_location()[0])
+    return sorted(found)
+
+
 def has_external_data(proto: onnx.ModelProto) -> bool:
     """Whether any weight is in a file of its own."""
     return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto))

@@ -1,0 +1,54 @@
+"""A command in place of ``xopt``, whose models are texts that say how their process ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import json, os, pathlib, signal, sys, time
+memory, *words = sys.argv[1:]
+model, target = pathlib.Path(words[-1]), pathlib.Path(words[words.index("-o") + 1])
+with model.with_suffix(".runs").open("a") as stream:
+    stream.write(f"{os.getpid()}\\n")
+verb, *rest = model.read_text().split()
+if verb == "crash":
+    os.kill(os.getpid(), signal.SIGKILL)
+if verb == "slow":
+    sys.stdin.read()  # until the process ends that runs it, then go on
+if verb == "broken":
+    print("xopt: error: 'it' is not an ONNX model", file=sys.stderr)
+    sys.exit(2)
+status = {"different": "different", "doubtful": "not validated"}.get(verb, "equal")
+if verb != "silent":
+    reports = [{"status": status, "reason": "" if status == "equal" else "because", "largest": None}]
+    sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
+    print(json.dumps({**sizes, "validation": reports}))
+if verb == "different":
+    print("xopt: error: different: because; nothing was written", file=sys.stderr)
+    sys.exit(1)
+if verb == "weighty":
+    target.with_name(f"{target.name}.data").write_text("weights")
+target.write_text(json.dumps([memory, words[: words.index("-o")], rest]))
+sys.exit(3 if verb == "doubtful" else 0)
+"""
+COMMAND = (sys.executable, "-S", "-c", SCRIPT)
+
+
+def write(folder: Path, **models: str) -> Path:
+    """Write models: name (``__`` for ``/``) and text."""
+    for name, text in models.items():
+        path = folder / f"{name.replace('__', '/')}.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def runs(folder: Path) -> dict[str, int]:
+    """How often the command ran each model."""
+    return {path.stem: len(path.read_text().splitlines()) for path in sorted(folder.rglob("*.runs"))}
+
+
+def files(folder: Path) -> set[str]:
+    """The files in a folder, the lock excepted."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}

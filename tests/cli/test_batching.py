@@ -1,0 +1,146 @@
+"""``xopt batch``: its options, those that it passes on, the table, and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from xoptim.cli.batching import _NAMING_FILES, SHARED
+
+from tests.batch.fakes import COMMAND, files, runs, write
+from tests.cli.command import Xopt
+from tests.cli.test_progress import MOVES
+from xoptim.batch import process
+from xoptim.batch.store import RESULTS
+
+INTERRUPTIBLE = f"""
+from xoptim.batch import process
+process.COMMAND = {COMMAND!r}
+from xoptim.cli.main import main
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of models run a script in place of ``xopt``."""
+    monkeypatch.setattr(process, "COMMAND", COMMAND)
+
+
+def passed_on(result: str = "out/a.onnx") -> Any:
+    """The limit of memory, and the command line without the files, of the process that wrote a result."""
+    memory, words, _ = json.loads(Path(result).read_text())
+    assert words[:2] == ["--no-config", "optimize"]
+    return memory, words[2:]
+
+
+def test_the_table(xopt: Xopt) -> None:
+    write(Path("in"), a="fine", sub__b="crash", c="doubtful")
+    outcome = xopt("batch", "in", "-o", "out", "--jobs", "2")
+    assert outcome.code == 2
+    assert files(Path("out")) == {RESULTS, "a.onnx", "c.onnx"}
+    table = [line.split() for line in outcome.out.splitlines()]
+    assert ["a.onnx", "done", "3", "→", "1", "300", "B", "→", "100", "B"] in [row[:10] for row in table]
+    assert any(row[:2] == ["sub/b.onnx", "crashed"] and row[-3:] == ["ended", "by", "SIGKILL"] for row in table)
+    assert "1 done, 1 not validated, 1 crashed; 0 unchanged" in outcome.out
+    assert sorted(line.split("] ")[1].split(",")[0] for line in outcome.err.splitlines()) == [
+        "a.onnx: done",
+        "c.onnx: not validated",
+        "sub/b.onnx: crashed",
+    ]
+    again = xopt("batch", "in", "-o", "out")
+    assert "2 unchanged" in again.out
+    assert runs(Path("in")) == {"a": 1, "b": 2, "c": 1}
+    assert xopt("batch", "in", "-o", "out", "-q") == (2, "", "")
+
+
+def test_options_of_the_optimizer(xopt: Xopt) -> None:
+    write(Path("in"), a="fine")
+    Path("rules.txt").touch()
+    words = ["--patterns", "default-Gelu", "--drop", "A", "--drop", "B", "--no-verify", "--inline", "--rewrite", "rules.txt"]
+    assert xopt("batch", "in", "-o", "out", *words, "--memory", "1.5GB", "-q").code == 0
+    memory, got = passed_on()
+    assert memory == "1500000000"
+    rules = f"--rewrite={Path('rules.txt').absolute()}"
+    assert sorted(got) == sorted(["--patterns=default-Gelu", "--drop=A", "--drop=B", "--no-verify", "--inline", rules])
+    Path("rules.txt").write_text("changed")
+    xopt("batch", "in", "-o", "out", *words, "--memory", "1.5GB", "-q")
+    assert runs(Path("in")) == {"a": 2}, "a file that an option names has changed"
+
+
+def test_settings(xopt: Xopt) -> None:
+    """Those for ``xopt MODEL`` count, weaker than those for ``xopt batch``, which are weaker than the command line."""
+    write(Path("in"), a="fine")
+    Path("xoptim.toml").write_text(
+        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\nbenchmark = true\n[batch]\npatterns = "Gelu"\n'
+    )
+    assert xopt("batch", "in", "-o", "out", "--seed", "2", "-q").code == 0
+    assert sorted(passed_on()[1]) == ["--benchmark", "--patterns=Gelu", "--seed=2", "--strict"]
+    assert xopt("--no-config", "batch", "in", "-o", "out", "-q").code == 0
+    assert passed_on()[1] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["in"], "'-o' / '--output'"),
+        (["nowhere", "-o", "out"], "'nowhere' is neither a folder"),
+        (["in", "-o", "in/a.onnx"], "is a file"),
+        (["in", "-o", "out", "--memory", "much"], "a size such as 4GB"),
+        (["in", "-o", "out", "--timeout", "0"], "0"),
+        (["in", "-o", "out", "--rewrite", "gone.txt"], "gone.txt': No such file"),
+        (["in", "-o", "out", "--pattern", "Cast"], "--patterns"),
+    ],
+)
+def test_bad_usage(xopt: Xopt, words: list[str], message: str) -> None:
+    write(Path("in"), a="fine")
+    assert message in xopt("batch", *words).error
+    assert not Path("out").exists()
+
+
+def test_a_bar_on_terminals(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    write(Path("in"), a="fine")
+    assert MOVES in xopt("batch", "in", "-o", "out").err
+    assert xopt("batch", "in", "-o", "out", "-q").err == ""
+
+
+def test_options_that_name_files_are_known() -> None:
+    """A file counts by its content, and by its absolute path."""
+    paths = {option.name for option in SHARED if isinstance(option.type, click.Path) or "FILE" in (option.metavar or "")}
+    assert paths == set(_NAMING_FILES)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_signals(xopt: Xopt, number: signal.Signals, code: int) -> None:
+    """Models that are done stay so, processes end, and the same command goes on."""
+    write(Path("in"), a="fine", b="slow", c="slow")
+    words = [sys.executable, "-c", INTERRUPTIBLE, "batch", "in", "-o", "out", "-j", "2"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as batch:
+        assert batch.stderr is not None
+        assert batch.stderr.readline().startswith("[1/3] a.onnx: done")
+        while not Path("in/b.runs").exists():
+            time.sleep(0.02)
+        batch.send_signal(number)
+        _, error = batch.communicate(timeout=60)
+    assert batch.returncode == code
+    if number != signal.SIGKILL:
+        word = "interrupted" if number == signal.SIGINT else "terminated"
+        assert error.splitlines()[-1] == f"xopt: error: {word}; 1 of 3 models are done; the same command goes on"
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(Path("in/b.runs").read_text()), 0)
+    write(Path("in"), b="fine", c="fine")
+    assert "1 unchanged" in xopt("batch", "in", "-o", "out").out
+    assert runs(Path("in"))["a"] == 1
+    assert files(Path("out")) == {RESULTS, "a.onnx", "b.onnx", "c.onnx"}

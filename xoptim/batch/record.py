@@ -1,0 +1,88 @@
+"""The record of a model: a line of ``results.jsonl``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final, Literal, Self
+
+Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
+"""How a model ended. The first two are written: found equal (or not compared, with ``--no-verify``), and not validated."""
+_EXIT_CODES: Final[Mapping[Status, int]] = {
+    "done": 0,
+    "not validated": 3,
+    "different": 1,
+    "failed": 2,
+    "crashed": 2,
+    "timeout": 2,
+}
+_SEVERITY: Final = (0, 3, 1, 2)
+"""Exit codes from good to bad: written and equal, written, refused because it differs, without a result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """How a model ended.
+
+    Attributes:
+        model: the file of the model.
+        output: the file of the result, relative to the folder of the batch.
+        status: how it ended.
+        nodes_before: number of nodes, subgraphs included; ``None`` where the command did not report any.
+        nodes_after: the same afterwards.
+        bytes_before: size of the model and its weights.
+        bytes_after: size of the result.
+        seconds: time of the process.
+        verdict: the result of the validation, empty when there was none.
+        error: the reason of a failure, in one line.
+        key: hash of the content of the model, of the options and of the versions.
+        written: SHA-256 of each file written, by its path relative to the folder of the batch.
+    """
+
+    model: str
+    output: str
+    status: Status
+    nodes_before: int | None = None
+    nodes_after: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    seconds: float = 0.0
+    verdict: str = ""
+    error: str = ""
+    key: str = ""
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of ``xopt`` for this model; 2 also when its process crashed or exceeded a limit."""
+        return _EXIT_CODES[self.status]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether another run with the same key would give the same; a crash or a file that is unreadable may be repaired."""
+        return self.exit_code != 2
+
+    def to_line(self) -> str:
+        """The record as a line of JSON, without the end of the line."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        """The record of a line.
+
+        Raises:
+            ValueError: the line is not a record, for instance the beginning of one.
+        """
+        try:
+            found = cls(**json.loads(line))
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        if found.status not in _EXIT_CODES or not isinstance(found.written, dict):
+            raise ValueError("not a record")
+        return found
+
+
+def worst_code(records: list[Record]) -> int:
+    """The exit code of the worst model; 0 when there is none."""
+    return max((record.exit_code for record in records), key=_SEVERITY.index, default=0)
