@@ -3,6 +3,7 @@
     python -m benchmarks.folding                            # all cases, one thread
     python -m benchmarks.folding towers_8 tables --threads 2
     python -m benchmarks.folding --growth                   # the time of the pass against the size of the graph
+    python -m benchmarks.folding --constants                # those of xoptim.repeated.cost, on this machine
 
 Both models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below 1 says that folding pays;
 its interval is that of the bootstrap over passes and rounds.
@@ -19,6 +20,7 @@ import numpy as np
 import onnx
 
 import xoptim
+from benchmarks.costs import measured
 from benchmarks.families import Graph
 from xoptim.bench import bench
 from xoptim.graph.load import load_model
@@ -168,7 +170,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs for each model")
     parser.add_argument("--growth", action="store_true", help="the time of the pass against the size of the graph")
+    parser.add_argument("--constants", action="store_true", help="what the parts of the work of a node take, in nanoseconds")
     given = parser.parse_args()
+    if given.constants:
+        print("\n".join(f"{name:<12}{value:>8.3f}" for name, value in measured()._asdict().items()))
+        return
     if given.growth:
         growth()
         return
