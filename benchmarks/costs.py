@@ -77,6 +77,21 @@ def product(*shape: int) -> Link:
     return lambda g, x: g.add("MatMul", x, weight(g, *shape))
 
 
+def taken_apart(count: int) -> Link:
+    """Parts, joined again."""
+
+    def link(g: Graph, x: str) -> str:
+        first = g.add("Split", x, axis=0, num_outputs=count, outputs=count)
+        return g.add("Concat", first, *(f"{first}_{place}" for place in range(1, count)), axis=0)
+
+    return link
+
+
+def lanes(count: int) -> Link:
+    """Lanes, each by itself, whose sum is added to all."""
+    return lambda g, x: g.add("Add", x, g.add("Sum", *(g.add("Gather", x, g.constant(lane)) for lane in range(count))))
+
+
 def measured() -> Costs:
     """The constants on this machine: one thread of the CPU."""
     launch = link_time(unary("Abs"), 1, 8)
@@ -86,15 +101,19 @@ def measured() -> Costs:
     run = (link_time(shifted, 1024, 16) - launch) / 2**10 - 16 * light
     handled = link_time(reversed_rows(8), 8, 1)
     copied = (link_time(reversed_rows(8), 8, 2048) - handled) / 2**14
+    port = (link_time(taken_apart(8), 8, 1, 16) - link_time(taken_apart(2), 8, 1, 16)) / 12
+    lane = (link_time(lanes(8), 8, 1, 16) - link_time(lanes(1), 8, 1, 16)) / 7 - port
     both = link_time(reduced, 8, 2048) - link_time(reduced, 8, 1)
     multiply = link_time(product(8, 8), 1, 8)
     read = (link_time(product(64, 64), 1, 64) - multiply) / 2**12
     multiplied = ((link_time(product(128, 128), 128, 128) - multiply) / 2**14 - read) / 2**7
-    matrix = (link_time(product(16, 8, 8), 16, 1, 8) - multiply) / 16 - 64 * read
+    matrix = (link_time(product(8, 16, 16), 8, 1, 16) - multiply) / 8 - 256 * read
     packed = ((link_time(product(16, 64, 64), 16, 8, 64) - multiply) / 16 - matrix) / 2**12 - read - 8 * multiplied
     return Costs(
         launch=launch,
         handled=handled,
+        port=port,
+        lane=lane,
         product=multiply,
         matrix=matrix,
         light=light,

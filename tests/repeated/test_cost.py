@@ -9,7 +9,7 @@ from xoptim.graph.graph import Graph
 from xoptim.repeated.cost import COSTS, Estimate, launches_and_times, slowest
 
 CPU = COSTS["cpu"]
-WEIGHTS = "float[4,4] w = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, float[4] v = {0, 1, 2, 3}"
+WEIGHTS = "float[4,4] w = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, float[4] v = {0, 1, 2, 3}, int64 one = {1}"
 
 
 def graph_of(nodes: str, inputs: str = "float[2,4] x") -> Graph:
@@ -33,6 +33,8 @@ def test_operators_that_onnxruntime_computes_within_others() -> None:
     assert launches("p = MatMul(x, w) s = Add(p, v) t = Relu(s) y = Add(s, t)") == CPU.product + 2 * CPU.launch
     assert launches("s = Add(x, v) y = Relu(s)") == 2 * CPU.launch
     assert launches("s = Transpose(x) y = Identity(s)") == CPU.handled + CPU.launch
+    assert launches("y = Concat <axis = 0> (x, x, x)") == CPU.handled + 2 * CPU.port
+    assert launches("y = Gather(x, one)") == CPU.lane
 
 
 def test_elements_and_runs() -> None:
@@ -60,11 +62,23 @@ def test_products() -> None:
 
 def test_sizes_that_are_not_known() -> None:
     graph, edit = graph_of("y = Abs(x)", "float[n,64] x"), graph_of("a = Transpose(x) y = Transpose(a)", "float[n,64] x")
-    before, after = slowest((graph, list(graph.nodes)), (edit, list(edit.nodes)), CPU)
+    before, after = slowest((graph, list(graph.nodes)), (edit, list(edit.nodes)), [], CPU)
     assert (before, after) == tuple(Estimate(each, CPU, 1024).time(list(each.nodes)) for each in (graph, edit))
     found = list(launches_and_times(graph, list(graph.nodes), CPU))
     assert [launched for launched, _ in found] == [CPU.launch] * 4
     assert [each for _, each in found] == sorted(each for _, each in found)
+
+
+def test_nodes_near_by() -> None:
+    """An activation is computed within the product, but not behind a stack of products."""
+    graph, edit = graph_of("p = Gemm(x, w, v) y = Relu(p)"), graph_of("s = Transpose(x) p = Transpose(s) y = Relu(p)")
+    product, relu = graph.nodes
+    *made, _ = edit.nodes
+    before, after = slowest((graph, [product]), (edit, made), [relu], CPU)
+    alone = Estimate(graph, CPU, 1).time([relu])
+    assert before == pytest.approx(Estimate(graph, CPU, 1).time([product, relu]) - alone)
+    assert before < Estimate(graph, CPU, 1).time([product])
+    assert after == pytest.approx(Estimate(edit, CPU, 1).time(made))
 
 
 def test_shapes_that_are_not_known() -> None:

@@ -49,6 +49,18 @@ def test_operations_that_take_longer_together_stay_apart(count: int, rows: int |
     assert products(optimize(model, patterns="default+repeated")) == 3
 
 
+def test_activations_that_would_no_longer_be_computed_within_a_product() -> None:
+    """The gates of a recurrent cell: three of four have the same activation."""
+    g = Sketch()
+    x, h = g.input(1, 32), g.input(1, 32)
+    raw = [g.add("Add", *(g.add("MatMul", each, g.weight(32, 32)) for each in (x, h))) for _ in range(4)]
+    i, f, o = (g.add("Sigmoid", each) for each in raw[:3])
+    c = g.add("Add", g.add("Mul", f, h), g.add("Mul", i, g.add("Tanh", raw[3])))
+    model = g.model(g.add("Mul", o, g.add("Tanh", c)))
+    assert products(optimize(model)) == 8
+    assert products(optimize(model, patterns="default+repeated")) == 2
+
+
 def test_the_outlook_of_a_region() -> None:
     graph = load(onnx.printer.to_text(perceptrons(8, 1).graph).replace("towers", "agraph", 1)).graph
     groups = find_groups(graph)

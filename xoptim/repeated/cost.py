@@ -19,6 +19,8 @@ class Costs(NamedTuple):
     Attributes:
         launch: a node.
         handled: a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions, ...).
+        port: each operand and result after the first of a node that has any number of them.
+        lane: a Gather of a single position.
         product: a product of matrices.
         matrix: each matrix of a product whose right operand has several.
         light: each element of an operator such as Add.
@@ -34,6 +36,8 @@ class Costs(NamedTuple):
 
     launch: float
     handled: float
+    port: float
+    lane: float
     product: float
     matrix: float
     light: float
@@ -49,7 +53,7 @@ class Costs(NamedTuple):
 
 COSTS: Final[Mapping[str, Costs]] = {
     # python -m benchmarks.folding --constants, 2026-11-22: onnxruntime 1.32.0, one thread, Intel(R) Xeon(R) Processor @ 2.50GHz
-    "cpu": Costs(350, 550, 750, 140, 0.14, 0.45, 0.09, 0.92, 24, 0.27, 0.09, 0.66, 0.016),
+    "cpu": Costs(400, 550, 290, 1300, 750, 200, 0.14, 0.44, 0.09, 0.92, 24, 0.28, 0.08, 0.66, 0.015),
 }
 """The costs of each execution provider where they were measured."""
 
@@ -61,6 +65,7 @@ _STRIDED: Final = 16
 """A Transpose of the last axis takes as long for so many elements as for a run of them."""
 _LOOKED_UP: Final = 3
 """GatherND takes as long for a run as other operators for so many."""
+_VARIADIC: Final = frozenset(("Concat", "Max", "Mean", "Min", "Split", "Sum"))
 _VIEWS: Final = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze"))
 _COPIES: Final = frozenset(("Concat", "Gather", "GatherND", "Slice", "Split", "Transpose"))
 _REDUCING: Final = frozenset(REDUCTIONS)
@@ -100,9 +105,13 @@ class Estimate:
         return self.launches(nodes) + sum(map(self._work, nodes))
 
     def _launch(self, node: Node) -> float:
+        costs = self.costs
         if _is_product(node):
-            return self.costs.product
-        return self.costs.launch if node.op_type in _PLAIN or node.op_type in _VIEWS else self.costs.handled
+            return costs.product
+        if node.op_type == "Gather" and not self._shape(node.input[1]):
+            return costs.lane
+        ports = len(node.input) + len(node.output) - 2 if node.op_type in _VARIADIC else 0
+        return (costs.launch if node.op_type in _PLAIN or node.op_type in _VIEWS else costs.handled) + ports * costs.port
 
     def _work(self, node: Node) -> float:
         costs, kind = self.costs, node.op_type
@@ -152,17 +161,24 @@ class Estimate:
         return [math.inf] if shape is None else [_sized(dim, self.size) for dim in shape]
 
 
-def slowest(before: tuple[Graph, Collection[Node]], after: tuple[Graph, Collection[Node]], costs: Costs) -> tuple[float, float]:
+def slowest(
+    before: tuple[Graph, Collection[Node]], after: tuple[Graph, Collection[Node]], near: Collection[Node], costs: Costs
+) -> tuple[float, float]:
     """Nanoseconds that nodes, and those that replace them, take at the size at which the replacement is slowest in proportion.
 
     Args:
         before: the graph and its nodes.
         after: the edit, and the nodes that are made in it.
+        near: nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute one
+            within the other, but not together with a stack.
         costs: those of the execution provider.
     """
     sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
-    (first, nodes), (second, made) = before, after
-    times = [(Estimate(first, costs, size).time(nodes), Estimate(second, costs, size).time(made)) for size in sizes]
+    times = []
+    for size in sizes:
+        alone = Estimate(before[0], costs, size).time(near)
+        apart, together = (Estimate(scope, costs, size).time([*nodes, *near]) - alone for scope, nodes in (before, after))
+        times.append((apart, together))
     return max(times, key=lambda pair: pair[1] / pair[0])
 
 

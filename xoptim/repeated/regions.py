@@ -78,8 +78,13 @@ class Region:
             return self._outlook(removed, edit, added, costs)
 
     def _outlook(self, removed: Sequence[Node], edit: Edit, added: Sequence[Node], costs: Costs | None) -> Outlook:
-        times = None if costs is None else slowest((self.graph, removed), (edit, added), costs)
-        return Outlook((len(removed), len(added)), times)
+        if costs is None:
+            return Outlook((len(removed), len(added)))
+        graph, gone = self.graph, set(removed)
+        around = (graph.producer(name) for node in removed for name in node.input)
+        readers = (reader for node in removed for name in node.output for reader in graph.consumers(name))
+        near = [node for node in dict.fromkeys((*filter(None, around), *readers)) if node not in gone]
+        return Outlook((len(removed), len(added)), slowest((graph, removed), (edit, added), near, costs))
 
     def _may_be_faster(self, costs: Costs) -> bool:
         """Whether launching the nodes takes enough of their time, at every size: a stack saves little else."""

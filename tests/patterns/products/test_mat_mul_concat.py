@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -70,6 +72,6 @@ def test_joined(nodes: str, expected: list[str]) -> None:
         *("a weight read elsewhere", "a weight that a caller may override", "attributes"),
     ],
 )
-def test_left_alone(nodes: str, more: dict[str, str]) -> None:
+def test_left_alone(nodes: str, more: dict[str, Any]) -> None:
     products = [each for each in types(joined(nodes, **more)) if each in ("MatMul", "Gemm")]
     assert len(products) == nodes.count("MatMul(") + nodes.count("Gemm")
