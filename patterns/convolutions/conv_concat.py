@@ -78,7 +78,7 @@ class ConvConcatPattern(PatternOptimization):
 
 
 def _key(g: GraphView, node: Node) -> Hashable:
-    """What convolutions have in common that can be computed together (3), (4)."""
+    """The properties that convolutions computed together have in common (3), (4)."""
     if node.op_type != "Conv" or node.get_attribute("group") != 1:
         return None
     x, weight, *bias = node.input

@@ -85,7 +85,7 @@ class MatMulConcatPattern(PatternOptimization):
 
 
 def _key(g: GraphView, node: Node) -> Hashable:
-    """What products have in common that can be computed together (3)."""
+    """The properties that products computed together have in common (3)."""
     if node.op_type not in ("MatMul", "Gemm"):
         return None
     x, weight = node.input[:2]

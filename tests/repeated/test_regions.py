@@ -77,7 +77,8 @@ def test_the_outlook_of_a_region() -> None:
 
 def test_refusals() -> None:
     assert Outlook((8, 8), (2.0, 1.0)).refusal == "its region saves no nodes: 8 nodes for 8, 0.0 us for 0.0 us (estimated)"
-    assert "faster" in Outlook((8, 4), (2000.0, 1900.0)).refusal
-    assert not Outlook((8, 4), (2000.0, 1700.0)).refusal
+    assert "faster" in Outlook((8, 4), (200_000.0, 190_000.0)).refusal
+    assert "faster" in Outlook((8, 4), (7000.0, 3000.0)).refusal, "it saves too little"
+    assert not Outlook((8, 4), (20_000.0, 10_000.0)).refusal
     assert not Outlook((8, 4)).refusal
     assert "faster" in Outlook((8, 4), (float("inf"), 1.0)).refusal, "times that are not known"

@@ -16,6 +16,9 @@ from xoptim.repeated.writing import StackWriter
 MARGIN: Final = 0.9
 """A region is stacked by default if it takes at most so much of its time, at every size."""
 
+LEAST: Final = 5000.0
+"""Nanoseconds that it must save besides, at every size: smaller differences are within the error of the estimate."""
+
 
 class Outlook(NamedTuple):
     """The effect of stacking a region.
@@ -33,9 +36,9 @@ class Outlook(NamedTuple):
         """The reason why the region is left alone; empty when it is stacked."""
         if self.nodes[1] >= self.nodes[0]:
             return f"its region saves no nodes: {self}"
-        if self.times is not None and not self.times[1] <= MARGIN * self.times[0] < math.inf:
-            return f"its region does not become faster: {self}"
-        return ""
+        apart, together = self.times or (math.inf, 0.0)
+        is_faster = together <= min(MARGIN * apart, apart - LEAST) and math.isfinite(apart)
+        return "" if self.times is None or is_faster else f"its region does not become faster: {self}"
 
     def __str__(self) -> str:
         times = (
