@@ -26,7 +26,7 @@ def test_planted_towers_are_found_exactly(seed: int) -> None:
     """Towers of several kinds and depths on inputs of their own, with noise between them, their nodes mixed."""
     rng, g = random.Random(seed), Sketch(seed)
     kinds = rng.sample(sorted({*STEPS} - {"shared", "flat", "parts"}), 3)
-    common, planted = g.input("m", 7), Counter[tuple[int, ...]]()
+    common, planted = g.input("m", 7), Counter[int]()
     for kind, steps in enumerate(([kinds[0], kinds[1], kinds[0]], [kinds[2], kinds[2]])):
         count, width = rng.randint(3, 6), len(g.nodes)
         for _ in range(count):
