@@ -1,11 +1,12 @@
-"""Nodes and time of models with equal parts side by side, folded and not.
+"""Nodes and time of models with equal parts side by side: apart, as the default leaves them, and all stacked.
 
     python -m benchmarks.folding                            # all cases, one thread
     python -m benchmarks.folding towers_8 tables --threads 2
     python -m benchmarks.folding --growth                   # the time of the pass against the size of the graph
+    python -m benchmarks.folding --constants                # those of xoptim.repeated.cost, on this machine
 
-Both models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below 1 says that folding pays;
-its interval is that of the bootstrap over passes and rounds.
+The models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below 1 says that folding pays;
+its interval is that of the bootstrap over passes and rounds. A model that the default leaves apart has no ratio there.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import numpy as np
 import onnx
 
 import xoptim
+from benchmarks.costs import measured
 from benchmarks.families import Graph
 from xoptim.bench import bench
-from xoptim.graph.load import load_model
+from xoptim.graph.load import collection_paused, load_model
 from xoptim.repeated import Repeated
 
 RANDOM = np.random.default_rng(0)
@@ -121,12 +123,51 @@ def circuit(trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> 
     return g.model(g.add("Mean", *(region(0, leaves) for _ in range(trees))))
 
 
+def one_layer(count: int = 8, width: int = 64, rows: int | str = 16) -> onnx.ModelProto:
+    """Layers of one input, side by side."""
+    g = Graph()
+    x = g.input(rows, width)
+    parts = (g.add("Add", g.add("MatMul", x, weight(g, width, width)), weight(g, width)) for _ in range(count))
+    return g.model(g.add("Concat", *(g.add("Tanh", each) for each in parts), axis=1))
+
+
+def convolution(g: Graph, x: str, into: int, out: int, window: int) -> str:
+    """A convolution that keeps the size of the image, and its activation."""
+    weights = g.constant(RANDOM.standard_normal((out, into, window, window)) * (into * window**2) ** -0.5, np.float32)
+    return g.add("Relu", g.add("Conv", x, weights, weight(g, out), pads=[window // 2] * 4))
+
+
+def branches(channels: int = 192, size: int = 28) -> onnx.ModelProto:
+    """Branches of an Inception block: 1x1, 1x1 and 3x3, 1x1 and 5x5, and 1x1 twice, as two halves of one layer."""
+    g = Graph()
+    x = g.input(1, channels, size, size)
+    outs = [convolution(g, x, channels, 32, 1), convolution(g, x, channels, 32, 1)]
+    for middle, out, window in ((96, 128, 3), (16, 32, 5)):
+        outs.append(convolution(g, convolution(g, x, channels, middle, 1), middle, out, window))
+    return g.model(g.add("Concat", *outs, axis=1))
+
+
+def ensemble(count: int = 5, size: int = 16) -> onnx.ModelProto:
+    """Small convolutional networks of one image, whose results are averaged."""
+    g = Graph()
+    x, outs = g.input(1, 3, size, size), []
+    for _ in range(count):
+        y = convolution(g, convolution(g, x, 3, 16, 3), 16, 32, 3)
+        y = g.add("Flatten", g.add("GlobalAveragePool", y))
+        outs.append(g.add("Softmax", g.add("Gemm", y, weight(g, 32, 10), weight(g, 10)), axis=-1))
+    return g.model(g.add("Mean", *outs))
+
+
 CASES: dict[str, Callable[[], onnx.ModelProto]] = {
     **{f"towers_{count}": partial(towers, count) for count in (2, 8, 64)},
     **{f"towers_{count}_of_16_rows": partial(towers, count, rows=16) for count in (2, 8, 64)},
     **{f"towers_{count}_wide": partial(towers, count, 256) for count in (2, 8)},
     **{f"towers_{count}_wide_of_64_rows": partial(towers, count, 256, 64) for count in (2, 8)},
     **{f"inputs_{count}": partial(towers, count, shared=False) for count in (2, 8, 64)},
+    "layers_8": one_layer,
+    "layers_8_of_128_rows": partial(one_layer, rows=128),
+    "branches": branches,
+    "ensemble": ensemble,
     "experts": experts,
     "tables": tables,
     "gates": gates,
@@ -135,18 +176,25 @@ CASES: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 
 
+APART = "default-repeated-MatMulConcat-ConvConcat"
+SELECTIONS = (APART, "default", "default+repeated")
+
+
 def measure(name: str, threads: int, seconds: float) -> str:
-    """A row: nodes before and after, and the ratio of the times."""
+    """A row: nodes of the three results, the time of the first one, and the ratios of the others."""
     model = CASES[name]()
-    before = xoptim.optimize(model)
-    after = xoptim.optimize(model, patterns="default+repeated", verify=True)
-    report = bench({"apart": before, "together": after}, threads=threads, seconds=seconds, loading=False)
-    ratio = report.models[1].ratio
-    assert ratio is not None
+    results = {patterns: xoptim.optimize(model, patterns=patterns, verify=True) for patterns in SELECTIONS}
+    sizes = [len(each.graph.node) for each in results.values()]
+    if sizes[1] == sizes[0]:
+        del results["default"]
+    report = bench(results, threads=threads, seconds=seconds, loading=False)
     assert report.is_equal
-    low, high = ratio.interval
-    nodes = f"{len(before.graph.node):>7}{len(after.graph.node):>7}"
-    return f"{name:<26}{nodes}{1e6 * report.models[0].median:>10.0f}{ratio.value:>7.2f} ({low:.2f} to {high:.2f})"
+    ratios = {each.label: each.ratio for each in report.models}
+    cells = [name, *map(str, sizes), f"{1e6 * report.models[0].median:.0f}"]
+    for patterns in SELECTIONS[1:]:
+        ratio = ratios.get(patterns)
+        cells.append("" if ratio is None else "{:.2f} ({:.2f} to {:.2f})".format(ratio.value, *ratio.interval))
+    return f"| {' | '.join(cells)} |"
 
 
 def growth() -> None:
@@ -156,7 +204,8 @@ def growth() -> None:
         model = load_model(circuit(trees))
         size = len(model.graph.nodes)
         start = time.process_time()
-        Repeated().run(model)
+        with collection_paused():  # as in an optimization
+            Repeated().run(model)
         seconds = time.process_time() - start
         print(f"{size:>8}{seconds:>9.2f}{1e6 * seconds / size:>9.0f}", flush=True)
 
@@ -168,11 +217,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs for each model")
     parser.add_argument("--growth", action="store_true", help="the time of the pass against the size of the graph")
+    parser.add_argument("--constants", action="store_true", help="what the parts of the work of a node take, in nanoseconds")
     given = parser.parse_args()
+    if given.constants:
+        print("\n".join(f"{name:<12}{value:>8.3f}" for name, value in measured()._asdict().items()))
+        return
     if given.growth:
         growth()
         return
-    print(f"{'case':<26}{'nodes':>14}{'us':>10}{'ratio':>7}")
+    print("| case | nodes apart | by default | all stacked | us apart | ratio by default | ratio, all stacked |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for name in given.cases:
         print(measure(name, given.threads, given.seconds), flush=True)
 

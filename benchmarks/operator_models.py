@@ -66,9 +66,32 @@ def _image(more: str, rest: str) -> str:
     return f"g (float[ROWS,64,28,28] x, {more}) => (float[n,c,h,w] y) {rest}"
 
 
+def _parts(weights: str, layer: str, image: str, axis: int) -> str:
+    """Eight layers of one input, joined."""
+    lanes = range(8)
+    inputs = ", ".join(weights.format(lane=lane) for lane in lanes)
+    nodes = " ".join(f"{layer.format(lane=lane)} r{lane} = Relu(p{lane})" for lane in lanes)
+    joined = ", ".join(f"r{lane}" for lane in lanes)
+    return f"g (float[ROWS,{image}] x, {inputs}) => (y) {{ {nodes} y = Concat <axis = {axis}> ({joined}) }}"
+
+
 SUBJECTS: dict[str, Subject] = {
     # activations
     "BiasGelu": Subject("g (float[ROWS,3072] x, float[3072] B) => (float[ROWS,3072] y) { t = Add(x, B) y = Gelu(t) }", 20),
+    "MatMulConcat": Subject(
+        _parts(
+            "float[256,64] W{lane}, float[64] B{lane}", "m{lane} = MatMul(x, W{lane}) p{lane} = Add(m{lane}, B{lane})", "256", 1
+        )
+    ),
+    "ConvConcat": Subject(
+        _parts(
+            "float[32,64,3,3] W{lane}, float[32] B{lane}",
+            "p{lane} = Conv <pads = [1, 1, 1, 1]> (x, W{lane}, B{lane})",
+            "64,28,28",
+            1,
+        ),
+        rows=IMAGES,
+    ),
     "EluMul": Subject(_elementwise(768, "<float k = {0.5}> { t = Elu <alpha = 1.5> (x) y = Mul(t, k) }")),
     "EluExp": Subject(
         _elementwise(768, "<float o = {1}, float z = {0}> { c = Greater(x, z) e = Exp(x) d = Sub(e, o) y = Where(c, x, d) }")

@@ -52,6 +52,9 @@ The unchanged model beside itself took {noise} of its time.
 
 `newest` is `--opset newest`, and `onnxruntime` is `--patterns default+onnxruntime`. `onnxruntime offline` is the model that
 onnxruntime itself saves after its own optimizations (extended).
+
+Models with equal parts side by side, such as ensembles, tables of embeddings and circuits, have
+[a table of their own](repeated.md#where-it-pays).
 """
 SLOWER = 1.02
 _LIMIT = 300  # seconds that an optimizer may take

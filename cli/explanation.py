@@ -89,7 +89,7 @@ def _rule(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]
 
 def _is_pass(pattern: str | type[PatternOptimization]) -> bool:
     found = resolve(pattern) if isinstance(pattern, str) else []
-    return len(found) == 1 and issubclass(found[0], ModelPass)
+    return bool(found) and all(issubclass(each, ModelPass) for each in found)
 
 
 def _begin(pattern: str | type[PatternOptimization]) -> tuple[str, str]:
@@ -113,11 +113,12 @@ def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
     for best in shown[:1]:
         click.echo(best)
     if len(shown) > 1:
+        is_one = len({each.pattern for each in shown}) == 1  # a word may stand for several passes
         rows = Rows("node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"})
         for each in shown[1:]:
             failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
-            why = "matches" if each.matches else each.reason or "no reason given"
-            rows.add(str(each.anchor), each.reached, why, failed_at, each.exit_point)
+            why = each.gain or "matches" if each.matches else each.reason or "no reason given"
+            rows.add(str(each.anchor), each.reached, why if is_one else f"{each.pattern}: {why}", failed_at, each.exit_point)
         console = open_console()
         console.print()
         rows.print(console)

@@ -291,8 +291,9 @@ def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
     write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y, float[n,4] v) { y = Relu(x) v = Relu(z) }")
     outcome = xopt("explain", "model.onnx", "repeated")
     assert (outcome.code, outcome.err) == (0, "")
-    first, last = outcome.out.splitlines()
+    first, *_, second, last = outcome.out.splitlines()
     assert first.startswith("Repeated refused at #0 Relu 'y': it saves no nodes: 2 apart, ")
-    assert last == "repeated considered 1 set of nodes: 1 refused"
-    (only,) = xopt("explain", "model.onnx", "repeated", "--json").json
+    assert "RepeatedOnCpu: 2 nodes are too few" in second
+    assert last == "repeated considered 2 sets of nodes: 2 refused"
+    (only,) = xopt("explain", "model.onnx", "Repeated", "--json").json
     assert [place["outputs"] for place in only["matched"]] == [["y"], ["v"]]

@@ -112,15 +112,6 @@ def test_nothing_is_done_where_it_saves_no_nodes() -> None:
     assert len(optimize(model, patterns="repeated", strict=True).graph.node) == 2
 
 
-def test_it_is_not_part_of_the_presets() -> None:
-    g = Sketch()
-    x = g.input("n", WIDTH)
-    model = g.model(g.add("Sum", *(g.add("Erf", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(4))))
-    assert counts(optimize(model, patterns="default+onnxruntime"))["Erf"] == 4
-    assert counts(optimize(model, patterns="default+repeated"))["Erf"] == 1
-    assert counts(optimize(model, patterns="default+repeated-repeated"))["Erf"] == 4
-
-
 def test_the_same_bytes_again() -> None:
     g = Sketch()
     parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(6)]

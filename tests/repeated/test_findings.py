@@ -36,7 +36,7 @@ def test_groups_that_are_stacked_and_those_that_save_nothing() -> None:
     g = Sketch()
     parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
     alone = [g.add("Erf", g.input("m", WIDTH)) for _ in range(2)]
-    explained = explain(g.model(g.add("Sum", *parts), *alone), "repeated")
+    explained = explain(g.model(g.add("Sum", *parts), *alone), "Repeated")
     assert {each.anchor.op_type: each.status for each in explained} == {
         "MatMul": "matches",
         "Tanh": "matches",
@@ -44,12 +44,27 @@ def test_groups_that_are_stacked_and_those_that_save_nothing() -> None:
     }
     assert [len(each.matched) for each in explained] == [2, 5, 5], "refusals come first"
     assert explained[0].reason.startswith("it saves no nodes: 2 apart, ")
+    assert explained[1].gain.startswith("6 nodes for 11, ")
+    assert explained[1].gain in str(explained[1])
+
+
+def test_groups_that_do_not_become_faster() -> None:
+    g = Sketch()
+    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
+    three = [g.add("Erf", g.input("m", WIDTH)) for _ in range(3)]
+    explained = explain(g.model(g.add("Sum", *parts), *three), "RepeatedOnCpu")
+    reasons = {each.anchor.op_type: each.reason for each in explained}
+    assert reasons["Erf"] == "3 nodes are too few"
+    assert reasons["MatMul"].startswith("its region does not become faster: 6 nodes for 11, ")
 
 
 def test_one_node() -> None:
     g = Sketch()
     parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
     model = g.model(g.add("Sum", *parts))
-    (only,) = explain(model, "repeated", at=parts[3])
-    assert (only.anchor.op_type, only.matches, len(only.matched)) == ("Tanh", True, 5)
+    found = explain(model, "repeated", at=parts[3])
+    assert [(each.pattern, each.anchor.op_type, len(each.matched)) for each in found] == [
+        ("RepeatedOnCpu", "Tanh", 5),
+        ("Repeated", "Tanh", 5),
+    ]
     assert explain(model, "repeated", at=model.graph.output[0].name) == []

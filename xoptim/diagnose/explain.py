@@ -14,6 +14,7 @@ from xoptim.optimize.engine import Engine
 from xoptim.optimize.run import Optimizer
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
+_, _REFUSED, _MATCHES = _ORDER
 _BEST = 20
 """Number of refusals that are returned for a pattern without anchors, which is offered every node."""
 
@@ -58,19 +59,17 @@ def explain_model(
 
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
-    """The findings of a pass as explanations, refusals first; ``None`` for a pattern, or for a pass that has none."""
-    chosen = select(pattern)
-    if len(chosen) != 1 or not isinstance(chosen[0], ModelPass):
-        return None
-    found = chosen[0].findings(model)
-    if found is None:
-        return None
-    places, name = Places(model), chosen[0].name()
-    explained = [
-        Explanation(name, "refused" if each.reason else "matches", nodes[0], each.reason, matched=nodes, total=len(nodes))
-        for each in found
-        if (nodes := tuple(map(places.of, each.nodes)))
-    ]
+    """The findings of passes as explanations, refusals first; ``None`` if there is a pattern, or a pass that has none."""
+    places, explained = Places(model), []
+    for chosen in select(pattern):
+        found = chosen.findings(model) if isinstance(chosen, ModelPass) else None
+        if found is None:
+            return None
+        for each in found:
+            nodes, status = tuple(map(places.of, each.nodes)), _REFUSED if each.reason else _MATCHES
+            explained.append(
+                Explanation(chosen.name(), status, nodes[0], each.reason, matched=nodes, total=len(nodes), gain=each.gain)
+            )
     return sorted(explained, key=lambda explanation: explanation.matches)
 
 

@@ -30,6 +30,7 @@ class Explanation:
         progress: how much of the match fitted; comparable only between explanations of one pattern.
         bindings: captures of a match, by name.
         others: further results at this node, such as those of other variants, best first.
+        gain: what a pass changes by rewriting the nodes, if it tells.
     """
 
     pattern: str
@@ -45,6 +46,7 @@ class Explanation:
     progress: float = 0
     bindings: dict[str, Any] | None = None
     others: tuple[Explanation, ...] = ()
+    gain: str = ""
 
     @property
     def matches(self) -> bool:
@@ -67,7 +69,8 @@ class Explanation:
     def headline(self) -> str:
         """All but the values, in one line."""
         if self.matches:
-            return f"{self.pattern} matches at {self.anchor}: {', '.join(map(str, self.matched))}"
+            gain = f" ({self.gain})" if self.gain else ""
+            return f"{self.pattern} matches at {self.anchor}: {', '.join(map(str, self.matched))}{gain}"
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
         far = f", {self.reached} fit" if self.reached else ""
         where = f" ({self.exit_point}{far})" if self.exit_point else f" ({far[2:]})" if far else ""

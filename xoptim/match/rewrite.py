@@ -121,10 +121,12 @@ class Finding:
     Attributes:
         nodes: the nodes.
         reason: the reason why they stay as they are; empty when the pass rewrites them.
+        gain: what rewriting them changes, if the pass tells.
     """
 
     nodes: tuple[Node, ...]
     reason: str = ""
+    gain: str = ""
 
 
 class ModelPass(Rewrite):

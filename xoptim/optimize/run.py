@@ -165,11 +165,12 @@ class Optimizer:
         engine = Engine(graph, self.state)
         # Passes of the selection work on the whole model, so they run with the main graph.
         stages = self._stages if graph is self.model.graph else self._inner_stages
-        has_passes = any(stage.passes for stage in stages)
+        first = next((place for place, stage in enumerate(stages) if stage.passes), len(stages))
         for _ in range(ALTERNATIONS):
-            changed = sum(self._run_stage(stage, engine) for stage in stages)
-            total += changed
-            if not (changed and has_passes) or self.options.max_iter >= 0:
+            changes = [self._run_stage(stage, engine) for stage in stages]
+            total += sum(changes)
+            # The passes have seen all that earlier stages changed.
+            if not any(changes[first:]) or self.options.max_iter >= 0:
                 break
         self._apply(self._closing, graph)
         self.state.worklist.clear()

@@ -1,5 +1,5 @@
 """Repeated operations of one level, computed once together: equal nodes side by side become one node on stacked operands."""
 
-from xoptim.repeated.stacking import Repeated
+from xoptim.repeated.stacking import Repeated, RepeatedOnCpu
 
-__all__ = ["Repeated"]
+__all__ = ["Repeated", "RepeatedOnCpu"]

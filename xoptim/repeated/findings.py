@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.rewrite import Finding
 from xoptim.repeated.choice import Choice
+from xoptim.repeated.cost import Costs
 from xoptim.repeated.groups import Group, arrange, find_groups
+from xoptim.repeated.regions import Region
 from xoptim.repeated.settings import Operand, is_parameter, settings
 
 
-def findings(graph: Graph) -> Iterator[Finding]:
-    """For each group whether it is stacked; and for each operator of a level, why its nodes are in several groups."""
+def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:
+    """For each group whether it is stacked, and what that changes; and the reason why nodes of one operator and level differ.
+
+    Args:
+        graph: the graph.
+        costs: those of the execution provider.
+        fewest: number of nodes that a group has at least.
+        is_forced: whether groups are stacked that do not become faster.
+    """
     classes = find_groups(graph, fewest=1)
-    groups = [group for group in classes if len(group) > 1]
+    groups = [group for group in classes if len(group) >= fewest]
     arrange(groups)
     choice = Choice(graph, groups)
     choice.prune()
-    for group in groups:
-        yield Finding(tuple(group.nodes), choice.refused.get(group, "") if group not in choice.groups else "")
+    reasons = {group: f"{len(group)} nodes are too few" for group in classes if 1 < len(group) < fewest}
+    for group, reason in {**reasons, **choice.refused}.items():
+        yield Finding(tuple(group.nodes), reason)
+    for region in choice.regions():
+        outlook = Region(graph, region).outlook(costs)
+        reason = (outlook._replace(times=None) if is_forced else outlook).refusal
+        for group in region:
+            yield Finding(tuple(group.nodes), reason, "" if reason else f"{outlook} in its region")
+    yield from _differences(graph, classes) if is_forced else ()
+
+
+def _differences(graph: Graph, classes: Sequence[Group]) -> Iterator[Finding]:
     for _, alike in groupby(sorted(classes, key=_kind), key=_kind):
         most, *others = sorted(alike, key=lambda group: -len(group))
         for other in others:

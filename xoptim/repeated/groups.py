@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Final
 
 from xoptim.facts.schema import is_commutative
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
-from xoptim.repeated.settings import settings
+from xoptim.repeated.settings import STACKABLE, settings
 
-_NONE = (-1, 0)
-"""The colour of a value that no stackable node computes."""
+_NONE: Final = None
+"""The class of values that no stackable node computes."""
 
 
 @dataclass(eq=False)
@@ -57,32 +59,68 @@ class Group:
 def find_groups(graph: Graph, fewest: int = 2) -> list[Group]:
     """The groups of a graph, lower levels first: nodes of one level with equal settings, whose operands are alike too.
 
-    The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep in the order
-    of the graph finds all colours, in time proportional to the number of operands.
+    The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep from the
+    lowest level up finds all colours, in time proportional to the number of operands. Settings take much longer to find than
+    levels: only nodes that others of their operator and level accompany are compared.
 
     Args:
         graph: the graph.
         fewest: number of nodes that a group has at least.
     """
-    colours: dict[str, tuple[int, int]] = {}
+    found: dict[Hashable, Group] = {}
+    colours = _Colours(graph)
+    for level, nodes in _side_by_side(graph, fewest):
+        for node in nodes:
+            alike = settings(graph, node)
+            if alike is None:
+                colours.learn(node, _NONE)
+                continue
+            operands = [(colours.of(name), operand, name) for name, operand in zip(node.input, alike.operands, strict=True)]
+            if is_commutative(node.op_type, node.domain):
+                operands.sort(key=lambda operand: (operand[0], repr(operand[1])))  # (hashes differ between processes)
+            key = (alike.own, level, *(operand[:2] for operand in operands))
+            colours.learn(node, key)
+            found.setdefault(key, Group(level)).operands[node] = tuple(name for *_, name in operands)
+    return [group for group in found.values() if len(group) >= fewest]
+
+
+def _side_by_side(graph: Graph, fewest: int) -> list[tuple[int, list[Node]]]:
+    """Nodes of one operator and level, where there are several, with their level; lower levels first."""
     levels: dict[str, int] = {}
-    classes: dict[Hashable, int] = {}
-    found: dict[int, Group] = {}
+    found: dict[tuple[int, str], list[Node]] = {}
     for node in graph.nodes:
-        level = 1 + max((levels.get(name, 0) for name in reads(node)), default=0)
-        levels.update(dict.fromkeys(node.output, level))
-        alike = settings(graph, node)
-        if alike is None:
-            continue
-        operands = [(colours.get(name, _NONE), operand, name) for name, operand in zip(node.input, alike.operands, strict=True)]
-        if is_commutative(node.op_type, node.domain):
-            operands.sort(key=lambda operand: (operand[0], repr(operand[1])))  # (hashes differ between processes)
-        key = (alike.own, level, *(operand[:2] for operand in operands))
-        colour = classes.setdefault(key, len(classes))
-        colours.update((name, (colour, place)) for place, name in enumerate(node.output))
-        found.setdefault(colour, Group(level)).operands[node] = tuple(name for *_, name in operands)
-    groups = [group for group in found.values() if len(group) >= fewest]
-    return sorted(groups, key=lambda group: group.level)
+        level = 0
+        for name in reads(node) if node.bodies else node.input:
+            if name in levels and levels[name] > level:
+                level = levels[name]
+        for name in node.output:
+            levels[name] = level + 1
+        if node.op_type in STACKABLE:
+            found.setdefault((level + 1, node.op_type), []).append(node)
+    return sorted(((level, nodes) for (level, _), nodes in found.items() if len(nodes) >= fewest), key=itemgetter(0))
+
+
+class _Colours:
+    """The colours of results: the class of the node, and the place among its results."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._classes: dict[Hashable, int] = {_NONE: 0}
+        self._found: dict[str, tuple[int, int]] = {}
+
+    def learn(self, node: Node, key: Hashable) -> None:
+        """Give a node the class of a key."""
+        colour = self._classes.setdefault(key, len(self._classes))
+        self._found.update((name, (colour, place)) for place, name in enumerate(node.output))
+
+    def of(self, name: str) -> tuple[int, int]:
+        """The colour of a value. A stackable node that no other accompanies is a class of its own."""
+        if name not in self._found:
+            producer = self.graph.producer(name)
+            if producer is None:
+                return 0, 0
+            self.learn(producer, _NONE if settings(self.graph, producer) is None else producer)
+        return self._found[name]
 
 
 def by_result(groups: Iterable[Group]) -> dict[str, Group]:

@@ -1,0 +1,88 @@
+"""Convolutions of one input, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import axis_of
+from .._branches import Branch, alike, branch, frozen, put_in_place
+from .._folding import Array, constant
+
+
+class ConvConcatPattern(PatternOptimization):
+    """Concat(f(Conv(x, v, b)), f(Conv(x, w, c))) → f(Conv(x, Concat(v, w), Concat(b, c)))
+
+    What: computes the channels of all convolutions in one; elementwise operators behind them (f) are applied to the channels of
+    all of them. Operands of the Concat that are computed otherwise stay.
+    Why: one convolution in place of several, and no copy.
+    Refuses when:
+    1. the operands are not joined along their channels.
+    2. fewer than two operands side by side are computed alike from one input, by nodes whose results nothing else reads.
+    3. windows differ, channels are in groups, or a weight is not a constant, or is read elsewhere: it would be stored twice.
+    4. a convolution has one channel: onnxruntime computes it by another kernel, which overflows elsewhere.
+    """
+
+    anchors = ("Concat",)
+    phase = "specialize"
+    exactness = "rounding"
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Look for operands that are computed alike."""
+        if axis_of(g, node) != 1:  # (1)
+            return self.none(node, msg="it does not join channels")
+        branches = [branch(g, name, _key) for name in node.input]
+        part = alike([each if each is not None and not each.biases else None for each in branches])
+        if part is None:  # (2)
+            return self.none(node, msg="no operands side by side are convolutions of one input that are treated alike")
+        joined = [each for each in branches[part] if each is not None]
+        firsts = [each.nodes[0] for each in joined]
+        weights = [constant(g, first.input[1]) for first in firsts]
+        rows = [constant(g, first.input[2] if len(first.input) > 2 else "") for first in firsts]
+        rows = [np.broadcast_to(row, len(weight)).astype(weight.dtype) for row, weight in zip(rows, weights, strict=True)]
+        nodes = [*(each for one in joined for each in one.nodes), node]
+        bias = np.concatenate(rows) if any(len(first.input) > 2 for first in firsts) else None
+        return MatchResult(self, nodes, partial(self._join, part, joined[0], np.concatenate(weights), bias))
+
+    def _join(
+        self, part: slice, one: Branch, weight: Array, bias: Array | None, g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
+        first, *behind = one.nodes
+        y = g.op.Conv(first.input[0], weight, bias, **first.attribute)
+        for each in behind:
+            y = getattr(g.op, each.op_type)(y, **each.attribute)
+        return put_in_place(g, nodes[-1], part, y)
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Two convolutions with an activation, one without a bias; and two of three operands."""
+        weights = "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, 6}"
+        joined = "float[5,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8}"
+        return (
+            Example(
+                f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{weights}> "
+                "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
+                f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{joined}, float[5] b = {{7, 6, 0, 0, 0}}> "
+                "{ p = Conv(x, w, b) y = Relu(p) }",
+            ),
+            Example(
+                f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{weights}> "
+                "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
+                f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
+            ),
+        )
+
+
+def _key(g: GraphView, node: Node) -> Hashable:
+    """The properties that convolutions computed together have in common (3), (4)."""
+    if node.op_type != "Conv" or node.get_attribute("group") != 1:
+        return None
+    x, weight, *bias = node.input
+    channels, *window = g.static_shape(weight) or (0,)
+    if channels < 2 or not g.is_constant(weight) or not g.is_used_only_by(weight, node) or not all(map(g.is_constant, bias)):
+        return None
+    return x, tuple(window), frozen(node.attribute, without=("kernel_shape",))

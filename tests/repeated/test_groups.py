@@ -1,0 +1,77 @@
+"""Groups of equal nodes: planted towers are found exactly, and nothing else is looked at."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import onnx
+import pytest
+
+from tests.repeated.test_writing import counts, folded
+from tests.repeated.towers import STEPS, WIDTH, Sketch
+from tests.support import load
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.repeated.groups import find_groups
+from xoptim.repeated.settings import settings
+
+
+def graph_of(model: onnx.ModelProto) -> Graph:
+    return load(onnx.printer.to_text(model.graph).replace("towers", "agraph", 1)).graph
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_planted_towers_are_found_exactly(seed: int) -> None:
+    """Towers of several kinds and depths on inputs of their own, with noise between them, their nodes mixed."""
+    rng, g = random.Random(seed), Sketch(seed)
+    kinds = rng.sample(sorted({*STEPS} - {"shared", "flat", "parts"}), 3)
+    common, planted = g.input("m", 7), Counter[int]()
+    for kind, steps in enumerate(([kinds[0], kinds[1], kinds[0]], [kinds[2], kinds[2]])):
+        count, width = rng.randint(3, 6), len(g.nodes)
+        for _ in range(count):
+            y = g.input(f"n{kind}", WIDTH)
+            first = len(g.nodes)
+            for step in steps:
+                y = STEPS[step](g, y, common, rng)
+            width = len(g.nodes) - first
+            common = g.add("Neg", common)
+        planted[count] += width
+    sizes = Counter(len(group) for group in find_groups(graph_of(g.model(*(node.output[0] for node in g.nodes)))))
+    assert sizes == planted
+
+
+def test_only_nodes_that_others_accompany_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def counted(graph: Graph, node: Node) -> object:
+        compared.append(node.op_type)
+        return settings(graph, node)
+
+    monkeypatch.setattr("xoptim.repeated.groups.settings", counted)
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    for _ in range(20):
+        x = g.add("Tanh", g.add("Add", x, g.add("Erf", x)))
+    graph = graph_of(g.model(x))
+    assert find_groups(graph) == []
+    assert compared == []
+    model = g.model(x, *(g.add("Exp", g.add("Abs", each)) for each in (x, g.input("n", WIDTH))))
+    assert not find_groups(graph_of(model)), "they are of different levels"
+    assert compared == []
+
+
+def test_groups_of_enough_nodes() -> None:
+    g = Sketch()
+    inputs = [g.input("n", WIDTH) for _ in range(5)]
+    model = g.model(*(g.add("Tanh", each) for each in inputs), *(g.add("Erf", each) for each in inputs[:3]))
+    assert [len(group) for group in find_groups(graph_of(model))] == [5, 3]
+    assert [len(group) for group in find_groups(graph_of(model), fewest=4)] == [5]
+
+
+def test_no_rows() -> None:
+    """Stacks of tensors without elements, brought together and taken apart again."""
+    g = Sketch()
+    parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
+    after = folded(g.model(g.add("Sum", *parts), parts[2]), sizes=(0,))
+    assert (counts(after)["Exp"], counts(after)["MatMul"], counts(after)["Erf"]) == (1, 1, 1)

@@ -1,0 +1,225 @@
+"""The time that nodes take in onnxruntime, estimated from constants that were measured."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
+from xoptim.facts.symbolic import SymbolicDim, substituted
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+
+
+class Costs(NamedTuple):
+    """Nanoseconds that parts of the work of a node take on an execution provider.
+
+    Attributes:
+        launch: a node.
+        handled: a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions, ...).
+        port: each operand and result after the first of a node that has any number of them.
+        lane: a Gather of a single position.
+        product: a product of matrices.
+        matrix: each matrix of a product whose right operand has several.
+        light: each element of an operator such as Add.
+        heavy: each element of an operator such as Tanh.
+        copied: each element that is copied.
+        reduced: each element that is reduced.
+        run: each run of elements that is copied, or combined with an operand that is broadcast.
+        spilled: each element more of a tensor that does not fit into the cache.
+        read: each element of the right matrix of a product.
+        packed: each element of it more where there are several rows, and it was not packed when the model was loaded.
+        multiplied: each multiplication of a product.
+    """
+
+    launch: float
+    handled: float
+    port: float
+    lane: float
+    product: float
+    matrix: float
+    light: float
+    heavy: float
+    copied: float
+    reduced: float
+    run: float
+    spilled: float
+    read: float
+    packed: float
+    multiplied: float
+
+
+COSTS: Final[Mapping[str, Costs]] = {
+    # python -m benchmarks.folding --constants, 2026-11-22: onnxruntime 1.32.0, one thread, Intel(R) Xeon(R) Processor @ 2.50GHz
+    "cpu": Costs(400, 550, 290, 1300, 750, 200, 0.14, 0.44, 0.09, 0.92, 24, 0.28, 0.08, 0.66, 0.015),
+}
+"""The costs of each execution provider where they were measured."""
+
+_SIZES: Final = (1, 16, 128, 1024)
+"""Sizes that are not known have each of these values once: what happens at all of them pays at every size."""
+_CACHE: Final = 1 << 18
+"""Elements of 32 bits of a tensor that fits into the cache of a core."""
+_STRIDED: Final = 16
+"""A Transpose of the last axis takes as long for so many elements as for a run of them."""
+_LOOKED_UP: Final = 3
+"""GatherND takes as long for a run as other operators for so many."""
+_VARIADIC: Final = frozenset(("Concat", "Max", "Mean", "Min", "Split", "Sum"))
+_VIEWS: Final = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze"))
+_COPIES: Final = frozenset(("Concat", "Gather", "GatherND", "Slice", "Split", "Transpose"))
+_REDUCING: Final = frozenset(REDUCTIONS)
+_LIGHT: Final = frozenset(
+    (
+        *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Equal", "Floor", "Greater", "GreaterOrEqual", "LeakyRelu", "Less"),
+        *("LessOrEqual", "Max", "Mean", "Min", "Mul", "Neg", "Not", "Or", "Relu", "Sign", "Sub", "Sum", "Where", "Xor"),
+    )
+)
+_PLAIN: Final = frozenset((*ELEMENTWISE, *BROADCASTING))
+_BROADCASTING: Final = frozenset(BROADCASTING)
+_ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
+"""Operators that onnxruntime computes within the product in front of them."""
+
+
+class Estimate:
+    """The time of nodes, where all sizes that are not known have one value.
+
+    Args:
+        scope: the graph of the nodes, or the edit that they are in.
+        costs: those of the execution provider.
+        size: the value.
+    """
+
+    def __init__(self, scope: Graph, costs: Costs, size: int) -> None:
+        self.scope = scope
+        self.costs = costs
+        self.size = size
+
+    def launches(self, nodes: Collection[Node]) -> float:
+        """Nanoseconds that the nodes take whatever their sizes are; those that onnxruntime computes within others take none."""
+        within = set(_within_others(self.scope, nodes))
+        return sum(self._launch(node) for node in nodes if node not in within)
+
+    def time(self, nodes: Collection[Node]) -> float:
+        """Nanoseconds that the nodes take; infinite where the shape of a tensor is not known."""
+        return self.launches(nodes) + sum(map(self._work, nodes))
+
+    def _launch(self, node: Node) -> float:
+        costs = self.costs
+        if _is_product(node):
+            return costs.product
+        if node.op_type == "Gather" and not self._shape(node.input[1]):
+            return costs.lane
+        ports = len(node.input) + len(node.output) - 2 if node.op_type in _VARIADIC else 0
+        return (costs.launch if node.op_type in _PLAIN or node.op_type in _VIEWS else costs.handled) + ports * costs.port
+
+    def _work(self, node: Node) -> float:
+        costs, kind = self.costs, node.op_type
+        if kind in _VIEWS:
+            return 0
+        if _is_product(node):
+            return self._product(node)
+        names = node.input if kind in _REDUCING or kind in ("Mean", "Sum") else node.output
+        sizes = [math.prod(self._shape(name)) for name in names if name]
+        rate = costs.reduced if kind in _REDUCING else costs.copied if kind in _COPIES else 0
+        rate = rate or (costs.light if kind in _LIGHT else costs.heavy)
+        work = sum(size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes)
+        return work + costs.run * self._runs(node)
+
+    def _product(self, node: Node) -> float:
+        """Each matrix on the right is read once, and multiplied by all rows that meet it."""
+        costs, right = self.costs, self._shape(node.input[1])
+        result = self._shape(node.output[0])
+        matrices, elements, width = math.prod(right[:-2]), math.prod(right), result[-1] or 1
+        rows = math.prod(result) / width / (matrices or 1)
+        is_stacked = len(right) > 2
+        is_packed = rows > 1 and (is_stacked or self.scope.tensor(node.input[1]) is None)
+        read = elements * (costs.read + (costs.packed if is_packed else 0))
+        return matrices * costs.matrix * is_stacked + read + costs.multiplied * elements * rows
+
+    def _runs(self, node: Node) -> float:
+        """Number of pieces in which a node copies, or combines with another operand, the elements of its results."""
+        shape = self._shape(node.output[0])
+        size, kind = math.prod(shape), node.op_type
+        if not size:
+            return 0
+        if kind == "Transpose":
+            kept = node.attribute.get("perm", (0,))[-1] == len(shape) - 1
+            return size / (shape[-1] if kept else _STRIDED)
+        if kind == "Gather":
+            table = self._shape(node.input[0])
+            return size / (math.prod(table[node.get_attribute("axis") % len(table) + 1 :]) or 1)
+        if kind in ("Concat", "Split"):
+            return len(node.input) * len(node.output) * math.prod(shape[: node.get_attribute("axis") % len(shape)])
+        if kind in ("GatherND", "Slice"):
+            return size / shape[-1] * (_LOOKED_UP if kind == "GatherND" else 1)
+        is_broadcast = kind in _BROADCASTING and any(1 < math.prod(self._shape(name)) < size for name in node.input if name)
+        return size / shape[-1] if is_broadcast else 0
+
+    def _shape(self, name: str) -> list[float]:
+        shape = self.scope.info_of(name).shape
+        return [math.inf] if shape is None else [_sized(dim, self.size) for dim in shape]
+
+
+def slowest(
+    before: tuple[Graph, Collection[Node]], after: tuple[Graph, Collection[Node]], near: Collection[Node], costs: Costs
+) -> tuple[float, float]:
+    """Nanoseconds that nodes, and those that replace them, take at the size at which the replacement is slowest in proportion.
+
+    Args:
+        before: the graph and its nodes.
+        after: the edit, and the nodes that are made in it.
+        near: nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute one
+            within the other, but not together with a stack.
+        costs: those of the execution provider.
+    """
+    sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
+    times = []
+    for size in sizes:
+        alone = Estimate(before[0], costs, size).time(near)
+        apart, together = (Estimate(scope, costs, size).time([*nodes, *near]) - alone for scope, nodes in (before, after))
+        times.append((apart, together))
+    return max(times, key=lambda pair: pair[1] / pair[0])
+
+
+def launches_and_times(scope: Graph, nodes: Collection[Node], costs: Costs) -> Iterator[tuple[float, float]]:
+    """Nanoseconds of the launches of nodes, and all that they take, at several sizes."""
+    for size in _SIZES if _is_open(scope, nodes) else _SIZES[:1]:
+        estimate = Estimate(scope, costs, size)
+        yield estimate.launches(nodes), estimate.time(nodes)
+
+
+def _is_product(node: Node) -> bool:
+    return node.op_type in ("Gemm", "MatMul")
+
+
+def _is_open(scope: Graph, nodes: Iterable[Node]) -> bool:
+    """Whether the size of a tensor is not a number."""
+    shapes = (scope.info_of(name).shape for node in nodes for name in (*node.input, *node.output) if name)
+    return any(isinstance(dim, SymbolicDim) for shape in shapes for dim in shape or ())
+
+
+def _sized(dim: object, size: int) -> float:
+    """A size, where all that are not known have one value; an expression that is not computed has that value too."""
+    if isinstance(dim, SymbolicDim):
+        dim = substituted(dim, dict.fromkeys(dim.symbols, size))
+    return max(dim, 0) if isinstance(dim, int) else size
+
+
+def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
+    """Nodes that onnxruntime computes within the node in front of them: biases and activations of products, x · Sigmoid(x)."""
+    producers = {name: node for node in nodes for name in node.output}
+    reads = Counter(name for node in nodes for name in node.input)
+    fused: dict[Node, None] = {}
+    for node in nodes:
+        operands = [producers.get(name) for name in node.input]
+        for operand in operands:
+            if operand is None or (reads[operand.output[0]] > 1 and operand.op_type != "Sigmoid"):
+                continue
+            is_matrix = _is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
+            is_biased = node.op_type == "Add" and is_matrix and operand.op_type == "MatMul"
+            is_activated = node.op_type in _ACTIVATIONS and (is_matrix or operand in fused)
+            is_gated = node.op_type == "Mul" and operand.op_type == "Sigmoid" and operand.input[0] in node.input
+            if is_biased or is_activated or is_gated:
+                fused[node] = None
+    yield from fused

@@ -1,0 +1,109 @@
+"""A region of groups that are stacked, or left alone, as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.repeated.cost import Costs, launches_and_times, slowest
+from xoptim.repeated.groups import Group
+from xoptim.repeated.writing import StackWriter
+
+MARGIN: Final = 0.9
+"""A region is stacked by default if it takes at most so much of its time, at every size."""
+
+LEAST: Final = 5000.0
+"""Nanoseconds that it must save besides, at every size: smaller differences are within the error of the estimate."""
+
+
+class Outlook(NamedTuple):
+    """The effect of stacking a region.
+
+    Attributes:
+        nodes: number of nodes before and after.
+        times: estimated nanoseconds before and after, where they count.
+    """
+
+    nodes: tuple[int, int]
+    times: tuple[float, float] | None = None
+
+    @property
+    def refusal(self) -> str:
+        """The reason why the region is left alone; empty when it is stacked."""
+        if self.nodes[1] >= self.nodes[0]:
+            return f"its region saves no nodes: {self}"
+        apart, together = self.times or (math.inf, 0.0)
+        is_faster = together <= min(MARGIN * apart, apart - LEAST) and math.isfinite(apart)
+        return "" if self.times is None or is_faster else f"its region does not become faster: {self}"
+
+    def __str__(self) -> str:
+        times = (
+            "" if self.times is None else ", {:.1f} us for {:.1f} us (estimated)".format(*(t / 1e3 for t in self.times[::-1]))
+        )
+        return f"{self.nodes[1]} nodes for {self.nodes[0]}{times}"
+
+
+class Region:
+    """Groups that are connected.
+
+    Args:
+        graph: the graph.
+        groups: the groups, lower levels first.
+    """
+
+    def __init__(self, graph: Graph, groups: Sequence[Group]) -> None:
+        self.graph = graph
+        self.groups = groups
+
+    def rewrite(self, costs: Costs | None = None) -> bool:
+        """Replace the nodes by stacks; returns whether they were replaced.
+
+        Args:
+            costs: those of the execution provider, for nodes that are stacked only if that is estimated to be faster.
+        """
+        if costs is not None and not self._may_be_faster(costs):
+            return False
+        with Edit(self.graph) as edit:
+            removed, added = self._written(edit)
+            is_wanted = not self._outlook(removed, edit, added, costs).refusal
+            if is_wanted:
+                edit.commit(removed, edit.created)
+        return is_wanted
+
+    def outlook(self, costs: Costs | None) -> Outlook:
+        """The effect of stacking the region, which is left unchanged. The costs are those of the execution provider."""
+        with Edit(self.graph) as edit:
+            removed, added = self._written(edit)
+            return self._outlook(removed, edit, added, costs)
+
+    def _outlook(self, removed: Sequence[Node], edit: Edit, added: Sequence[Node], costs: Costs | None) -> Outlook:
+        if costs is None:
+            return Outlook((len(removed), len(added)))
+        graph, gone = self.graph, set(removed)
+        around = (graph.producer(name) for node in removed for name in node.input)
+        readers = (reader for node in removed for name in node.output for reader in graph.consumers(name))
+        near = [node for node in dict.fromkeys((*filter(None, around), *readers)) if node not in gone]
+        return Outlook((len(removed), len(added)), slowest((graph, removed), (edit, added), near, costs))
+
+    def _may_be_faster(self, costs: Costs) -> bool:
+        """Whether launching the nodes takes enough of their time, at every size: a stack saves little else."""
+        nodes = [node for group in self.groups for node in group.nodes]
+        return all(launches >= (1 - MARGIN) * time for launches, time in launches_and_times(self.graph, nodes, costs))
+
+    def _written(self, edit: Edit) -> tuple[list[Node], list[Node]]:
+        """The nodes to remove, and those that replace them, which the edit holds beside Identity nodes for names."""
+        graph, writer = self.graph, StackWriter(self.graph, edit)
+        removed = {node: None for group in self.groups for node in group.nodes}
+        for group in self.groups:
+            writer.write(group)
+            # Groups of higher levels may read what is made of these lanes, so all of that comes first.
+            readers = {reader: None for name in group.lane for reader in graph.consumers(name)}
+            removed.update((reader, None) for reader in readers if reader not in removed and writer.join(reader))
+            for name in group.lane:
+                if graph.is_output(name) or graph.is_captured(name) or any(n not in removed for n in graph.consumers(name)):
+                    writer.alone(name)
+        return list(removed), [node for node in edit.created if node.op_type != "Identity"]
