@@ -60,6 +60,7 @@ types: $(VENV)/.test ## check types
 docs: $(VENV)/.test ## write the pages about patterns
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m tests.hostile.page
+	$(BIN)/python -m tests.reach.page
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz

@@ -219,9 +219,27 @@ SUBJECTS: dict[str, Subject] = {
         IMAGES,
     ),
     # movement
+    "DepthToSpace": Subject(
+        "g (float[ROWS,256,28,28] x) => (float[ROWS,64,56,56] y) <int64[6] s = {-1, 64, 2, 2, 28, 28}, "
+        "int64[4] t = {-1, 64, 56, 56}> "
+        "{ r = Reshape(x, s) p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
+        18,
+        IMAGES,
+    ),
     "UnsqueezeExpandReshape": Subject(
         "g (float[1,2,ROWS,64] x) => (float[1,8,ROWS,64] y) <int64[1] k = {2}, int64[5] e = {1, 1, 4, 1, 1}, "
         "int64[4] t = {0, 8, -1, 64}> { u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }"
+    ),
+    "ForkMovements": Subject(
+        "g (float[1,ROWS,64] x) => (float[1,1,ROWS,64] y, float[1,1,ROWS,64] z) <int64[1] k = {1}> "
+        "{ c = Cos(x) y = Unsqueeze(c, k) s = Sin(x) z = Unsqueeze(s, k) }"
+    ),
+    "SpaceToDepth": Subject(
+        "g (float[ROWS,64,56,56] x) => (float[ROWS,256,28,28] y) <int64[6] s = {-1, 64, 28, 2, 28, 2}, "
+        "int64[4] t = {-1, 256, 28, 28}> "
+        "{ r = Reshape(x, s) p = Transpose <perm = [0, 3, 5, 1, 2, 4]> (r) y = Reshape(p, t) }",
+        18,
+        IMAGES,
     ),
     "TransposeRegion": Subject(
         "g (float[ROWS,64,28,28] x, float[64] B) => (float[ROWS,64,28,28] y) { t = Transpose <perm = [0, 2, 3, 1]> (x) "
@@ -432,6 +450,12 @@ SUBJECTS: dict[str, Subject] = {
     "SlicesConcat": Subject(
         "g (float[ROWS,8,96] x) => (float[ROWS,8,96] y) <int64[1] o = {0}, int64[1] a = {4}, int64[1] e = {8}, "
         "int64[1] k = {1}> { p = Slice(x, a, e, k) q = Slice(x, o, a, k) y = Concat <axis = 1> (p, q) }"
+    ),
+    "SlicesSteps": Subject(
+        "g (float[ROWS,56,56,64] x) => (float[ROWS,28,28,256] y) <int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {56}, "
+        "int64[1] k = {1}, int64[1] l = {2}> { f = Slice(x, o, e, k, l) g = Slice(x, i, e, k, l) p = Slice(f, o, e, l, l) "
+        "q = Slice(g, o, e, l, l) r = Slice(f, i, e, l, l) s = Slice(g, i, e, l, l) y = Concat <axis = -1> (p, q, r, s) }",
+        rows=IMAGES,
     ),
     "SlicesSplit": Subject(
         "g (float[ROWS,768] x) => (float[ROWS,384] y, float[ROWS,384] z) <int64[1] o = {0}, int64[1] h = {384}, "

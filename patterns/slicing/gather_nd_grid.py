@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
+from typing import Any
 
 from xoptim.facts.dims import is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of
-from .._nodes import is_op
-from .._shapes import inserted_ones, is_given_size, results_above
+from .._shapes import axes_part, find_run, is_given_size, measured_tensors, results_above
+from ._grids import grid_of
 
 
 class GatherNDGridPattern(PatternOptimization):
     """GatherND(x, all positions (i, j) with i < n and j < m) → Slice(x, 0:n, 0:m)
 
-    What: recognizes positions that Range, Expand and Concat make, and takes the corner of x at once.
+    What: recognizes positions that Range, Expand and Concat make, and takes the corner of x at once, or x where that is all;
+    axes of size 1 of the positions are put in before that.
     Why: eight nodes and a large tensor of indices, in the masks of all decoders that torch exports.
     Refuses when:
-    1. the indices are not a Concat along the last axis of one number each, or there are batch axes.
-    2. a part of them is not known to count along its own axis from 0, by Range, Unsqueeze, Reshape, Expand.
-    3. no node above computes the sizes of the grid (the target of an Expand, usually).
-    4. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
+    1. the indices are not known to be all positions of a grid in order, each number counted from 0 along an axis of its own, by
+       Range, Unsqueeze, Reshape, Expand; or there are batch axes.
+    2. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
        positions outside of x are an error in the original, unless there are none.)
-    5. the grid may have no positions, and then more columns than x.
+    3. no node above computes the sizes of the grid (the target of an Expand, usually), and no tensor has them in a row.
+    4. the grid may have no positions, and then more columns than x.
     """
 
     anchors = ("GatherND",)
@@ -35,62 +37,72 @@ class GatherNDGridPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Each part of the indices counts along the axis of its own number."""
-        concat, grid = g.node_before(node.input[1]), g.try_infer_shape(node.input[1])
-        if not is_op(concat, "Concat") or grid is None or node.attribute.get("batch_dims", 0):  # (1)
-            return self.none(node, msg="the indices are not made by Concat")
-        sizes, parts, source = grid[:-1], concat.input, g.try_infer_shape(node.input[0])
+        grid, source = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
+        if grid is None or node.attribute.get("batch_dims", 0):  # (1)
+            return self.none(node, msg="the indices are not all positions of a grid, in order")
+        sizes = grid.sizes
         # A symbolic size that is too small makes the original fail, so its results cannot differ.
-        if source is None or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)):  # (4)
+        if source is None or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)):  # (2)
             return self.none(node, msg="the tensor may be smaller than the grid")
-        equal = all(a == b for a, b in zip(source, sizes, strict=False))
-        if not equal and not all(is_nonzero(size) or is_given_size(g, size) for size in sizes):  # (5)
+        cut = [axis for axis, size in enumerate(sizes) if size != source[axis]]
+        if cut and not all(is_nonzero(size) or is_given_size(g, size) for size in sizes):  # (4)
             return self.none(node, msg="the grid may be empty, and larger than the tensor")
-        if axis_of(g, concat) != len(sizes) or len(parts) != len(sizes):  # (1)
-            return self.none(concat, msg="not one number for each axis of the grid")
-        for axis, part in enumerate(parts):
-            shape = g.try_infer_shape(part)
-            if shape is None or shape != (*sizes, 1) or counted_axis(g, part, shape) != axis:  # (2)
-                return self.none(concat, msg="a part does not count along its own axis")
-        for name in results_above(g, node):
-            if g.info(name).data == sizes and g.info(name).rank == 1:
-                return MatchResult(self, [node], partial(self._slice, name, len(sizes)))
-        return self.none(node, msg="the sizes of the grid are not computed")  # (3)
+        ends = self._vector(g, node, tuple(sizes[axis] for axis in cut)) if cut else ("", None)
+        if ends is None:  # (3)
+            return self.none(node, msg="the sizes of the grid are not computed")
+        ones = [axis for axis in range(len(grid.shape)) if axis not in grid.axes]
+        return MatchResult(self, [node], partial(self._corner, ends, [grid.axes[axis] for axis in cut], ones))
 
-    def _slice(self, ends: str, count: int, g: PatternRewriter, node: Node) -> list[Node]:
-        zeros, axes = (g.make_initializer("", values, source="places") for values in ([0] * count, list(range(count))))
-        return [g.make_node("Slice", [node.input[0], zeros, ends, axes], node.output)]
+    @staticmethod
+    def _vector(g: GraphView, node: Node, wanted: Shape) -> tuple[str, dict[str, Any] | None] | None:
+        """A result with these elements, or a tensor and the part of its shape that has them."""
+        for name in results_above(g, node):
+            if g.info(name).data == wanted and g.info(name).rank == 1:
+                return name, None
+        for name, shape in chain(g.given_tensors(wanted[:1]), measured_tensors(g, node)):
+            start = find_run(shape, wanted)
+            if start is not None and (len(shape) == len(wanted) or g.main_opset >= 15):
+                return name, axes_part(shape, start, len(wanted))
+        return None
+
+    def _corner(
+        self, ends: tuple[str, dict[str, Any] | None], cut: list[int], ones: list[int], g: PatternRewriter, node: Node
+    ) -> list[Node]:
+        # The last node writes the result itself, whose shape is known; that of a Slice alone is not.
+        (end, part), source, made = ends, node.input[0], []
+        if ones:
+            outputs = g.unique_name("unsqueezed") if cut else node.output
+            made.append(g.make_node_check_opset("Unsqueeze", [source], outputs, axes=ones))
+            source = made[-1].output[0]
+        if part is not None:
+            made.append(g.make_node("Shape", [end], **part))
+            end = made[-1].output[0]
+        if cut:
+            zeros, axes = (g.make_initializer("", values, source="places") for values in ([0] * len(cut), cut))
+            made.append(g.make_node("Slice", [source, zeros, end, axes], node.output))
+        return made or [g.make_node("Identity", [source], node.output)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """A matrix indexed by ``torch.arange(n)[:, None], torch.arange(m)``."""
+        """A matrix indexed by ``torch.arange(n)[:, None], torch.arange(m)``; by ``[:, None, None]``, all of its columns."""
         return (
             Example(
-                "agraph (int64[b,c] ids, float[b,c] x, bool[b] p, bool[c] q) => (float[b,c] y) "
+                "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
                 "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> "
                 "{ s = Shape(ids) n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) "
                 "u = Unsqueeze(r, k) v = Expand(u, s) w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) "
                 "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
-                "agraph (int64[b,c] ids, float[b,c] x, bool[b] p, bool[c] q) => (float[b,c] y) "
+                "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
                 "<int64[2] z = {0, 0}, int64[2] k = {0, 1}> "
                 "{ s = Shape(ids) y = Slice(x, z, s, k) }",
             ),
+            Example(
+                "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, "
+                "int64[2] o = {0, 1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
+                "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) m = Max(u, v) s = Shape(m) "
+                "w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) a = Unsqueeze(z, q) "
+                "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
+                "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64[1] o = {0}, int64[1] e = {1}> "
+                "{ n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
+            ),
         )
-
-
-def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int | None:
-    """The axis along which the elements of a result are 0, 1, 2, ...; ``None`` when there is none such."""
-    node = g.node_before(name)
-    if is_op(node, "Range"):
-        first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
-        return 0 if first == 0 and step == 1 else None
-    source = g.try_infer_shape(node.input[0]) if is_op(node, "Unsqueeze", "Reshape", "Expand") and depth else None
-    if node is None or source is None:
-        return None
-    axis = counted_axis(g, node.input[0], source, depth - 1)
-    if axis is None:
-        return None
-    if node.op_type == "Expand":
-        there = axis + len(shape) - len(source)
-        return there if shape[there] == source[axis] else None
-    ones = inserted_ones(source, shape)
-    return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from .._nodes import is_op
 from ._spans import Span, composed, spans_by_axis
 
 
@@ -17,7 +18,10 @@ class SliceSlicePattern(EasyPatternOptimization):
     Refuses when:
     1. a bound or a step is not constant, or an axis is counted from the end and the rank is unknown.
     2. both slice one axis of unknown size and the sum of the spans depends on it (see `composed`).
+    3. something else than Slices reads the part in between: its Slice stays.
     """
+
+    interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Constant bounds, axes and steps (1)."""
@@ -26,6 +30,10 @@ class SliceSlicePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Merge axis by axis."""
+        middle = m.nodes[0].output[0]
+        readers = g.next_nodes(middle)
+        if not g.is_used_only_by(middle, *readers) or not all(is_op(reader, "Slice") for reader in readers):  # (3)
+            return self.none(m.nodes[0], msg="something else reads the part in between")
         shape = g.try_infer_shape(m.x)
         first, second = (spans_by_axis(shape, *(m[f"{key}_{i}"] for key in _KEYS)) for i in (1, 2))
         if first is None or second is None:  # (1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.meta.sources import ROOT
 
 TESTS = ROOT / "tests"
-ACROSS = {"conformance", "fuzzing", "hostile", "meta", "mutation", "properties", "real_models", "seeds"}
+ACROSS = {"conformance", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models", "seeds"}
 """Folders of tests that concern several rooms."""
 TOPICS = {
     "cli": {"custom_operators", "interrupts", "replay"},

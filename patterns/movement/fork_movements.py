@@ -1,0 +1,102 @@
+"""Several functions of one tensor whose results are all moved alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from ._movement import MOVEMENTS, Link, main_operand, may_come_first
+
+_MOST: Final = 8
+"""Most branches, and most nodes of one."""
+
+
+class ForkMovementsPattern(PatternOptimization):
+    """Unsqueeze(f(x)), Unsqueeze(g(x)) → f(Unsqueeze(x)), g(Unsqueeze(x)), and so for Reshape, Squeeze and Flatten
+
+    What: moves the tensor once, before elementwise operators, instead of all their results.
+    Why: a node less for each function but the first; rotary embeddings prepare Cos and Sin of the same angles this way. It runs
+    last, so that patterns that recognize an embedding match the angles.
+    Refuses when:
+    1. a reader of the tensor does not lead through elementwise operators to the same movement, or there are many.
+    2. something else reads the tensor, or a result in between.
+    3. the movement reads a computed operand: it may not be known where the tensor is.
+    4. a number in between is stored with more axes than the tensor has.
+    """
+
+    anchors = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
+    near = (*sorted(ELEMENTWISE), *BROADCASTING)
+    phase = "target"
+    priority = 9
+    min_opset = 5
+    radius = 8
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Up to the tensor that has several readers, and down again."""
+        name, steps = node.input[0], 0
+        while g.is_exclusive(name) and steps < _MOST:
+            maker = g.node_before(name)
+            place = None if maker is None or maker.op_type in MOVEMENTS else main_operand(g, maker)
+            if maker is None or place is None:
+                break
+            name, steps = maker.input[place], steps + 1
+        readers = g.next_nodes(name)
+        if not steps or not 1 < len(readers) <= _MOST or not g.is_used_only_by(name, *readers):  # (1) (2)
+            return self.none(node, msg="no tensor above it with several readers")
+        if not all(map(g.is_constant, node.input[1:])):  # (3)
+            return self.none(node, msg="it reads a computed operand")
+        branches = [branch for reader in readers if (branch := self._branch(g, reader, name, node)) is not None]
+        rank = g.info(name).rank
+        if len(branches) < len(readers) or rank is None:  # (1) (2)
+            return self.none(node, msg="not all readers of the tensor lead to the same movement")
+        if not all(may_come_first(g, branch, rank) for branch in branches):  # (4)
+            return self.none(node, msg="a number has more axes than the tensor")
+        return MatchResult(self, [link.node for branch in branches for link in branch], partial(self._hoisted, name, branches))
+
+    @staticmethod
+    def _branch(g: GraphView, node: Node, name: str, like: Node) -> list[Link] | None:
+        """The nodes from a reader of a tensor down to a movement equal to another one; ``None`` when they do not lead there."""
+        links: list[Link] = []
+        here: Node | None = node
+        while here is not None and len(links) <= _MOST:
+            place = main_operand(g, here)
+            if place is None or here.input[place] != name or not g.has_shape(here.output[0]):
+                return None
+            links.append(Link(here, place))
+            if here.op_type == like.op_type and here.input[1:] == like.input[1:] and here.same_attributes(like):
+                return links
+            if here.op_type in MOVEMENTS or not g.is_exclusive(here.output[0]):
+                return None
+            name, here = here.output[0], g.next_node(here.output[0])
+        return None
+
+    def _hoisted(self, name: str, branches: list[list[Link]], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        last = branches[0][-1].node
+        moved = g.make_node(last.op_type, [name, *last.input[1:]], **last.attribute)
+        made = [moved]
+        for branch in branches:
+            (*links, end), here = branch, moved.output[0]
+            for link in links:
+                inputs = [here if place == link.place else other for place, other in enumerate(link.node.input)]
+                output = end.node.output if link is links[-1] else 1
+                made.append(g.make_node(link.node.op_type, inputs, output, **link.node.attribute))
+                here = made[-1].output[0]
+            if not links:
+                made.append(g.make_node("Identity", [here], end.node.output))
+        return made
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Angles."""
+        return (
+            Example(
+                "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
+                "{ c = Cos(x) d = Mul(c, h) y = Unsqueeze(d, k) s = Sin(x) z = Unsqueeze(s, k) }",
+                "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
+                "{ u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) z = Sin(u) }",
+            ),
+        )

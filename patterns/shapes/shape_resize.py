@@ -1,0 +1,55 @@
+"""A Resize to sizes of which some are those of its operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+
+class ShapeResizePattern(PatternOptimization):
+    """Resize(x, sizes=Concat(Shape(x, 0, 2), c)) → Resize(x, sizes=c, axes=(2, 3))
+
+    What: lists the axes that are resized, and their sizes as a constant.
+    Why: the nodes that compute the sizes of the other axes are removed. Scales in place of sizes would do so too, but
+    runtimes compute the sizes from them with rounding.
+    Refuses when:
+    1. the sizes are constants, or not known, or there are none.
+    2. they are the sizes of listed axes only, or keep the aspect ratio, or a part is cropped.
+    3. the size of an axis is neither a number nor that of the operand, or no axis is left.
+    """
+
+    anchors = ("Resize",)
+    min_opset = 18
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Compare the sizes axis by axis."""
+        name = node.input[3] if len(node.input) > 3 else ""
+        sizes, shape = (g.info(name).data if name else None), g.try_infer_shape(node.input[0])
+        if sizes is None or shape is None or len(sizes) != len(shape) or g.is_constant(name):  # (1)
+            return self.none(node, msg="the sizes are constants, unknown, or absent")
+        modes = [g.get_attribute(node, key) for key in ("coordinate_transformation_mode", "keep_aspect_ratio_policy")]
+        if "axes" in node.attribute or modes[0] == "tf_crop_and_resize" or modes[1] not in (None, "stretch"):  # (2)
+            return self.none(node, msg="it lists axes, crops, or keeps the aspect ratio")
+        axes = [axis for axis, size in enumerate(sizes) if size != shape[axis]]
+        numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
+        if not numbers or len(numbers) < len(axes):  # (3)
+            return self.none(node, msg="a size is computed, or all are those of the operand")
+        return MatchResult(self, [node], partial(self._listed, axes, numbers))
+
+    def _listed(self, axes: list[int], numbers: list[int], g: PatternRewriter, node: Node) -> list[Node]:
+        sizes = g.make_initializer("", numbers, source="sizes")
+        return [g.make_node("Resize", [*node.input[:3], sizes], node.output, **{**node.attribute, "axes": axes})]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """An image of a known size, in batches."""
+        return (
+            Example(
+                "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
+                '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
+                "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
+                '{ y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
+            ),
+        )

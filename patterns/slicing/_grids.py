@@ -1,0 +1,71 @@
+"""Tensors of positions that Range, Expand and their neighbours make."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xoptim.facts.info import Shape
+from xoptim.match import GraphView
+
+from .._axes import axis_of
+from .._nodes import is_op
+from .._shapes import inserted_ones
+
+
+class Grid(NamedTuple):
+    """Positions that a tensor of indices lists, all of them, in order.
+
+    Attributes:
+        shape: of the tensor, but for its last axis; other axes than those below have size 1.
+        axes: for each column of the indices, the axis along which it counts, rising.
+    """
+
+    shape: Shape
+    axes: list[int]
+
+    @property
+    def sizes(self) -> Shape:
+        """Number of positions of each column."""
+        return tuple(self.shape[axis] for axis in self.axes)
+
+
+def columns_of(g: GraphView, name: str) -> tuple[str, ...]:
+    """The tensors that are concatenated to the columns of a tensor of indices, of GatherND or ScatterND; itself otherwise."""
+    node, rank = g.node_before(name), g.info(name).rank
+    return node.input if is_op(node, "Concat") and rank is not None and axis_of(g, node) == rank - 1 else (name,)
+
+
+def grid_of(g: GraphView, name: str) -> Grid | None:
+    """The grid whose positions a tensor of indices lists, ``None`` when it is not known to do so."""
+    shape, columns = g.try_infer_shape(name), columns_of(g, name)
+    if not shape or shape[-1] != len(columns):
+        return None
+    found = [counted_column(g, column, shape[:-1]) for column in columns]
+    axes = [axis for axis in found if axis is not None]
+    rest = [size for axis, size in enumerate(shape[:-1]) if axis not in axes]
+    is_grid = len(axes) == len(columns) and axes == sorted(set(axes)) and all(size == 1 for size in rest)
+    return Grid(shape[:-1], axes) if is_grid else None
+
+
+def counted_column(g: GraphView, name: str, grid: Shape) -> int | None:
+    """The axis along which a column of indices over a grid counts from 0, ``None`` when there is none such."""
+    return counted_axis(g, name, (*grid, 1)) if g.try_infer_shape(name) == (*grid, 1) else None
+
+
+def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int | None:
+    """The axis along which the elements of a result are 0, 1, 2, ...; ``None`` when there is none such."""
+    node = g.node_before(name)
+    if is_op(node, "Range"):
+        first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
+        return 0 if first == 0 and step == 1 else None
+    source = g.try_infer_shape(node.input[0]) if is_op(node, "Unsqueeze", "Reshape", "Expand") and depth else None
+    if node is None or source is None:
+        return None
+    axis = counted_axis(g, node.input[0], source, depth - 1)
+    if axis is None:
+        return None
+    if node.op_type == "Expand":
+        there = axis + len(shape) - len(source)
+        return there if shape[there] == source[axis] else None
+    ones = inserted_ones(source, shape)
+    return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]

@@ -1,0 +1,125 @@
+"""Rewrites of choices, masks and comparisons."""
+
+from __future__ import annotations
+
+from tests.reach.rows import Refused, Row, Theme
+
+THEME = Theme(
+    "Choices, masks and comparisons",
+    rows=(
+        Row(
+            "Equal(Cast(c), 0) → Not(c)",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { f = Cast <to = 1> (c) b "
+            "= Equal(f, o) y = Where(b, x, z) }",
+            "Where",
+            ("TruthFunction", "NotWhere"),
+        ),
+        Row(
+            "Equal(Cast(c), 1) → c",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {1}> { f = Cast <to = 1> (c) b "
+            "= Equal(f, o) y = Where(b, x, z) }",
+            "Where",
+            ("TruthFunction",),
+        ),
+        Row(
+            "Greater(Cast(c), 0) → c",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { f = Cast <to = 1> (c) b "
+            "= Greater(f, o) y = Where(b, x, z) }",
+            "Where",
+            ("TruthFunction",),
+        ),
+        Row(
+            "Cast(Cast(c, to = float), to = bool) → c",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) { f = Cast <to = 1> (c) b = Cast <to = 9> "
+            "(f) y = Where(b, x, z) }",
+            "Where",
+            ("CastCast",),
+        ),
+        Row(
+            "Cast(Where(c, 1, 0), to = bool) → c",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float i = {1}, float o = {0}> { f = "
+            "Where(c, i, o) b = Cast <to = 9> (f) y = Where(b, x, z) }",
+            "Where",
+            ("TruthFunction",),
+        ),
+        Row(
+            "Cast(1 - Cast(c), to = bool) → Not(c)",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float i = {1}> { f = Cast <to = 1> (c) g "
+            "= Sub(i, f) b = Cast <to = 9> (g) y = Where(b, x, z) }",
+            "Where",
+            ("TruthFunction", "NotWhere"),
+        ),
+        Row(
+            "(1 - Cast(c)) · k → Where(c, 0, k)",
+            "agraph (bool[a,4] c) => (float[a,4] y) <float one = {1}, float low = {-10000}> { t = Cast <to = 1> (c) u = "
+            "Sub(one, t) y = Mul(u, low) }",
+            "Where",
+            ("TruthFunction",),
+        ),
+        Row(
+            "Where(c, 1, 0) → Cast(c)",
+            "agraph (bool[a,4] c) => (float[a,4] y) <float i = {1}, float j = {0}> { y = Where(c, i, j) }",
+            "Cast",
+            ("TruthFunction",),
+        ),
+        Row(
+            "Where(c, Where(c, x, z), w) → Where(c, x, w)",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z, float[a,4] w) => (float[a,4] y) { t = Where(c, x, z) y = "
+            "Where(c, t, w) }",
+            "Where",
+            ("WhereWhere",),
+        ),
+        Row(
+            "Where(c, x, Where(c, z, w)) → Where(c, x, w)",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z, float[a,4] w) => (float[a,4] y) { t = Where(c, z, w) y = "
+            "Where(c, x, t) }",
+            "Where",
+            ("WhereWhere",),
+        ),
+        Row(
+            "Where(Not(c), x, z) → Where(c, z, x)",
+            "agraph (float[a,4] x, float[a,4] z) => (float[a,4] y) { e = Equal(x, z) n = Not(e) y = Where(n, x, z) }",
+            "Equal Where",
+            ("NotWhere",),
+        ),
+    ),
+    refused=(
+        Refused(
+            "Cast(c) · k → Where(c, k, 0)",
+            "Measured 1.1 to 2.1 times the time: Where is as slow as three other operators.",
+        ),
+        Refused(
+            "Where(c, 0, 1) → Cast(Not(c))",
+            "Two nodes in place of one.",
+        ),
+        Refused(
+            "Where(IsNaN(Softmax(x)), 0, Softmax(x)) → Softmax(x)",
+            "Only right where no score is NaN or infinite, which cannot be proved of a product; GuardedAttention takes "
+            "the whole of it.",
+        ),
+        Refused(
+            "ArgMax(Softmax(x)) → ArgMax(x)",
+            "Ties and NaN: different numbers may be rounded to equal ones by Softmax.",
+        ),
+        Refused(
+            "(x + m) + m → x + m for a mask of 0 and -infinity",
+            "The mask is known to consist of these only where it is a constant.",
+        ),
+        Refused(
+            "Where(c, x, Where(d, x, z)) → Where(Or(c, d), x, z)",
+            "Open: not found in the models at hand.",
+        ),
+        Refused(
+            "Not(And(Not(c), Not(d))) → Or(c, d), And(c, c) → c, Cast(c) · Cast(d) → Cast(And(c, d))",
+            "Open: not found in the models at hand.",
+        ),
+        Refused(
+            "Not(Cast(x, to = bool)) → Equal(x, 0)",
+            "Open: one node less, but a comparison of wide elements in place of narrow ones.",
+        ),
+        Refused(
+            "Trilu(Expand(k)) · Cast(Greater(p, q)) → Where",
+            "A product with -infinity outside of the triangle is NaN, Where is not.",
+        ),
+    ),
+)

@@ -1,0 +1,113 @@
+"""Rewrites of axes that are merged, split, moved, put in and taken out."""
+
+from __future__ import annotations
+
+from tests.reach.rows import Refused, Row, Theme
+
+THEME = Theme(
+    "Axes merged, split, moved, put in and taken out",
+    rows=(
+        Row(
+            "Reshape(Relu(Reshape(x))) → Relu(x)",
+            "agraph (float[a,6] x) => (float[a,6] y) <int64[3] p = {-1, 2, 3}, int64[2] r = {-1, 6}> { s = Reshape(x, p) "
+            "u = Relu(s) y = Reshape(u, r) }",
+            "Relu",
+            ("MovementChain",),
+        ),
+        Row(
+            "Reshape(Reshape(x) + Reshape(z)) → x + z",
+            "agraph (float[a,6] x, float[a,6] z) => (float[a,6] y) <int64[3] p = {-1, 2, 3}, int64[2] r = {-1, 6}> { s = "
+            "Reshape(x, p) t = Reshape(z, p) u = Add(s, t) y = Reshape(u, r) }",
+            "Add",
+            ("MovementsElementwise", "ReshapeReshape"),
+        ),
+        Row(
+            "Unsqueeze(Squeeze(x) + Squeeze(z)) → x + z",
+            "agraph (float[a,1,6] x, float[a,1,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { s = Squeeze(x, p) t = "
+            "Squeeze(z, p) u = Add(s, t) y = Unsqueeze(u, p) }",
+            "Add",
+            ("MovementsElementwise", "SqueezeUnsqueeze"),
+        ),
+        Row(
+            "Squeeze(x) + Squeeze(z) → Squeeze(x + z)",
+            "agraph (float[a,1,6] x, float[a,1,6] z) => (float[a,6] y) <int64[1] p = {1}> { s = Squeeze(x, p) t = "
+            "Squeeze(z, p) y = Add(s, t) }",
+            "Add Squeeze",
+            ("MovementsElementwise",),
+        ),
+        Row(
+            "Unsqueeze(x) · Unsqueeze(z) → Unsqueeze(x · z)",
+            "agraph (float[a,6] x, float[a,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) t = "
+            "Unsqueeze(z, p) y = Mul(s, t) }",
+            "Mul Unsqueeze",
+            ("MovementsElementwise",),
+        ),
+        Row(
+            "Unsqueeze(x) · Unsqueeze(z) of tensors that are broadcast → Unsqueeze(x · z)",
+            "agraph (float[a,6] x, float[1,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) t = "
+            "Unsqueeze(z, p) y = Mul(s, t) }",
+            "Mul Unsqueeze",
+            ("MovementsElementwise",),
+        ),
+        Row(
+            "Transpose(x) · Transpose(z) → Transpose(x · z)",
+            "agraph (float[a,6] x, float[a,6] z) => (float[6,a] y) { s = Transpose(x) t = Transpose(z) y = Mul(s, t) }",
+            "Mul Transpose",
+            ("TransposeRegion",),
+        ),
+        Row(
+            "Squeeze(Sigmoid(Unsqueeze(x))) → Sigmoid(x)",
+            "agraph (float[a,6] x) => (float[a,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) t = Sigmoid(s) y = "
+            "Squeeze(t, p) }",
+            "Sigmoid",
+            ("MovementChain",),
+        ),
+        Row(
+            "Cos and Sin of one tensor, each followed by Unsqueeze → one Unsqueeze before both",
+            "agraph (float[a,b,4] f, float[a,h,b,8] x) => (float[a,h,b,8] y) <int64[1] k = {1}> { c = Concat <axis = -1> "
+            "(f, f) d = Cos(c) e = Sin(c) p = Unsqueeze(d, k) q = Unsqueeze(e, k) r = Mul(x, p) s = Mul(x, q) y = Add(r, "
+            "s) }",
+            "Add Concat Cos Mul Mul Sin Unsqueeze",
+            ("ForkMovements",),
+        ),
+        Row(
+            "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x",
+            "agraph (float[a,b,4] x) => (float[a,b,4] y) <int64[4] p = {0, 0, 2, -1}, int64[3] q = {0, 0, -1}> { t = "
+            "Reshape(x, p) u = Reshape(t, q) y = Neg(u) }",
+            "Neg",
+            ("ReshapeReshape",),
+        ),
+        Row(
+            "Reshape, Transpose, Reshape → DepthToSpace",
+            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 2, 2, 3, 4, 5}, int64[4] t = {-1, 3, 8, "
+            "10}> { r = Reshape(x, s) p = Transpose <perm = [0, 3, 4, 1, 5, 2]> (r) y = Reshape(p, t) }",
+            "DepthToSpace",
+            ("DepthToSpace",),
+        ),
+        Row(
+            "Reshape, Transpose, Reshape → DepthToSpace of mode CRD",
+            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 3, 2, 2, 4, 5}, int64[4] t = {-1, 3, 8, "
+            "10}> { r = Reshape(x, s) p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
+            "DepthToSpace",
+            ("DepthToSpace",),
+        ),
+        Row(
+            "Reshape, Transpose, Reshape → SpaceToDepth",
+            "agraph (float[a,3,8,10] x) => (float[a,12,4,5] y) <int64[6] s = {-1, 3, 4, 2, 5, 2}, int64[4] t = {-1, 12, "
+            "4, 5}> { r = Reshape(x, s) p = Transpose <perm = [0, 3, 5, 1, 2, 4]> (r) y = Reshape(p, t) }",
+            "SpaceToDepth",
+            ("SpaceToDepth",),
+        ),
+    ),
+    refused=(
+        Refused(
+            "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
+            "Open: movements are not followed through operators that work along an axis.",
+        ),
+        Refused(
+            "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x for a last axis of unknown size",
+            "It is right only if 2 divides the size, and the first Reshape proves that too late for its own result: one "
+            "Reshape is left.",
+        ),
+    ),
+)

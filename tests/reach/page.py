@@ -1,0 +1,99 @@
+"""Write ``docs/reach.md`` from the table: ``python -m tests.reach.page``; with the id of a row, show its model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+
+import xoptim
+from tests.reach import choices, movement, parts, products, sizes
+from tests.reach.rows import Row, Theme
+from tests.support import parse
+from xoptim.optimize.application import Application
+
+TARGET = Path(__file__).parents[2] / "docs" / "reach.md"
+HEAD = """# Reach
+
+Rewrites that optimizers of ONNX graphs have, and whether xoptim has them. Written by `make docs` from the table in
+`tests/reach`; each of the {count} covered rows has a tiny model there, and a test fails when its result is no longer
+the one listed here. `python -m tests.reach.page ID` prints a model before and after.
+"""
+
+
+class Reached(NamedTuple):
+    """A row that was tried.
+
+    Attributes:
+        before: the model.
+        after: the optimized model.
+        by: patterns and passes that were applied.
+    """
+
+    before: onnx.ModelProto
+    after: onnx.ModelProto
+    by: list[str]
+
+
+def themes() -> tuple[Theme, ...]:
+    """All rows, by kind."""
+    return (movement.THEME, parts.THEME, sizes.THEME, choices.THEME, products.THEME)
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """The covered rows with their ids: number of the kind, and number in it."""
+    for number, theme in enumerate(themes(), 1):
+        for place, row in enumerate(theme.rows, 1):
+            yield f"{number}.{place}", row
+
+
+def reached(row: Row) -> Reached:
+    """Optimize the model of a row as by default."""
+    applied: list[Application] = []
+    before = parse(row.model, row.opset)
+    after = xoptim.optimize(before, strict=True, on_application=applied.append)
+    return Reached(before, after, list(dict.fromkeys(each.pattern.name() for each in applied)))
+
+
+def operators(model: onnx.ModelProto) -> str:
+    """The operators of a graph, sorted."""
+    return " ".join(sorted(node.op_type for node in model.graph.node)) or "none"
+
+
+def page() -> str:
+    """The page."""
+    parts = [HEAD.format(count=sum(1 for _ in rows()))]
+    for number, theme in enumerate(themes(), 1):
+        lines = [
+            f"| {number}.{place} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} | {row.after} | "
+            f"{', '.join(row.by) or 'folding'} |\n"
+            for place, row in enumerate(theme.rows, 1)
+        ]
+        parts.append(f"\n## {theme.title}\n\n| id | rewrite | before | after | by |\n|---|---|---|---|---|\n{''.join(lines)}")
+        if theme.refused:
+            lines = [f"| {_cell(row.rewrite)} | {_cell(row.reason)} |\n" for row in theme.refused]
+            parts.append(f"\n| not done | reason |\n|---|---|\n{''.join(lines)}")
+    return "".join(parts)
+
+
+def _cell(words: str) -> str:
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or show the models of some rows."""
+    if not arguments:
+        TARGET.write_text(page(), encoding="utf-8")
+    found = dict(rows())
+    for each in arguments:
+        result = reached(found[each])
+        before, after = (onnx.printer.to_text(model.graph) for model in (result.before, result.after))
+        sys.stdout.write(f"{found[each].rewrite}\n\n{before}\n\nby {', '.join(result.by)}:\n\n{after}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

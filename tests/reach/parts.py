@@ -1,0 +1,174 @@
+"""Rewrites of parts of tensors."""
+
+from __future__ import annotations
+
+from tests.reach.rows import Refused, Row, Theme
+
+THEME = Theme(
+    "Parts of tensors",
+    rows=(
+        Row(
+            "Gather([x, z]) of one operand, by a vector → Gather(z)",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,1] y) <int64[1] i = {3}> { c = Concat <axis = 1> (x, z) y = "
+            "Gather <axis = 1> (c, i) }",
+            "Gather",
+            ("ConcatGather",),
+        ),
+        Row(
+            "Gather([x, z]) of one operand, by a number → Gather(z)",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {-1}> { c = Concat <axis = 1> (x, z) y = "
+            "Gather <axis = 1> (c, i) }",
+            "Gather",
+            ("ConcatGather",),
+        ),
+        Row(
+            "Slice([x, z]) of a part of one operand → Slice(z)",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,1] y) <int64[1] s = {3}, int64[1] e = {4}, int64[1] k = {1}> "
+            "{ c = Concat <axis = 1> (x, z) y = Slice(c, s, e, k) }",
+            "Slice",
+            ("ConcatSlice",),
+        ),
+        Row(
+            "Slice([x, z]) of one operand → z",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
+            "{ c = Concat <axis = 1> (x, z) t = Slice(c, s, e, k) y = Neg(t) }",
+            "Neg",
+            ("ConcatSlice",),
+        ),
+        Row(
+            "Slice([x, z, w]) of two operands → [x, z]",
+            "agraph (float[a,2] x, float[a,3] z, float[a,3] w) => (float[a,5] y) <int64[1] s = {0}, int64[1] e = {5}, "
+            "int64[1] k = {1}> { c = Concat <axis = 1> (x, z, w) y = Slice(c, s, e, k) }",
+            "Concat",
+            ("ConcatSlice",),
+        ),
+        Row(
+            "[Gather(x, i), Gather(x, j)], constant positions → Gather(x, [i, j])",
+            "agraph (float[a,9] x) => (float[a,4] y) <int64[2] i = {5, 2}, int64[2] j = {8, 1}> { p = Gather <axis = 1> "
+            "(x, i) q = Gather <axis = 1> (x, j) y = Concat <axis = 1> (p, q) }",
+            "Gather",
+            ("GathersConcat",),
+        ),
+        Row(
+            "[Gather(x, i), Gather(x, j)], the positions parts of a Split → Gather(x)",
+            "agraph (float[a,9] x, int64[4] i) => (float[a,4] y) { k, l = Split <axis = 0, num_outputs = 2> (i) p = "
+            "Gather <axis = 1> (x, k) q = Gather <axis = 1> (x, l) y = Concat <axis = 1> (p, q) }",
+            "Gather",
+            ("GathersConcat", "SplitConcat"),
+        ),
+        Row(
+            "Gather(x, [0]), Gather(x, [1]), ... → Split(x)",
+            "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> { y = Gather "
+            "<axis = 1> (x, i) z = Gather <axis = 1> (x, j) }",
+            "Split",
+            ("GathersSplit",),
+        ),
+        Row(
+            "Gather(x, positions in a row of the last axis) → Slice(x)",
+            "agraph (float[a,9] x) => (float[a,4] y) <int64[4] i = {3, 4, 5, 6}> { y = Gather <axis = 1> (x, i) }",
+            "Slice",
+            ("GatherRun",),
+        ),
+        Row(
+            "Slice(x), of which Slices read parts → Slices of x",
+            "agraph (float[a,9] x) => (float[a,2] y, float[a,3] z) <int64[1] i = {1}, int64[1] j = {8}, int64[1] k = {1}, "
+            "int64[1] l = {3}, int64[1] m = {4}, int64[1] n = {7}> { t = Slice(x, i, j, k) y = Slice(t, i, l, k) z = "
+            "Slice(t, m, n, k) }",
+            "Slice Slice",
+            ("SliceSlice",),
+        ),
+        Row(
+            "ScatterND(x, all rows, updates) → updates",
+            "agraph (float[3,a] x, float[3,a] u) => (float[3,a] y) <int64[3,1] i = {0, 1, 2}> { t = ScatterND(x, i, u) y "
+            "= Neg(t) }",
+            "Neg",
+            ("ScattersConcat",),
+        ),
+        Row(
+            "ScatterND(x, all rows counted by Range, updates) → updates",
+            "agraph (float[a,b] x, float[a,b] u) => (float[a,b] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {-1}> { s "
+            "= Shape(x) n = Gather(s, o) r = Range(o, n, e) i = Unsqueeze(r, k) t = ScatterND(x, i, u) y = Neg(t) }",
+            "Neg",
+            ("ScatterNDGrid",),
+        ),
+        Row(
+            "ScatterND(constant, rows in a row, updates) → Concat",
+            "agraph (float[3,2] u) => (float[5,2] y) <float[5,2] x = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, int64[3,1] i = {1, "
+            "2, 3}> { y = ScatterND(x, i, u) }",
+            "Concat",
+            ("ScattersConcat",),
+        ),
+        Row(
+            "ScatterElements of an unrolled loop → Concat",
+            "agraph (float[2,1] u, float[2,1] v, float[2,1] w) => (float[2,3] y) <float[2,3] x = {0, 0, 0, 0, 0, 0}, "
+            "int64[2,1] i = {0, 0}, int64[2,1] j = {1, 1}, int64[2,1] k = {2, 2}> { s = ScatterElements <axis = 1> (x, i, "
+            "u) t = ScatterElements <axis = 1> (s, j, v) y = ScatterElements <axis = 1> (t, k, w) }",
+            "Concat",
+            ("ScattersConcat",),
+        ),
+        Row(
+            "GatherND(x, Unsqueeze(i)) → Gather(x, i)",
+            "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> { u = Unsqueeze(i, k) y = "
+            "GatherND(x, u) }",
+            "Gather",
+            ("GatherNDRows",),
+        ),
+        Row(
+            "GatherND(x, constant column) → Gather(x)",
+            "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, 1}> { y = GatherND(x, i) }",
+            "Gather",
+            ("GatherNDRows",),
+        ),
+        Row(
+            "GatherND(x, [0, 1, 2, ..., i]) → GatherND(x, i) with a batch axis",
+            "agraph (float[b,3,4] x, int64[b,1] i) => (float[b,4] y) <int64 z = {0}, int64 j = {1}, int64[1] k = {-1}> { "
+            "s = Shape(x) n = Gather(s, z) r = Range(z, n, j) u = Unsqueeze(r, k) t = Concat <axis = -1> (u, i) y = "
+            "GatherND(x, t) }",
+            "GatherND",
+            ("GatherNDBatch",),
+        ),
+        Row(
+            "four strided Slices of rows and columns, concatenated along the channels → Reshape, Transpose, Reshape",
+            "agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) <int64[1] o = {0}, int64[1] i = {1}, int64[1] e = "
+            "{9223372036854775807}, int64[1] k = {1}, int64[1] l = {2}, int64[1] d = {2}> { f = Slice(x, o, e, k, d) g = "
+            "Slice(x, i, e, k, d) p = Slice(f, o, e, l, d) q = Slice(g, o, e, l, d) r = Slice(f, i, e, l, d) s = Slice(g, "
+            "i, e, l, d) y = Concat <axis = -1> (p, q, r, s) }",
+            "Reshape Reshape Transpose",
+            ("SliceSlice", "SlicesSteps"),
+        ),
+        Row(
+            "Tile(constant) → constant",
+            "agraph (float[a,4] x) => (float[a,4] y) <float[1,2] c = {1, 2}, int64[2] r = {1, 2}> { t = Tile(c, r) y = "
+            "Add(x, t) }",
+            "Add",
+            (),
+        ),
+    ),
+    refused=(
+        Refused(
+            "Gather(x, 0), Gather(x, 1), ... without their axis → Split, Squeeze",
+            "As many nodes as before; done where each is followed by an Unsqueeze or by the same operators (GathersSplit, "
+            "GathersSteps).",
+        ),
+        Refused(
+            "Gather(x, positions in a row) → Slice along another axis than the last",
+            "Measured 1.0 to 1.2 times the time: Gather copies whole blocks.",
+        ),
+        Refused(
+            "ScatterND(x, rows in a row, updates) → Slice, Concat for an x that is computed",
+            "Measured 1.18 times the time, and more nodes.",
+        ),
+        Refused(
+            "four strided Slices, channels first → Reshape, Transpose, Reshape",
+            "Measured 4 to 8 times the time: the Transpose has six axes, and moves single elements.",
+        ),
+        Refused(
+            "rotate_every_two → Gather and signs",
+            "Measured 1.2 to 3.9 times the time; RotaryEmbedding takes it from operator set 23 on.",
+        ),
+        Refused(
+            "Reshape(Gather(table, i)) or Slice(Gather(table, i)) → Gather of another table",
+            "Open: the table would be stored twice wherever it is read elsewhere, as embeddings are.",
+        ),
+    ),
+)

@@ -1,0 +1,163 @@
+"""Rewrites of products, sums and reductions."""
+
+from __future__ import annotations
+
+from tests.reach.rows import Refused, Row, Theme
+
+THEME = Theme(
+    "Products, sums and reductions",
+    rows=(
+        Row(
+            "Reshape(MatMul(Reshape(x), Reshape(z))) → MatMul(x, z)",
+            "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[a,2,3,5] y) <int64[3] p = {-1, 3, 4}, int64[3] q = "
+            "{-1, 4, 5}, int64[4] r = {-1, 2, 3, 5}> { s = Reshape(x, p) t = Reshape(z, q) u = MatMul(s, t) y = "
+            "Reshape(u, r) }",
+            "MatMul",
+            ("ReshapeMatMulReshape",),
+        ),
+        Row(
+            "MatMul(Reshape(x), Reshape(z)) → Reshape(MatMul(x, z))",
+            "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[c,3,5] y) <int64[3] p = {-1, 3, 4}, int64[3] q = {-1, "
+            "4, 5}> { s = Reshape(x, p) t = Reshape(z, q) y = MatMul(s, t) }",
+            "MatMul Reshape",
+            ("ReshapeMatMulReshape",),
+        ),
+        Row(
+            "Reshape(MatMul(Reshape(x), z)) → MatMul(x, Reshape(z))",
+            "agraph (float[2,6,3,4] x, float[12,4,5] z) => (float[2,6,3,5] y) <int64[3] p = {-1, 3, 4}, int64[4] r = {2, "
+            "6, 3, 5}> { s = Reshape(x, p) u = MatMul(s, z) y = Reshape(u, r) }",
+            "MatMul Reshape",
+            ("ReshapeMatMulReshape",),
+        ),
+        Row(
+            "Reshape(MatMul(x, Reshape(z))) → MatMul(Reshape(x), z)",
+            "agraph (float[12,3,4] x, float[2,6,4,5] z) => (float[2,6,3,5] y) <int64[3] p = {-1, 4, 5}, int64[4] r = {2, "
+            "6, 3, 5}> { s = Reshape(z, p) u = MatMul(x, s) y = Reshape(u, r) }",
+            "MatMul Reshape",
+            ("ReshapeMatMulReshape",),
+        ),
+        Row(
+            "batch axes merged around a product with a Transpose → MatMul(x, Transpose(z))",
+            "agraph (float[a,2,3,4] x, float[a,2,3,4] z) => (float[a,2,3,3] y) <int64[3] p = {-1, 3, 4}, int64[4] r = "
+            "{-1, 2, 3, 3}> { s = Reshape(x, p) t = Reshape(z, p) v = Transpose <perm = [0, 2, 1]> (t) u = MatMul(s, v) y "
+            "= Reshape(u, r) }",
+            "MatMul Transpose",
+            ("ReshapeMatMulReshape", "MovementChain"),
+        ),
+        Row(
+            "(x · a) @ (z · b) → (x · ab) @ z",
+            "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> { p = Mul(x, "
+            "s) q = Mul(z, t) y = MatMul(p, q) }",
+            "MatMul Mul",
+            ("MulMulMatMul",),
+        ),
+        Row(
+            "MatMul(q, k) · s → s in the weights and the bias of q",
+            "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,2,b,c] y) <float[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, "
+            "3, 4, 5, 6, 7, 8}, float[4] d = {1, 2, 3, 4}, float[4,4] v = {2, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, "
+            "8}, float[4] e = {4, 3, 2, 1}, int64[4] s = {0, 0, 2, 2}, float h = {0.5}> { t = MatMul(x, w) u = Add(t, d) "
+            "r = Reshape(u, s) q = Transpose <perm = [0, 2, 1, 3]> (r) t2 = MatMul(z, v) u2 = Add(t2, e) r2 = Reshape(u2, "
+            "s) k = Transpose <perm = [0, 2, 3, 1]> (r2) m = MatMul(q, k) y = Mul(m, h) }",
+            "Add Add MatMul MatMul MatMul Reshape Reshape Transpose Transpose",
+            ("MatMulMul",),
+        ),
+        Row(
+            "a rotary embedding · s → s in the weights",
+            "agraph (float[a,2] x, float[a,4] c, float[a,4] d) => (float[a,4] y) <float[2,4] w = {2, 4, 6, 8, 1, 3, 5, "
+            "7}, int64[2] k = {2, 2}, float h = {0.5}> { t = MatMul(x, w) p, q = Split <axis = 1> (t, k) n = Neg(q) r = "
+            "Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) s = Add(u, v) y = Mul(s, h) }",
+            "Add Concat MatMul Mul Mul Neg Split",
+            ("MatMulMul",),
+        ),
+        Row(
+            "two convolutions of one input, each with a BatchNormalization → two convolutions",
+            "agraph (float[a,2,5,5] x) => (float[a,1,5,5] y, float[a,1,5,5] z) <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] "
+            "v = {3, 4}, float[1] s = {2}, float[1] b = {1}, float[1] m = {0.5}, float[1] r = {1.5}> { p = Conv(x, w) y = "
+            "BatchNormalization(p, s, b, m, r) q = Conv(x, v) z = BatchNormalization(q, s, b, m, r) }",
+            "Conv Conv",
+            ("ConvBatchNormalization",),
+        ),
+        Row(
+            "x · Reciprocal(Sqrt(v)) → x / Sqrt(v) for a v as large as x",
+            "agraph (float[a,4] x, float[a,4] v) => (float[a,4] y) { s = Sqrt(v) r = Reciprocal(s) y = Mul(x, r) }",
+            "Div Sqrt",
+            ("ReciprocalMul",),
+        ),
+        Row(
+            "ReduceSum(ReduceSum(x, 1), 2) → ReduceSum(x, (1, 2))",
+            "agraph (float[3,4,5] x) => (float[3,1,1] y) <int64[1] i = {1}, int64[1] j = {2}> { t = ReduceSum(x, i) y = "
+            "ReduceSum(t, j) }",
+            "ReduceSum",
+            ("ReduceReduce",),
+        ),
+        Row(
+            "Clip(x + 3, 0, 6) / 6 → HardSigmoid(x)",
+            "agraph (float[a,4] x) => (float[a,4] y) <float three = {3}, float z = {0}, float s = {6}> { e = Add(x, "
+            "three) c = Clip(e, z, s) y = Div(c, s) }",
+            "HardSigmoid",
+            ("HardSigmoid",),
+        ),
+    ),
+    refused=(
+        Refused(
+            "x · Reciprocal(Sqrt(v)) → x / Sqrt(v) for a v that is broadcast",
+            "Measured 1.0 to 1.4 times the time: it divides each element of x instead of each of v.",
+        ),
+        Refused(
+            "(x · a) · (z · b) → (x · ab) · z",
+            "x · ab may overflow or vanish where both products and their product do not.",
+        ),
+        Refused(
+            "ReduceMax(ReduceMax(x)) → ReduceMax(x)",
+            "Whether onnxruntime finds a NaN depends on the order.",
+        ),
+        Refused(
+            "Sqrt(ReduceSum(x · x)) → ReduceL2(x)",
+            "Measured 1.17 times the time.",
+        ),
+        Refused(
+            "ReduceSum(x · x) → ReduceSumSquare(x)",
+            "Measured 1.34 times the time.",
+        ),
+        Refused(
+            "ReduceSum(Abs(x)) → ReduceL1(x)",
+            "Measured 1.37 times the time.",
+        ),
+        Refused(
+            "Log(ReduceSum(x)) → ReduceLogSum(x)",
+            "Measured 4.5 times the time.",
+        ),
+        Refused(
+            "Log(ReduceSum(Exp(x))) → ReduceLogSumExp(x)",
+            "Measured 5.1 times the time, and finite where the original is infinite.",
+        ),
+        Refused(
+            "ReduceMean(x, (2, 3)) → GlobalAveragePool(x)",
+            "Measured 2.5 times the time.",
+        ),
+        Refused(
+            "x / ReduceL2(x) → LpNormalization(x)",
+            "The operator gives 0 where the original is 0 / 0, which is NaN.",
+        ),
+        Refused(
+            "Log(1 + Exp(x)) → Softplus(x)",
+            "Softplus is finite where Exp(x) overflows; done for the form that does not overflow (SoftplusExp).",
+        ),
+        Refused(
+            "x · Tanh(Softplus(x)) → Mish(x), Max(x, 0) + Min(Exp(x) - 1, 0) → Celu(x), GroupNormalization",
+            "onnxruntime has no kernels of these on the CPU: it expands them again.",
+        ),
+        Refused(
+            "InstanceNormalization(x) · s + b → InstanceNormalization(x)",
+            "Open: three places in 70 models.",
+        ),
+        Refused(
+            "a constant result that is an output of the graph → a stored constant",
+            "Not all runtimes accept an initializer that is an output; all operands of the last node are folded.",
+        ),
+        Refused(
+            "equal nodes that are both outputs of the graph → one and a copy",
+            "As many nodes; a copy costs as much as most operators.",
+        ),
+    ),
+)

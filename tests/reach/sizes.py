@@ -1,0 +1,47 @@
+"""Rewrites of sizes, and tensors of one number."""
+
+from __future__ import annotations
+
+from tests.reach.rows import Refused, Row, Theme
+
+THEME = Theme(
+    "Sizes and tensors of one number",
+    rows=(
+        Row(
+            "Cast(ConstantOfShape) → ConstantOfShape of that type",
+            "agraph (int64[2] s) => (float[a,b] y) { t = ConstantOfShape <value = int64[1] {1}> (s) y = Cast <to = 1> (t) }",
+            "ConstantOfShape",
+            ("ConstantOfShapeCast",),
+        ),
+        Row(
+            "Resize(sizes = [Shape(x), constant]) → Resize(sizes = constant) of the other axes",
+            "agraph (float[a,b,4,5] x) => (float[a,b,8,10] y) <int64[2] c = {8, 10}> { s = Shape <end = 2> (x) z = Concat "
+            '<axis = 0> (s, c) y = Resize <mode = "nearest"> (x, , , z) }',
+            "Resize",
+            ("ShapeResize",),
+        ),
+    ),
+    refused=(
+        Refused(
+            "Resize(sizes = [Shape(x), 2 · Shape(x)]) → Resize(scales)",
+            "Runtimes compute the sizes from scales in 32-bit floats: they differ from 2^24 on.",
+        ),
+        Refused(
+            "Shape(Transpose(Reshape(x, [d, ...]))) → Concat of d for sizes that are inputs",
+            "A 0 or -1 among them stands for another size; where the sizes are known, ShapeVector reads them elsewhere.",
+        ),
+        Refused(
+            "Reshape(Expand(constant)) → Expand(constant)",
+            "Open: the target would have to be computed; ExpandSink and ShapeBasedExpand remove most of them.",
+        ),
+        Refused(
+            "Expand(Unsqueeze(Expand(x))) → Expand(Unsqueeze(x))",
+            "Open where the sizes are not known to be equal or 1: the inner Expand may stretch an axis that the outer one "
+            "does not.",
+        ),
+        Refused(
+            "Unsqueeze(arithmetic(Gather(Shape(x), i))) → arithmetic(Shape(x, i, i + 1))",
+            "Open: one node of a single number; sizes are merged as expressions where they are computed twice.",
+        ),
+    ),
+)

@@ -1,0 +1,39 @@
+"""No rewrite of the page is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reach.page import TARGET, operators, page, reached, rows, themes
+from tests.reach.rows import Row
+from tests.support import in_parts
+from xoptim.testing import make_all_feeds, same_numbers
+
+_PARTS = 8
+ROWS = list(rows())
+
+
+@in_parts("part", _PARTS)
+def test_each_row_is_covered(part: int) -> None:
+    for id, row in ROWS[part::_PARTS]:
+        result = reached(row)
+        assert operators(result.after) == row.after, id
+        assert set(row.by) <= set(result.by), id
+        assert same_numbers(result.before, result.after, make_all_feeds(result.before, ()), "rounding").difference == "", id
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert TARGET.read_text(encoding="utf-8") == page(), "run `make docs`"
+
+
+def test_each_row_is_there_once() -> None:
+    words = [row.rewrite for _, row in ROWS] + [row.rewrite for theme in themes() for row in theme.refused]
+    assert len(set(words)) == len(words)
+    assert len({(row.model, row.opset) for _, row in ROWS}) == len(ROWS)
+
+
+def test_a_lost_cover_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Row("nothing", "agraph (float[a] x) => (float[a] y) { y = Relu(x) }", "Relu", ("ReluReluPattern",))
+    monkeypatch.setattr("tests.reach.test_reach.ROWS", [("0", row)])
+    with pytest.raises(AssertionError):
+        test_each_row_is_covered(0)
