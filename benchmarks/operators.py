@@ -135,7 +135,7 @@ def main() -> None:
         rows[name, provider, threads] = cells
         print(f"| {name} | {provider} | {threads} | {' | '.join(cells)} |", flush=True)
         if given.write:
-            machine = f"onnxruntime {onnxruntime.__version__}, {processor()}."
+            machine = f"Rows written last: onnxruntime {onnxruntime.__version__}, {processor()}; the others are older."
             sizes, lines = " | ".join(f"{size} rows" for size in SIZES), "---|" * len(SIZES)
             body = "".join(f"| {' | '.join((*key, *cells))} |\n" for key, cells in sorted(rows.items()))
             PAGE.write_text(HEAD.format(machine=machine, sizes=sizes, lines=lines) + body, encoding="utf-8")

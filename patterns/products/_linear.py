@@ -39,8 +39,8 @@ class Linear(NamedTuple):
         return self._replace(places={**self.places, node: places})
 
 
-def linear_above(g: GraphView, name: str, reader: Node) -> Linear | None:
-    """The nodes from linear layers down to a result, ``None`` when it does not come from them alone.
+def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
+    """The nodes from linear layers down to a result; when it does not come from them alone, the first other node, if any.
 
     Args:
         g: the graph.
@@ -48,40 +48,43 @@ def linear_above(g: GraphView, name: str, reader: Node) -> Linear | None:
         reader: the only node that reads it; no other node than those found reads a result in between.
     """
     found = _followed(g, name, Linear({}, [], []))
-    if found is None:
-        return None
+    if not isinstance(found, Linear):
+        return found
     nodes = sorted(found.places, key=lambda node: node.label)
     inside = {output for node in nodes for output in node.output if output}
-    if not all(g.is_used_only_by(output, reader, *nodes) for output in inside):
-        return None
+    read = next((output for output in inside if not g.is_used_only_by(output, reader, *nodes)), None)
+    if read is not None:
+        return g.node_before(read)
     # What a node multiplies with must stay as it is.
     factors = {each for node in nodes for place, each in enumerate(node.input) if place not in found.places[node]}
-    return None if factors & inside else found._replace(places={node: found.places[node] for node in nodes})
+    if factors & inside:
+        return nodes[-1]
+    return found._replace(places={node: found.places[node] for node in nodes})
 
 
-def _followed(g: GraphView, name: str, before: Linear) -> Linear | None:
-    """The nodes found before and those above a result, ``None`` when one of them is not linear or there are too many."""
+def _followed(g: GraphView, name: str, before: Linear) -> Linear | Node | None:
+    """The nodes found before and those above a result; the first one, if any, that is not linear or one too many."""
     node = g.node_before(name)
     if node in before.places:
         return before
     if node is None or node.domain or len(before.places) == _LARGEST:
-        return None
+        return node
     if node.op_type in MOVING or node.op_type == "RotaryEmbedding":
         return _followed(g, node.input[0], before.followed(node, range(1)))
     if node.op_type in ("Add", "Sub", "Concat"):
-        found: Linear | None = before.followed(node, range(len(node.input)))
+        found: Linear | Node | None = before.followed(node, range(len(node.input)))
         for operand in node.input:
-            if found is not None and g.is_constant(operand):
+            if isinstance(found, Linear) and g.is_constant(operand):
                 found = found._replace(parameters=[*found.parameters, operand])
-            elif found is not None:
-                found = _followed(g, operand, found)
+            elif isinstance(found, Linear):
+                found = _followed(g, operand, found) or node
         return found
     if is_op(node, "MatMul") and g.is_constant(node.input[1]):
         weights = node.input[1]
         here = before.followed(node, range(1, 2))
         return here._replace(weights=[*here.weights, weights], parameters=[*here.parameters, weights])
     if node.op_type not in ("Mul", "Div", "MatMul"):
-        return None
+        return node
     sides = range(1 if node.op_type == "Div" else 2)
     tried = (_followed(g, node.input[side], before.followed(node, range(side, side + 1))) for side in sides)
-    return next((found for found in tried if found is not None), None)
+    return next((found for found in tried if isinstance(found, Linear)), node)

@@ -101,7 +101,7 @@ BROKEN = {
         "MatMulMul",
         "agraph (float[a,b,2] x, float h, float[2,4] w) => (float[a,b,2,2] y, float[a,b,2] y2, float[4] y3) "
         f"<{_MATMUL_MUL} y2 = Mul(x, h) r = Relu(c) y3 = Mul(c, r) }}",
-        "weights or bias are not constant, or used elsewhere", "t", "return self.none(maker, msg=",
+        "not from linear layers alone, or a result is read elsewhere", "t", "return self.none(layer or node, msg=",
     ),
     "an old operator set": Broken(
         "Gelu",
