@@ -7,7 +7,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._grids import columns_of, counted_column
+from ._grids import columns_of, counted_column, grid_of
 
 
 class GatherNDBatchPattern(PatternOptimization):
@@ -18,10 +18,12 @@ class GatherNDBatchPattern(PatternOptimization):
     Refuses when:
     1. the indices are not concatenated from columns, there are batch axes already, or a shape is unknown.
     2. the first column does not count along the first axis from 0 to the size of x, or no other column is left.
+    3. all columns count so: `GatherNDGridPattern` takes a corner of x, as soon as its sizes are known.
     """
 
     anchors = ("GatherND",)
     near = ("Concat",)
+    priority = 1  # behind the patterns that shorten how columns count
     min_opset = 12
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -36,6 +38,8 @@ class GatherNDBatchPattern(PatternOptimization):
             count += 1
         if not count:  # (2)
             return self.none(node, msg="the first column does not count through the first axis")
+        if grid_of(g, node.input[1]) is not None:  # (3)
+            return self.none(node, msg="all columns count")
         return MatchResult(self, [node], partial(self._shortened, columns[count:], count))
 
     def _shortened(self, columns: Sequence[str], count: int, g: PatternRewriter, node: Node) -> list[Node]:
