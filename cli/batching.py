@@ -21,7 +21,7 @@ from .summary import open_console
 from .tables import Rows
 
 _UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-_NAMING_FILES: Final = ("rewrite", "feeds", "test_data")
+_NAMING_FILES: Final = ("custom_op_lib", "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
 _OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help")
 """Options that make no sense for many models, or that a batch has itself."""

@@ -22,6 +22,8 @@ from xoptim.batch import process
 from xoptim.batch.store import RESULTS
 
 INTERRUPTIBLE = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
 from xoptim.batch import process
 process.COMMAND = {COMMAND!r}
 from xoptim.cli.main import main

@@ -50,12 +50,20 @@ def test_groups_that_are_stacked_and_those_that_save_nothing() -> None:
 
 def test_groups_that_do_not_become_faster() -> None:
     g = Sketch()
-    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
+    parts = [g.add("Tanh", g.add("MatMul", g.input(128, WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
     three = [g.add("Erf", g.input("m", WIDTH)) for _ in range(3)]
     explained = explain(g.model(g.add("Sum", *parts), *three), "RepeatedOnCpu")
     reasons = {each.anchor.op_type: each.reason for each in explained}
     assert reasons["Erf"] == "3 nodes are too few"
     assert reasons["MatMul"].startswith("its region does not become faster: 6 nodes for 11, ")
+
+
+def test_products_of_a_single_row() -> None:
+    g = Sketch()
+    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(5)]
+    model = g.model(g.add("Sum", *parts))
+    assert "may have a single row" in explain(model, "RepeatedOnCpu")[0].reason
+    assert "MatMul" in {each.anchor.op_type for each in explain(model, "Repeated") if each.matches}
 
 
 def test_one_node() -> None:

@@ -32,7 +32,7 @@ def products(model: onnx.ModelProto) -> int:
 
 
 def test_many_small_operations_are_stacked_by_default() -> None:
-    model = perceptrons(16, 1)
+    model = perceptrons(16, 2, 4)
     assert products(folded(model, "default", sizes=(1,))) == 3
     assert products(optimize(model, patterns="default-repeated")) == 48
     assert products(optimize(model, provider="cuda")) == 48, "nothing was measured there"
@@ -40,8 +40,8 @@ def test_many_small_operations_are_stacked_by_default() -> None:
 
 @pytest.mark.parametrize(
     ("count", "rows", "width"),
-    [(2, 1, 32), (3, 1, 32), (16, 16, 32), (16, "n", 32), (16, 1, 512)],
-    ids=["two", "three", "rows", "any number of rows", "wide"],
+    [(2, 2, 32), (3, 2, 32), (16, 16, 32), (16, "n", 32), (16, 2, 512), (16, 1, 32)],
+    ids=["two", "three", "rows", "any number of rows", "wide", "one row"],
 )
 def test_operations_that_take_longer_together_stay_apart(count: int, rows: int | str, width: int) -> None:
     model = perceptrons(count, rows, width)
@@ -62,7 +62,7 @@ def test_activations_that_would_no_longer_be_computed_within_a_product() -> None
 
 
 def test_the_outlook_of_a_region() -> None:
-    graph = load(onnx.printer.to_text(perceptrons(8, 1).graph).replace("towers", "agraph", 1)).graph
+    graph = load(onnx.printer.to_text(perceptrons(8, 2, 4).graph).replace("towers", "agraph", 1)).graph
     groups = find_groups(graph)
     arrange(groups)
     choice = Choice(graph, groups)

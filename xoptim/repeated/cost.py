@@ -106,7 +106,7 @@ class Estimate:
 
     def _launch(self, node: Node) -> float:
         costs = self.costs
-        if _is_product(node):
+        if is_product(node):
             return costs.product
         if node.op_type == "Gather" and not self._shape(node.input[1]):
             return costs.lane
@@ -117,7 +117,7 @@ class Estimate:
         costs, kind = self.costs, node.op_type
         if kind in _VIEWS:
             return 0
-        if _is_product(node):
+        if is_product(node):
             return self._product(node)
         names = node.input if kind in _REDUCING or kind in ("Mean", "Sum") else node.output
         sizes = [math.prod(self._shape(name)) for name in names if name]
@@ -189,7 +189,8 @@ def launches_and_times(scope: Graph, nodes: Collection[Node], costs: Costs) -> I
         yield estimate.launches(nodes), estimate.time(nodes)
 
 
-def _is_product(node: Node) -> bool:
+def is_product(node: Node) -> bool:
+    """Whether a node multiplies matrices."""
     return node.op_type in ("Gemm", "MatMul")
 
 
@@ -216,7 +217,7 @@ def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
         for operand in operands:
             if operand is None or (reads[operand.output[0]] > 1 and operand.op_type != "Sigmoid"):
                 continue
-            is_matrix = _is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
+            is_matrix = is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
             is_biased = node.op_type == "Add" and is_matrix and operand.op_type == "MatMul"
             is_activated = node.op_type in _ACTIVATIONS and (is_matrix or operand in fused)
             is_gated = node.op_type == "Mul" and operand.op_type == "Sigmoid" and operand.input[0] in node.input

@@ -34,7 +34,7 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
         yield Finding(tuple(group.nodes), reason)
     for region in choice.regions():
         outlook = Region(graph, region).outlook(costs)
-        reason = (outlook._replace(times=None) if is_forced else outlook).refusal
+        reason = (outlook.forced if is_forced else outlook).refusal
         for group in region:
             yield Finding(tuple(group.nodes), reason, "" if reason else f"{outlook} in its region")
     yield from _differences(graph, classes) if is_forced else ()

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.repeated.cost import Costs, launches_and_times, slowest
+from xoptim.repeated.cost import Costs, is_product, launches_and_times, slowest
 from xoptim.repeated.groups import Group
 from xoptim.repeated.writing import StackWriter
 
@@ -26,16 +26,25 @@ class Outlook(NamedTuple):
     Attributes:
         nodes: number of nodes before and after.
         times: estimated nanoseconds before and after, where they count.
+        obstacle: another reason to leave the region alone unless that is forced; empty when there is none.
     """
 
     nodes: tuple[int, int]
     times: tuple[float, float] | None = None
+    obstacle: str = ""
+
+    @property
+    def forced(self) -> Outlook:
+        """The same where only the number of nodes counts."""
+        return Outlook(self.nodes)
 
     @property
     def refusal(self) -> str:
         """The reason why the region is left alone; empty when it is stacked."""
         if self.nodes[1] >= self.nodes[0]:
             return f"its region saves no nodes: {self}"
+        if self.obstacle:
+            return self.obstacle
         apart, together = self.times or (math.inf, 0.0)
         is_faster = together <= min(MARGIN * apart, apart - LEAST) and math.isfinite(apart)
         return "" if self.times is None or is_faster else f"its region does not become faster: {self}"
@@ -65,7 +74,7 @@ class Region:
         Args:
             costs: those of the execution provider, for nodes that are stacked only if that is estimated to be faster.
         """
-        if costs is not None and not self._may_be_faster(costs):
+        if costs is not None and (self._obstacle() or not self._may_be_faster(costs)):
             return False
         with Edit(self.graph) as edit:
             removed, added = self._written(edit)
@@ -87,7 +96,19 @@ class Region:
         around = (graph.producer(name) for node in removed for name in node.input)
         readers = (reader for node in removed for name in node.output for reader in graph.consumers(name))
         near = [node for node in dict.fromkeys((*filter(None, around), *readers)) if node not in gone]
-        return Outlook((len(removed), len(added)), slowest((graph, removed), (edit, added), near, costs))
+        return Outlook((len(removed), len(added)), slowest((graph, removed), (edit, added), near, costs), self._obstacle())
+
+    def _obstacle(self) -> str:
+        """The reason why stacked products may overflow where single ones do not, empty when they do not.
+
+        onnxruntime multiplies a single row with a stack of matrices by another kernel, which rounds each product before it is
+        added: that of large numbers is infinite there, and a sum of two may be NaN.
+        """
+        for node in (group.first for group in self.groups):
+            rows = (self.graph.info_of(node.output[0]).shape or ())[-2:-1]
+            if is_product(node) and not (rows and isinstance(rows[0], int) and rows[0] > 1):
+                return f"{node.output[0]!r} may have a single row, whose product with a stack of matrices overflows sooner"
+        return ""
 
     def _may_be_faster(self, costs: Costs) -> bool:
         """Whether launching the nodes takes enough of their time, at every size: a stack saves little else."""

@@ -70,12 +70,13 @@ class RepeatedOnCpu(ModelPass):
     """Equal operations side by side → one operation on stacked operands, where that is faster on the CPU.
 
     What: as `Repeated`, for groups of at least four nodes and the regions of them that the CPU computes faster together.
-    Why: many small operations take longer to launch than to compute: eight perceptrons of one row of 32 numbers take 0.6 of
-        their time together. Products with several rows take longer, as onnxruntime packs a stack of matrices in every run.
+    Why: many small operations take longer to launch than to compute. Products with many rows take longer together, as
+        onnxruntime packs a stack of matrices in every run.
     Refuses when:
     1. `Repeated` refuses.
     2. the time that is estimated from constants (`xoptim.repeated.cost`) is not at most 0.9 of that of the single nodes, or not
        5 us less, at some size that is not known.
+    3. a product may have a single row: onnxruntime has another kernel for a stack of such products, which overflows sooner.
     """
 
     phase = "final"
@@ -86,15 +87,15 @@ class RepeatedOnCpu(ModelPass):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Layers of one row, whose results are added."""
+        """Layers of two rows, whose results are added."""
         lanes = range(8)
         weights = ", ".join(f"float[2,2] w{lane} = {{{lane}, 2, 3, 4}}" for lane in lanes)
         layers = " ".join(f"a{lane} = MatMul(x, w{lane}) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})" for lane in lanes)
         total, stack = (", ".join(form.format(lane=lane) for lane in lanes) for form in ("c{lane}", "{lane}, 2, 3, 4"))
         return (
             Example(
-                f"agraph (float[1,2] x) => (float[1,2] y) <{weights}> {{ {layers} y = Sum({total}) }}",
-                f"agraph (float[1,2] x) => (float[1,2] y) <float[8,2,2] s = {{{stack}}}, int64[1] o = {{0}}> "
+                f"agraph (float[2,2] x) => (float[2,2] y) <{weights}> {{ {layers} y = Sum({total}) }}",
+                f"agraph (float[2,2] x) => (float[2,2] y) <float[8,2,2] s = {{{stack}}}, int64[1] o = {{0}}> "
                 "{ a = MatMul(x, s) b = Tanh(a) c = Erf(b) y = ReduceSum <keepdims = 0> (c, o) }",
             ),
         )
