@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from xoptim import batch
 from xoptim.batch import BatchOptions, BatchReport, Record, Step
+from xoptim.validate import library_file
 
 from .ending import INTERRUPTED, TERMINATED, Terminated
 from .figures import bytes_text
@@ -20,27 +20,13 @@ from .optimization import optimize_command
 from .summary import open_console
 from .tables import Rows
 
-_UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-_NAMING_FILES: Final = ("custom_op_lib", "rewrite", "feeds", "test_data")
+_LIBRARIES: Final = "custom_op_lib"
+_NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
 _OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help")
 """Options that make no sense for many models, or that a batch has itself."""
 SHARED: Final = [each for each in optimize_command.params if isinstance(each, click.Option) and each.name not in _OF_ONE_MODEL]
 """The options of ``xopt MODEL`` that a batch has too."""
-
-
-class Memory(click.ParamType[int]):
-    """A number of bytes."""
-
-    name = "SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
-        if isinstance(value, int):
-            return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", str(value).strip())
-        size = int(float(found[1]) * _UNITS.get(found[2].upper(), 0)) if found else 0
-        return size if size > 0 else self.fail(f"{value!r}: a size such as 4GB or 500MB is expected", param, ctx)
 
 
 class BatchCommand(click.Command):
@@ -60,7 +46,7 @@ class BatchCommand(click.Command):
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Time after which a model is given up."
 )
-@click.option("--memory", type=Memory(), help="Private memory that the process of a model may reserve: 4GB (Linux).")
+@click.option("--memory", metavar="SIZE", help="Private memory that the process of a model may reserve: 4GB (Linux).")
 @click.option("--resume/--no-resume", default=True, show_default=True, help="Skip models that are done and unchanged.")
 @click.option(
     "--scheduler", default="", metavar="ADDRESS", help="Scheduler of a Dask cluster that does the work: tcp://host:8786."
@@ -76,15 +62,11 @@ def batch_command(context: click.Context, /, models: str, output: Path, **choice
     The exit code is that of the worst model: 0 all written and equal, 3 some were not validated, 1 some differ and were not
     written, 2 some have no result (unreadable, crashed, out of time or memory).
     """
-    options = BatchOptions(
-        arguments=tuple(_words(context, choices)),
-        files=tuple(_files(choices)),
-        jobs=choices["jobs"],
-        timeout=choices["timeout"],
-        memory=choices["memory"],
-        resume=choices["resume"],
-        scheduler=choices["scheduler"],
-    )
+    own = {name: choices[name] for name in ("jobs", "timeout", "memory", "resume", "scheduler")}
+    try:
+        options = BatchOptions(arguments=tuple(_words(context, choices)), files=tuple(_files(choices)), **own)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     display = Display(enabled=not choices["quiet"])
     try:
         with display:
@@ -110,9 +92,16 @@ def _words(context: click.Context, choices: dict[str, Any]) -> list[str]:
         if option.is_flag:
             words += [long] if value else option.secondary_opts[:1]
         else:
-            values = value if option.multiple else [value]
-            words += [f"{long}={Path(each).absolute() if name in _NAMING_FILES else each}" for each in values]
+            words += [f"{long}={each}" for each in _named(name, value) or (value if option.multiple else [value])]
     return words
+
+
+def _named(option: str, value: Any) -> list[Path]:
+    """The files that an option names; none for an option that names none."""
+    if option not in _NAMING_FILES or value is None:
+        return []
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    return [Path(library_file(str(text)) if option == _LIBRARIES else text).absolute() for text in texts]
 
 
 def _files(choices: dict[str, Any]) -> list[Path]:
@@ -121,8 +110,7 @@ def _files(choices: dict[str, Any]) -> list[Path]:
     Raises:
         click.UsageError: one does not exist.
     """
-    named = (*choices["rewrite"], choices["feeds"], choices["test_data"])
-    files = [Path(text).absolute() for text in named if text is not None]
+    files = [path for option in _NAMING_FILES for path in _named(option, choices[option])]
     for path in files:
         if not path.exists():
             raise click.UsageError(f"cannot read {str(path)!r}: No such file or directory")

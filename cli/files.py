@@ -7,11 +7,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 import click
+
+from xoptim.diagnose.words import similar
 
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """Stands for standard output, which ``-o -`` names."""
@@ -44,7 +45,7 @@ class ModelFile(click.Path):
         if path.is_dir():
             raise click.UsageError(f"cannot read {value!r}: Is a directory{_meant(models_in(path))}")
         if not path.exists() and not path.is_symlink():
-            near = get_close_matches(path.name, [each.name for each in models_in(path.parent)], 3)
+            near = similar(path.name, [each.name for each in models_in(path.parent)], 3)
             raise click.UsageError(f"cannot read {value!r}: No such file or directory{_meant(map(path.with_name, near))}")
         return path
 

@@ -11,7 +11,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
+from xoptim.diagnose.words import similar
 
 from .batching import batch_command
 from .benchmarking import bench_command
@@ -74,7 +74,7 @@ class DefaultGroup(click.Group):
 
     def _check_spelling(self, word: str) -> None:
         """Raise for a word that is not a file and is almost the name of a command."""
-        near = get_close_matches(word, self.commands, 1)
+        near = similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 import click
+
+from xoptim.diagnose.words import meant
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
@@ -108,9 +109,8 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 
 def _check(key: str, known: Any, path: Path, command: str = "") -> None:
     if key not in known:
-        near = get_close_matches(key, sorted(known), 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise click.UsageError(f"{path}: {f'`xopt {command}`' if command else 'no command'} has an option --{key}{meant}")
+        lacking = f"`xopt {command}` has no" if command else "no command has an"
+        raise click.UsageError(f"{path}: {lacking} option --{key}{meant(key, known)}")
 
 
 def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:

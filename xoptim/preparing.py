@@ -44,16 +44,17 @@ def prepare(model: Any, **changes: Unpack[PreparationChanges]) -> Any:
 
 
 def _prepared(source: Source, preparation: Preparation) -> onnx.ModelProto:
-    proto = onnx.ModelProto()
-    proto.CopyFrom(source.proto)
-    preparation.apply(proto, source.base_dir)
     if preparation.free:
-        prove_free(source.proto, preparation.free, source.base_dir)
+        proto = freed(source.proto, preparation.free, source.base_dir)
+    else:
+        proto = onnx.ModelProto()
+        proto.CopyFrom(source.proto)
+    preparation.apply(proto, source.base_dir)
     return proto
 
 
-def prove_free(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0) -> None:
-    """Check that a model with a free leading size computes for a batch of two what it computed for each of them.
+def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0) -> onnx.ModelProto:
+    """A copy of a model with a free leading size, which computes for a batch of two what the model computes for each of them.
 
     Args:
         proto: the model with a fixed leading size.
@@ -62,7 +63,7 @@ def prove_free(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, 
         seed: of the random values.
 
     Raises:
-        ModelError: it does not, or it cannot be run.
+        ModelError: the copy does not, or it cannot be run.
     """
     free = onnx.ModelProto()
     free.CopyFrom(proto)
@@ -86,6 +87,7 @@ def prove_free(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, 
         wrong = next((each for each in compare_values(port.name, expected, result, checks[0].rules) if not each.ok), None)
         if wrong is not None:
             raise ModelError(f"--free {name}: output {port.name!r} mixes the parts of a batch: {wrong.message}")
+    return free
 
 
 def prepared_source(path: Path, preparation: Preparation) -> Source:
@@ -95,10 +97,9 @@ def prepared_source(path: Path, preparation: Preparation) -> Source:
         ModelError: it cannot be read, or a name or a size does not fit it.
     """
     source = Source(path)
-    if preparation.free:
-        return Source(_prepared(source, preparation), source.base_dir)
-    preparation.apply(source.proto, source.base_dir)
-    return Source(source.proto, source.base_dir)
+    proto = freed(source.proto, preparation.free, source.base_dir) if preparation.free else source.proto
+    preparation.apply(proto, source.base_dir)
+    return Source(proto, source.base_dir)
 
 
 @overload

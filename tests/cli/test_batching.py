@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -78,6 +79,22 @@ def test_options_of_the_optimizer(xopt: Xopt) -> None:
     assert runs(Path("in")) == {"a": 2}, "a file that an option names has changed"
 
 
+def test_libraries_of_operators(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package stands for its library, whose content counts."""
+    write(Path("in"), a="fine")
+    Path("ops.so").touch()
+    package = ModuleType("onnxruntime_extensions")
+    package.get_library_path = lambda: str(Path("ops.so").absolute())  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    words = ["batch", "in", "-o", "out", "--custom-op-lib", "onnxruntime-extensions", "-q"]
+    assert xopt(*words).code == 0
+    assert passed_on()[1] == [f"--custom-op-lib={Path('ops.so').absolute()}"]
+    Path("ops.so").write_text("changed")
+    assert xopt(*words).code == 0
+    assert runs(Path("in")) == {"a": 2}
+    assert "there is no library of operators 'gone.so'" in xopt(*words, "--custom-op-lib", "gone.so").error
+
+
 def test_settings(xopt: Xopt) -> None:
     """Those for ``xopt MODEL`` count, weaker than those for ``xopt batch``, which are weaker than the command line."""
     write(Path("in"), a="fine")
@@ -96,7 +113,8 @@ def test_settings(xopt: Xopt) -> None:
         (["in"], "'-o' / '--output'"),
         (["nowhere", "-o", "out"], "'nowhere' is neither a folder"),
         (["in", "-o", "in/a.onnx"], "is a file"),
-        (["in", "-o", "out", "--memory", "much"], "a size such as 4GB"),
+        (["in", "-o", "out", "--memory", "much"], "a size such as 500kB or 4GB"),
+        (["in", "-o", "out", "--memory", "0"], "the memory must be positive"),
         (["in", "-o", "out", "--timeout", "0"], "0"),
         (["in", "-o", "out", "--rewrite", "gone.txt"], "gone.txt': No such file"),
         (["in", "-o", "out", "--pattern", "Cast"], "--patterns"),

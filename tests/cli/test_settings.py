@@ -76,7 +76,7 @@ def test_tables_of_commands(xopt: Xopt) -> None:
     ("text", "message"),
     [
         ('patern = "x"', "xoptim.toml: no command has an option --patern; did you mean 'patterns'?"),
-        ('[list]\nfix = "x"', "xoptim.toml: `xopt list` has an option --fix"),
+        ('[list]\nfix = "x"', "xoptim.toml: `xopt list` has no option --fix"),
         ("in-place = true", "xoptim.toml: no command has an option --in-place"),
         ('output = "x"', "xoptim.toml: no command has an option --output"),
         ("verify = 3", "xoptim.toml: verify is true or false, not 3"),

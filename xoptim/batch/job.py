@@ -92,7 +92,7 @@ def _perform(job: Job) -> Attempt:
     folder = Path(tempfile.mkdtemp(dir=job.workspace))
     target = folder / Path(job.name).name
     words = ["--no-config", "optimize", *job.options.arguments, "-o", str(target), "--json", "--", str(job.model)]
-    ended = run_command(words, timeout=job.options.timeout, memory=job.options.memory, is_needed=job.marker.exists)
+    ended = run_command(words, timeout=job.options.timeout, memory=job.options.memory_limit, is_needed=job.marker.exists)
     record = replace(_judged(job, ended), key=key)
     if record.status not in ("done", "not validated"):
         return Attempt(record, folder)

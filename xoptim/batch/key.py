@@ -50,7 +50,7 @@ def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
     parts: list[Any] = [
         versions(),
         [*options.arguments],
-        options.memory,
+        options.memory_limit,
         [*debug.drop, debug.keep, debug.step],
         [sha256(path) for path in inputs],
         [[str(path), *_contents(path)] for path in options.files],

@@ -108,7 +108,7 @@ def _content(tensor: Tensor) -> str:
 
 
 def _short(key: str) -> str:
-    return key[:8]
+    return key[:16]
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Final
 
+import numpy as np
 from onnx import TensorProto, helper
 
 from xoptim.catalogue.discovery import GROUP, installed_patterns
@@ -97,7 +98,7 @@ def _fault_of(provider: str) -> str:
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     try:
-        Session(model, SessionSettings((provider,)))
+        Session(model, SessionSettings((provider,))).run({"x": np.zeros(1, np.float32)})
     except (LoadError, ProviderUnavailable, RunError) as error:
         return str(error)
     return ""

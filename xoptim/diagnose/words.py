@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.catalogue.words import suggestion
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
+from xoptim.facts.words import meant as meant  # for the command
+from xoptim.facts.words import similar as similar
+from xoptim.facts.words import suggestion
 from xoptim.graph.constants import constant_array, is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model

@@ -19,6 +19,7 @@ from xoptim.evaluate.arithmetic import divisor_is_safe
 from xoptim.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
 from xoptim.facts import dtypes
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.protos import own_graphs
 
 __all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime"]
 
@@ -163,19 +164,12 @@ def _to_numpy(value: Any) -> Array:
     return onnx.numpy_helper.to_array(TensorProto(data_type=code, dims=shape, raw_data=raw)).copy()
 
 
-def _subgraphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Names of all inputs of the nodes and of the nodes within them."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)
-        for graph in _subgraphs(node):
+        for graph in own_graphs(node):
             names |= _names_read(graph.node)
             names.update(output.name for output in graph.output)
     return names
@@ -193,7 +187,7 @@ def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionPr
         if function is not None:
             found[key] = function
             pending.extend(function.node)
-        for graph in _subgraphs(node):
+        for graph in own_graphs(node):
             pending.extend(graph.node)
     return list(found.values())
 
@@ -202,7 +196,7 @@ def _divisions(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
     for node in nodes:
         if node.op_type in ("Div", "Mod") and node.domain in ("", "ai.onnx") and len(node.input) == 2:
             yield node
-        for graph in _subgraphs(node):
+        for graph in own_graphs(node):
             yield from _divisions(graph.node)
 
 
@@ -235,6 +229,6 @@ def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
     """Element types by result name, those of subgraphs included."""
     types = {v.name: v.type.tensor_type.elem_type for v in (*graph.value_info, *graph.input, *graph.output)}
     for node in graph.node:
-        for subgraph in _subgraphs(node):
+        for subgraph in own_graphs(node):
             types.update(_element_types(subgraph))
     return types

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +13,7 @@ from xoptim.facts.attributes import is_of_kind
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.moved import MOVED
 from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema
+from xoptim.facts.words import meant
 
 _onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 _NEWEST: Final = 1 << 30
@@ -149,12 +149,12 @@ def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands:
     if not versions:
         if domain == "com.microsoft" and not _schemas_of_onnxruntime():
             return None
-        return f"there is no operator {label}{_meant(op_type, _names(domain))}"
+        return f"there is no operator {label}{meant(op_type, _names(domain))}"
     moved = {name for op, name in MOVED if op == op_type and not domain}
     known = {name for version in versions for name in version.attributes} | moved
     strange = next((name for name in attributes if name not in known), None)
     if strange is not None:
-        return f"{label} has no attribute {strange!r}{_meant(strange, known)}"
+        return f"{label} has no attribute {strange!r}{meant(strange, known)}"
     low = min(version.inputs[0] for version in versions) - len(moved.intersection(attributes))
     high = max(version.inputs[1] for version in versions)
     if operands and (operands[-1] < low or operands[0] > high):
@@ -167,8 +167,3 @@ def _names(domain: str) -> list[str]:
     """The operators of a domain."""
     own = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
     return sorted({*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)})
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, sorted(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -75,6 +75,22 @@ def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
             setattr(target, field.name, value)
 
 
+def own_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The subgraphs of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def inner_graphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    """The subgraphs of some nodes at every depth, the outer ones first."""
+    for node in nodes:
+        for graph in own_graphs(node):
+            yield graph
+            yield from inner_graphs(graph.node)
+
+
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:
     """Texts anywhere in a protobuf that are not in UTF-8; they can be written but are read as bytes."""
     for field, value in message.ListFields():

@@ -6,16 +6,17 @@ import dis
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from types import CodeType
 from typing import Any, Final
 
 from xoptim.facts.errors import PatternError
 from xoptim.facts.operators import mistake_in
+from xoptim.facts.words import meant
 from xoptim.match.trace import Capture, PatternNode, Trace, Variadic
 
 _MANY: Final = 1 << 30
 _DEPTH: Final = 4  # of calls that are followed to find what is derived
+_CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]  # f(**values); instructions have two bytes, the first is the operation
 
 
 def check_description(name: str, variants: Sequence[Trace]) -> None:
@@ -66,19 +67,21 @@ def check_replacement(
     if code is None:
         return
     place = f"{code.co_filename}:{code.co_firstlineno}: {name}: apply_pattern"
-    known, derived = set(captured), _derived(owner, checks)
-    if derived is None:
-        derived = set(inspect.signature(apply).parameters)
-    for parameter in list(inspect.signature(apply).parameters.values())[1:]:
-        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        if not is_named or parameter.default is not parameter.empty or parameter.name in known:
-            continue
-        if parameter.name not in derived:
-            near = get_close_matches(parameter.name, sorted(known), 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise PatternError(f"{place} has a parameter {parameter.name!r}, which nothing captures{meant}")
+    known = set(captured)
+    unknown = [each.name for each in list(inspect.signature(apply).parameters.values())[1:] if _is_required(each)]
+    unknown = [parameter for parameter in unknown if parameter not in known]
+    # The search of the code takes long beside the rest, and most patterns derive nothing.
+    derived = _derived(owner, checks) if unknown else set()
+    for parameter in unknown:
+        if derived is not None and parameter not in derived:
+            raise PatternError(f"{place} has a parameter {parameter!r}, which nothing captures{meant(parameter, known)}")
     if not _returns_a_value(code):
         raise PatternError(f"{place} returns nothing; return the results that replace those of match_pattern")
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    return is_named and parameter.default is parameter.empty
 
 
 def _attributes(node: PatternNode) -> list[str]:
@@ -124,12 +127,12 @@ def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str]
             continue
         seen.add(code)
         for each in _codes(code):
-            if "derive" in each.co_names and any(i.opname == "CALL_FUNCTION_EX" for i in dis.get_instructions(each)):
+            if "derive" in each.co_names and _CALL_WITH_MANY in each.co_code[::2]:
                 return None  # m.derive(**values)
             words.update(_texts(each))
         names = {name for each in _codes(code) for name in (*each.co_names, *each.co_freevars)}
         around = {**getattr(plain, "__globals__", {}), **_enclosed(plain)}
-        methods = [vars(cls).get(name) for cls in type(owner).__mro__ for name in names]
+        methods = [vars(cls)[name] for cls in type(owner).__mro__ for name in names & vars(cls).keys()]
         called = [*(around.get(name) for name in names), *(getattr(each, "__func__", each) for each in methods)]
         if depth < _DEPTH:
             pending += [(each, depth + 1) for each in called if callable(each) and not isinstance(each, type)]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from xoptim.facts.amounts import byte_amount
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
-_UNITS: Final = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
 _SHARE: Final = 0.1
@@ -40,11 +38,10 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
         return max(LEAST, int(_SHARE * size))
     if choice == "unlimited":
         return None
-    found = _AMOUNT.fullmatch(str(choice).strip())
-    unit = found[2].lower() if found else ""
-    if found is None or not (unit == "%" or unit in _UNITS):
-        raise ValueError(f"{choice!r}: a size such as 500kB, a share such as 10%, or `unlimited` is expected")
-    return int(float(found[1]) * (size / 100 if unit == "%" else _UNITS[unit]))
+    try:
+        return byte_amount(str(choice), whole=size)
+    except ValueError:
+        raise ValueError(f"{choice!r}: a size such as 500kB, a share such as 10%, or `unlimited` is expected") from None
 
 
 @dataclass(frozen=True, slots=True)

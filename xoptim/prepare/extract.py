@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import onnx
 from onnx import ModelProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.words import meant
 from xoptim.graph.export import export_node, value_info
 from xoptim.graph.fragment import model_of
 from xoptim.graph.graph import Graph
@@ -57,8 +57,7 @@ def extract_part(
 def _check_exists(graph: Graph, name: str) -> None:
     if not graph.defines(name):
         known = [each for node in graph.nodes for each in node.output if each] + list(graph.inputs)
-        near = get_close_matches(name, known, 1)
-        raise ModelError(f"the main graph has no value {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise ModelError(f"the main graph has no value {name!r}{meant(name, known)}")
 
 
 def _needed(graph: Graph, ends: Iterable[str], given: set[str]) -> tuple[list[Node], dict[str, None]]:

@@ -21,7 +21,7 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
     """Make the leading size of the inputs a dimension of this name, in place.
 
     Constant shapes of Reshape that begin with this size compute it then; all other declarations are inferred anew. Whether the
-    model is right for other sizes is not proved here: see `xoptim.preparing.prove_free`.
+    model is right for other sizes is not proved here: see `xoptim.preparing.freed`.
 
     Args:
         proto: the model.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
-import onnx
+from google.protobuf.message import Message
 from onnx import GraphProto, ModelProto
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import inner_graphs
+from xoptim.facts.words import meant
 from xoptim.graph.export import value_info
 from xoptim.graph.load import load_model
-from xoptim.prepare.values import defined_names, inner_graphs, named
+from xoptim.prepare.values import all_graphs, defined_names, named
 
 
 def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
@@ -45,9 +46,7 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
     for name in dict.fromkeys(names):
         if graph.producer(name) is None:
             results = [each for node in graph.nodes for each in node.output if each]
-            near = get_close_matches(name, results, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise ModelError(f"no node of the main graph produces {name!r}{meant}")
+            raise ModelError(f"no node of the main graph produces {name!r}{meant(name, results)}")
         info = graph.info_of(name)
         if not info.dtype:
             raise ModelError(f"the type of {name!r} is not known, so it cannot be an output")
@@ -106,29 +105,18 @@ def strip(proto: ModelProto) -> None:
     proto.ClearField("doc_string")
     for function in proto.functions:
         _clear(function)
-        _strip_nodes(function.node)
-    _strip_graph(proto.graph)
+    graphs = list(all_graphs(proto))
+    for graph in graphs:
+        for part in (graph, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+            _clear(part)
+    for nodes in (*(graph.node for graph in graphs), *(function.node for function in proto.functions)):
+        for node in nodes:
+            _clear(node)
+            for attribute in node.attribute:
+                attribute.ClearField("doc_string")
 
 
-def _strip_graph(graph: GraphProto) -> None:
-    _clear(graph)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        _clear(value)
-    for tensor in graph.initializer:
-        _clear(tensor)
-    _strip_nodes(graph.node)
-
-
-def _strip_nodes(nodes: Sequence[onnx.NodeProto]) -> None:
-    for node in nodes:
-        _clear(node)
-        for attribute in node.attribute:
-            attribute.ClearField("doc_string")
-            for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                _strip_graph(graph)
-
-
-def _clear(part: onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto | onnx.TensorProto | onnx.FunctionProto) -> None:
+def _clear(part: Message) -> None:
     part.ClearField("doc_string")
     if "metadata_props" in part.DESCRIPTOR.fields_by_name:
         part.ClearField("metadata_props")

@@ -9,7 +9,6 @@ from typing import TypedDict
 
 from onnx import ModelProto
 
-from xoptim.prepare.free import free_batch
 from xoptim.prepare.ports import drop_outputs, keep_outputs, rename_ports, strip
 from xoptim.prepare.sizes import fix_sizes
 
@@ -42,11 +41,11 @@ class Preparation:
     def apply(self, proto: ModelProto, base_dir: Path | None = None) -> None:
         """Change a model in place, in the order of the attributes; ``keep_outputs`` comes before ``drop_outputs``.
 
+        Only ``free`` is left out, which makes another model: see `xoptim.preparing.freed`.
+
         Raises:
             ModelError: a name or a size does not fit the model.
         """
-        if self.free:
-            free_batch(proto, self.free, base_dir)
         if self.fix:
             fix_sizes(proto, self.fix)
         keep_outputs(proto, self.keep_outputs, base_dir)

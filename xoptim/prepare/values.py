@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import inner_graphs
 
 
 def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
@@ -16,16 +17,6 @@ def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
     yield from inner_graphs(proto.graph.node)
     for function in proto.functions:
         yield from inner_graphs(function.node)
-
-
-def inner_graphs(nodes: Iterable[NodeProto]) -> Iterator[GraphProto]:
-    """The subgraphs of some nodes, at any depth."""
-    for node in nodes:
-        for attribute in node.attribute:
-            graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else list(attribute.graphs)
-            for graph in graphs:
-                yield graph
-                yield from inner_graphs(graph.node)
 
 
 def declarations(proto: ModelProto) -> Iterator[ValueInfoProto]:

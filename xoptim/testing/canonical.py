@@ -13,8 +13,8 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 from xoptim.doc import pretty_onnx
 from xoptim.facts.attributes import AttributeReference, decode_attribute, same_attribute
 from xoptim.facts.dtypes import type_name
+from xoptim.facts.protos import own_graphs
 from xoptim.facts.schema import attribute_default
-from xoptim.testing.models import graph_attributes
 
 _SHOWN = 16
 """Elements up to which a constant is written out; a digest stands for a larger one."""
@@ -178,7 +178,7 @@ def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]
 def _reads(node: NodeProto) -> Iterator[str]:
     """Names that a node reads, those that its subgraphs take from outside included."""
     yield from node.input
-    for body in graph_attributes(node):
+    for body in own_graphs(node):
         own = {v.name for v in body.input} | {t.name for t in body.initializer}
         own.update(name for inner in body.node for name in inner.output)
         for inner in body.node:

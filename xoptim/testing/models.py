@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import onnx
-from onnx import AttributeProto, ModelProto
+from onnx import ModelProto
 
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.facts.protos import inner_graphs
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimize.events import Event
 from xoptim.optimize.options import OptimizationOptions
@@ -39,28 +40,17 @@ def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -
         raise ValueError(f"this is not the text of an ONNX graph:\n{text}\n{error}") from error
 
 
-def graph_attributes(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The subgraphs of a node."""
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from attribute.graphs
-
-
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """A graph and its subgraphs at every depth."""
     yield graph
-    for node in graph.node:
-        for body in graph_attributes(node):
-            yield from all_graphs(body)
+    yield from inner_graphs(graph.node)
 
 
 def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
     """The nodes of a model, those of subgraphs and of local functions included."""
-    roots = [model.graph, *(onnx.GraphProto(node=function.node) for function in model.functions)]
-    for root in roots:
-        for graph in all_graphs(root):
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        yield from nodes
+        for graph in inner_graphs(nodes):
             yield from graph.node
 
 

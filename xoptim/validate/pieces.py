@@ -12,6 +12,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
+from xoptim.facts.protos import own_graphs
 from xoptim.graph.load import load_model
 from xoptim.validate.memory import quietly
 from xoptim.validate.protos import graph_inputs
@@ -183,9 +184,8 @@ class Pieces:
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, its subgraphs included."""
     yield from filter(None, node.input)
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            yield from _free_names(body)
+    for body in own_graphs(node):
+        yield from _free_names(body)
 
 
 def _free_names(graph: onnx.GraphProto) -> set[str]:

@@ -1,0 +1,53 @@
+"""Suggestions for words that do not exist: the similar ones that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+LONGEST: Final = 100
+"""Maximal number of letters of a word that is compared with all others: the time grows with the length."""
+
+
+def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """The known words that are similar to a word, the most similar first, the case of letters ignored.
+
+    Args:
+        word: the word.
+        known: the known words.
+        most: the maximal number of words to return.
+    """
+    wanted = word.lower() if len(word) <= LONGEST else ""
+    names = {name.lower(): name for name in sorted(known, reverse=True)}
+    steps = {name: _distance(wanted, name) for name in names if 2 * abs(len(name) - len(wanted)) <= len(wanted)}
+    near = sorted((name for name in steps if 2 * steps[name] <= len(wanted)), key=lambda name: steps[name])
+    return [names[name] for name in near[:most]]
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
+    """The question whether similar words were meant.
+
+    Args:
+        word: the word.
+        known: the known words.
+        otherwise: the text to return when no word is similar.
+        most: the maximal number of words in the suggestion.
+    """
+    near = similar(word, known, most)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The end of a message about a word that does not exist: ``; did you mean 'x'?``, or nothing."""
+    near = suggestion(word, known, "")
+    return f"; {near}" if near else ""
+
+
+def _distance(a: str, b: str) -> int:
+    """Minimal number of letters to add, drop or change between two words (Levenshtein)."""
+    row = list(range(len(b) + 1))
+    for x in a:
+        corner, row[0] = row[0], row[0] + 1
+        for j, y in enumerate(b, 1):
+            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (x != y))
+    return row[-1]
