@@ -77,7 +77,10 @@ class Database:
         Raises:
             UnknownPatternError: when a word of it, or a group that has a subquery, is unknown.
         """
-        return [entry.pattern for entry in in_order(self._answer(query).values())]
+        answers = self.index().answers if query.is_of_words else {}
+        if query not in answers:
+            answers[query] = tuple(entry.pattern for entry in in_order(self._answer(query).values()))
+        return list(answers[query])
 
     def unregister(self, name: str) -> None:
         """Remove a group, a pass, or a pattern, which may be in a group.

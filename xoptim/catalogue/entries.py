@@ -51,7 +51,7 @@ class Entry:
         """The pattern, made at the first access."""
         return shared(self.item)
 
-    @property
+    @cached_property
     def order(self) -> Order:
         """Key to sort by: position, passes before patterns, priority, name."""
         return self.position, not is_pass(self.item), self.item.priority, self.item.name()
@@ -92,7 +92,7 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     follow the other.
     """
     ranked = sorted(entries, key=lambda entry: entry.order)
-    forward = [entry for entry in ranked if entry.item.before]
+    forward = [(entry, frozenset(map(short, entry.item.before))) for entry in ranked if entry.item.before]
     if not forward:
         return ranked
     found: list[Entry] = []
@@ -102,8 +102,8 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
         name = entry.item.name()
         if name not in seen:
             seen.add(name)
-            for other in forward:
-                if name in map(short, other.item.before) and other.order[:2] == entry.order[:2]:
+            for other, followers in forward:
+                if name in followers and other.order[:2] == entry.order[:2]:
                     place(other)
             found.append(entry)
 
@@ -173,10 +173,14 @@ class Index:
 
     Args:
         entries: the patterns.
+
+    Attributes:
+        answers: the patterns of each query that was asked.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = in_order(entries)
+        self.answers: dict[Query, tuple[Rewrite, ...]] = {}
         self.names: dict[str, list[Entry]] = {}
         self.classes: dict[str, list[Entry]] = {}
         self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}

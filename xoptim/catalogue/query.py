@@ -91,6 +91,11 @@ class Query:
         parts: tuple[tuple[Sign, frozenset[Word]], ...] = (("+", self.include), ("&", self.require), ("-", self.exclude))
         return (*self.steps, *((sign, word) for sign, words in parts for word in sorted(words, key=str)))
 
+    @property
+    def is_of_words(self) -> bool:
+        """Whether it consists of words alone: nothing but the database changes its answer."""
+        return not self.subquery and all(isinstance(item, (str, Name)) for _, item in self.steps)
+
     def holds(self, words: Container[Any]) -> bool:
         """Whether the query selects an entry that has exactly these words."""
         found = False

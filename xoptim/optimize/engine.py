@@ -47,7 +47,8 @@ class Engine:
         Raises:
             BudgetError: when patterns undo each other, or the loop would not end.
         """
-        fresh = [p for p in patterns if p not in self._active and self.is_usable(p)]
+        active = set(map(id, self._active))
+        fresh = [p for p in patterns if id(p) not in active and self.is_usable(p)]
         if not self._active:
             self.state.worklist.clear()
         total = self._loop(None)

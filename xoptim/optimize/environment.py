@@ -46,15 +46,12 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     """
     env = os.environ if variables is None else variables
     classes = {cls.__name__ for cls in installed_patterns().values()}
+    # A variable named like an unknown pattern may belong to another program unless its value is a number.
+    named = [name for name in env if name in classes or (name.endswith("Pattern") and env[name].isdecimal())]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),
-        levels={
-            short(variable): _number(variable, text)
-            for variable, text in env.items()
-            # A variable named like an unknown pattern may belong to another program unless its value is a number.
-            if text and (variable in classes or (variable.endswith("Pattern") and text.isdecimal()))
-        },
+        levels={short(name): _number(name, env[name]) for name in named if env[name]},
         drop=_names(env.get("DROPPATTERN", "")),
         dump=Path(env["DUMPPATTERNS"]) if env.get("DUMPPATTERNS") else None,
         keep=env.get("PATTERNNOREMOVE", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ class Optimizer:
             (MergeNodes(), options.merge),
         )
         self._closing = self._wanted((RemoveInitializers(), options.remove_unused))
-        self._stages, self._inner_stages = self._staged(with_passes=True), self._staged(with_passes=False)
+        self._stages = self._staged(with_passes=True)
 
     @staticmethod
     def _wanted(*passes: tuple[GraphPass, bool]) -> list[GraphPass]:
@@ -175,6 +176,10 @@ class Optimizer:
         self._apply(self._closing, graph)
         self.state.worklist.clear()
         return total
+
+    @cached_property
+    def _inner_stages(self) -> list[Stage]:
+        return self._staged(with_passes=False)
 
     def _staged(self, with_passes: bool) -> list[Stage]:
         """The rewrites of the selection as stages, in the order in which they run."""
