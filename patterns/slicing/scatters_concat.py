@@ -150,7 +150,7 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
 
 def _run(indices: np.ndarray, axis: int, size: object) -> _Block | None:
     """The block of an axis that indices count through along that axis, ``None`` when they do not."""
-    if not isinstance(size, int) or (indices < -size).any() or (indices >= size).any():
+    if not isinstance(size, int) or axis >= indices.ndim or (indices < -size).any() or (indices >= size).any():
         return None
     places = indices % size
     start = int(places.flat[0])
