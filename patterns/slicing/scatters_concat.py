@@ -135,6 +135,8 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
         return None
     if node.op_type == "ScatterND":
         along = {axis: indices[..., axis] for axis in range(indices.shape[-1])}
+        if len(along) != indices.ndim - 1:  # the updates have other axes than the block
+            return None
         extent = (*indices.shape[:-1], *shape[indices.shape[-1] :])
     else:
         axis = axis_of(g, node)
@@ -150,7 +152,7 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
 
 def _run(indices: np.ndarray, axis: int, size: object) -> _Block | None:
     """The block of an axis that indices count through along that axis, ``None`` when they do not."""
-    if not isinstance(size, int) or axis >= indices.ndim or (indices < -size).any() or (indices >= size).any():
+    if not isinstance(size, int) or (indices < -size).any() or (indices >= size).any():
         return None
     places = indices % size
     start = int(places.flat[0])

@@ -1,4 +1,4 @@
-"""Indices of ScatterND with fewer axes than they name."""
+"""Indices of ScatterND with fewer axes than they name, or more."""
 
 import pytest
 
@@ -12,6 +12,7 @@ from xoptim import optimize
         ("int64[6,2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}", [6]),
         ("int64[2] i = {0, 1}", []),
         ("int64[4,1,1] i = {0, 1, 0, 1}", [4, 1, 3]),
+        ("int64[2,1,1] i = {0, 1}", [2, 1, 3]),
     ],
 )
 def test_elements_and_repeated_rows_stay(indices: str, updates: list[int]) -> None:
