@@ -9,6 +9,9 @@ import numpy as np
 from tests.properties.growing import Dim, Growing, Shape, Value, count, like
 
 _END = 2**63 - 1
+_ROW = np.zeros((1, 1), np.int64)
+_WAYS = 5
+"""Number of ways to write the indices of rows or blocks."""
 
 
 def transpose(g: Growing) -> None:
@@ -169,16 +172,41 @@ def gather(g: Growing) -> None:
 
 
 def gather_elements(g: Growing) -> None:
-    """The first elements along an axis, in the shape of the indices."""
+    """Elements along an axis, and single ones, rows or blocks."""
     x = g.number(1)
-    if x is None or not all(g.is_fixed(d) for d in x.shape):
+    if x is None:
         return
-    shape = [min(1, d[0]) for d in x.shape]
-    indices = g.constant(np.zeros(shape), "int64")
     if g.flag():
-        g.emit("GatherElements", [x, indices], like(x, shape=g.fixed(*shape)), axis=g.below(x.rank))
-    elif x.shape[0][0]:
-        g.emit("GatherND", [x, g.constant([[0], [-1]], "int64")], like(x, shape=(*g.fixed(2), *x.shape[1:])))
+        _along(g, x, g.below(x.rank))
+    else:
+        _at(g, x, g.below(_WAYS))
+
+
+def _along(g: Growing, x: Value, axis: int) -> tuple[Value, Value] | None:
+    """Constant indices that count along an axis of fixed size, and the elements there."""
+    if not all(g.is_fixed(d) and d[0] for d in x.shape):
+        return None
+    size = x.shape[axis][0]
+    first = g.below(size)
+    shape = [size - first if place == axis else d[0] for place, d in enumerate(x.shape)]
+    counted = np.arange(first, size).reshape([-1 if place == axis else 1 for place in range(x.rank)])
+    indices = g.constant(np.broadcast_to(counted, shape) - size * g.below(2), "int64")
+    found = g.emit("GatherElements", [x, indices], like(x, shape=g.fixed(*shape)), axis=axis)
+    return None if found is None else (indices, found)
+
+
+def _at(g: Growing, x: Value, way: int) -> tuple[Value, Value] | None:
+    """Constant indices of the first axes, none twice, and what lies there; the indices have as many axes as these, or not."""
+    if not all(x.shape[0]):
+        return None
+    count = next((place for place, d in enumerate(x.shape) if not g.is_fixed(d) or not d[0]), x.rank)
+    sizes = [d[0] for d in x.shape[: 1 + g.below(count)]] if count else [1]
+    grid = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)
+    indices = (_ROW, grid, grid.reshape(-1, grid.shape[-1]), grid[-1:], grid[..., None, :])[way]
+    written = g.constant(indices, "int64")
+    shape = (*g.fixed(*indices.shape[:-1]), *x.shape[indices.shape[-1] :])
+    found = g.emit("GatherND", [x, written], like(x, shape=shape))
+    return None if found is None else (written, found)
 
 
 def expand(g: Growing) -> None:
@@ -231,14 +259,22 @@ def triangle(g: Growing) -> None:
 
 
 def scatter(g: Growing) -> None:
-    """New first rows."""
+    """Elements, rows or blocks in the places of others."""
     x = g.number(1, ("float32",))
-    if x is None or not all(x.shape[0]):
+    if x is None:
         return
-    row = like(x, shape=(*g.fixed(1), *x.shape[1:]))
-    update = g.emit("Slice", [x, g.ints(-1), g.ints(_END), g.ints(0)], row)
-    if update is not None:
-        g.emit("ScatterND", [x, g.constant([[0]], "int64"), update], like(x))
+    axis, way = g.below(x.rank), g.below(_WAYS)
+    by_axis = g.flag()
+    taken = _along(g, x, axis) if by_axis else _at(g, x, way)
+    if taken is None:
+        return
+    indices, update = taken
+    other = g.pick(lambda v: (v.dtype, v.shape) == (x.dtype, x.shape)) or x
+    facts = like(x, low=min(x.low, other.low), high=max(x.high, other.high), error=max(x.error, other.error))
+    if by_axis:
+        g.emit("ScatterElements", [other, indices, update], facts, axis=axis)
+    else:
+        g.emit("ScatterND", [other, indices, update], facts)
 
 
 def depth_to_space(g: Growing) -> None:
