@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xoptim.facts.info import Shape
 from xoptim.graph.constants import is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
 
 
 class GraphQueries:
@@ -53,6 +56,10 @@ class GraphQueries:
     def next_nodes(self, name: str) -> list[Node]:
         """The nodes that read a result, each once; nodes of subgraphs are not among them."""
         return self.graph.consumers(name)
+
+    def reads(self, node: Node) -> Iterator[str]:
+        """Everything that a node reads, in its subgraphs too. Names may repeat."""
+        return reads(node)
 
     def has_type(self, name: str) -> bool:
         """Whether the element type of a result is known."""
