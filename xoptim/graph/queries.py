@@ -8,6 +8,7 @@ from xoptim.facts.info import Shape
 from xoptim.graph.constants import is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.splice import can_splice
 from xoptim.graph.walk import reads
 
 
@@ -60,6 +61,10 @@ class GraphQueries:
     def reads(self, node: Node) -> Iterator[str]:
         """Everything that a node reads, in its subgraphs too. Names may repeat."""
         return reads(node)
+
+    def can_splice(self, body: Graph) -> bool:
+        """Whether a subgraph of a node can be copied into this graph (`PatternRewriter.splice`)."""
+        return can_splice(body)
 
     def has_type(self, name: str) -> bool:
         """Whether the element type of a result is known."""

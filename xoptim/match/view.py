@@ -18,7 +18,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
-from xoptim.graph.splice import can_splice, lift, splice
+from xoptim.graph.splice import lift, splice
 from xoptim.graph.walk import owner_in
 from xoptim.match.create import Draft, OpBuilder
 from xoptim.match.functions import define_function
@@ -172,10 +172,6 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """Whether only these nodes read a result: it is not an output, and no subgraph reads it."""
         graph = self.graph
         return not graph.is_output(name) and not graph.is_captured(name) and all(n in nodes for n in graph.consumers(name))
-
-    def can_splice(self, body: Graph) -> bool:
-        """Whether a subgraph of a node can be copied into this graph (`PatternRewriter.splice`)."""
-        return can_splice(body)
 
     def inside(self, body: Graph) -> GraphBuilderPatternOptimization:
         """The queries about a subgraph of a node of this graph."""
