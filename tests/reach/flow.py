@@ -104,6 +104,15 @@ THEME = Theme(
             "Mod Squeeze",
             ("ScanOnce",),
         ),
+        Row(
+            "LSTM, GRU and RNN from zeros that are repeated, sliced and transposed → from no state",
+            "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y) <int64[1] one = {1}, int64[1] o = "
+            "{0}, float[1,1,2] z = {0, 0}> { n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (n, one, one) u = "
+            "Tile(z, t) v = Transpose <perm = [1, 0, 2]> (u) h = Slice(v, o, one, o) y = GRU <hidden_size = 2> (x, w, r, , , "
+            "h) }",
+            "GRU",
+            ("RecurrentZeroState",),
+        ),
     ),
     refused=(
         Refused(
