@@ -34,7 +34,7 @@ def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
     """Whether a node of a subgraph computes little, and raises no error whatever its operands are.
 
     Sizes, and elementwise operators on a few elements: those whose errors depend on values (division of integers, texts that
-    are no numbers) are left out, and so are all whose shapes are not known to fit.
+    cannot be read as numbers) are left out, and so are all whose shapes are not known to fit.
     """
     inside = g.inside(body)
     if node.domain or not all(node.input):
