@@ -132,6 +132,10 @@ THEME = Theme(
             "X·W of all steps of a recurrent layer before the loop",
             "The operator does that inside; exporters write the operator.",
         ),
+        Refused(
+            "a call of a local function that blocks a rewrite → the nodes of the function",
+            "Open: functions are optimized by themselves; `--inline` replaces all calls by their nodes.",
+        ),
         Refused("If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."),
     ),
 )

@@ -30,6 +30,12 @@ THEME = Theme(
             ("ScalerLinear",),
         ),
         Row(
+            "Gemm(Scaler(x), w, b) → Gemm(x, w, b)",
+            f"agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w = {{3, 1, -1, 2}}> {{ t = {_SCALER} y = Gemm(t, w) }}",
+            "Gemm",
+            ("ScalerGemm",),
+        ),
+        Row(
             "TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x)",
             f"agraph (float[a,2] x) => (float[a,1] y) {{ t = {_SCALER} y = {_TREE} (t) }}",
             "TreeEnsembleRegressor",
