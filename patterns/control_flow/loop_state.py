@@ -45,7 +45,7 @@ class LoopStatePattern(PatternOptimization):
         """The places of the states that do not change, with their values."""
         body, inside, hidden = found.body, g.inside(found.body), set(inner_names(found.body))
         same: dict[int, str] = {}
-        stacks = any(found.node.output[place] for place in found.stacks())
+        stacks = any(g.is_used(found.node.output[place]) for place in found.stacks())
         if stacks and not found.runs_once(g):  # (3)
             return same
         for place in range(found.count):
@@ -102,10 +102,10 @@ class LoopStatePattern(PatternOptimization):
                 "{ e = Identity(d) v = Mul(s, z) }> y = Add(p, z) }",
             ),
             Example(
-                "agraph (float[a] x, float[b,a] z) => (float[b,a] y) { p, y, q = Scan <num_scan_inputs = 1, body = step "
+                "agraph (float[a] x, float[3,a] z) => (float[3,a] y) { p, y, q = Scan <num_scan_inputs = 1, body = step "
                 "(float[a] s, float[a] t) => (float[a] u, float[a] v, float[a] w) "
                 "{ u = Identity(s) v = Add(s, t) w = Exp(t) }> (x, z) }",
-                "agraph (float[a] x, float[b,a] z) => (float[b,a] y) { y = Scan <num_scan_inputs = 1, body = step "
+                "agraph (float[a] x, float[3,a] z) => (float[3,a] y) { y = Scan <num_scan_inputs = 1, body = step "
                 "(float[a] t) => (float[a] v) { v = Add(x, t) }> (z) }",
             ),
         )
