@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -21,8 +22,10 @@ _LOOKED_AT: Final = 64
 """Most results that are visited to find where sizes come from."""
 
 _SPREADING: Final = frozenset(
-    ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Flatten", "Identity")
+    ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Split", "Gather", "Flatten", "Identity")
 )
+_FEW: Final = 1 << 12
+"""Constants of more elements are not read."""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 
 
@@ -159,12 +162,12 @@ def unstretched(g: GraphView, name: str) -> str | None:
 
 def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
     """The number that all elements of a result are equal to, as an array of rank 0; ``None`` when that is not known."""
-    shape = g.try_infer_shape(name)
-    number = g.get_computed_constant(name) if shape is not None and all(dim == 1 for dim in shape) else None
+    shape = g.static_shape(name)
+    constant = g.get_computed_constant(name) if shape is not None and 0 < math.prod(shape) <= _FEW else None
     node = g.node_before(name)
-    if number is not None:
-        return number.reshape(())
-    if node is None or node.domain or not depth or node.output[0] != name:
+    if constant is not None:
+        return _only_element(constant)
+    if node is None or node.domain or not depth or (node.output[0] != name and node.op_type != "Split"):
         return None
     if node.op_type == "ConstantOfShape":
         value = node.attribute.get("value")
@@ -176,6 +179,13 @@ def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
         results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
     return None
+
+
+def _only_element(constant: np.ndarray) -> np.ndarray | None:
+    """The element of which all elements of a constant are copies, to the bit."""
+    first = constant.ravel()[:1]
+    alike = constant.size == 1 or (constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size)
+    return first.reshape(()) if alike else None
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from ._rounds import rounds
 
 
 class LoopOncePattern(PatternOptimization):
@@ -32,17 +32,7 @@ class LoopOncePattern(PatternOptimization):
         body = node.bodies.get("body")
         if body is None or not g.can_splice(body):  # (2)
             return self.none(node, msg="the body cannot be taken out")
-        return MatchResult(self, [node], partial(self._take, body))
-
-    def _take(self, body: Graph, g: PatternRewriter, node: Node) -> list[Node]:
-        first, holds = (g.make_initializer("", np.array(value), source="round") for value in (0, True))
-        carried = node.input[2:]
-        results = [name or g.unique_name("unused") for name in node.output]
-        stacked = [g.unique_name(name) for name in results[len(carried) :]]
-        inputs = dict(zip(body.inputs, (first, holds, *carried), strict=True))
-        nodes = g.splice(body, inputs, [g.unique_name("goes_on"), *results[: len(carried)], *stacked])
-        pairs = zip(stacked, results[len(carried) :], strict=True)
-        return [*nodes, *(g.make_node_check_opset("Unsqueeze", [a], [b], axes=[0]) for a, b in pairs)]
+        return MatchResult(self, [node], partial(rounds, body, 1))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

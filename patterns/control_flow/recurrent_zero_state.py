@@ -24,16 +24,14 @@ class RecurrentZeroStatePattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Operands 5 and, for LSTM, 6."""
-        layers = g.try_infer_shape(node.input[0])
+        x = g.try_infer_shape(node.input[0])
         batch = 0 if node.get_attribute("layout") else 1
         zeros = []
         for place, name in enumerate(node.input[5:7], start=5):
             constant = g.get_computed_constant(name)
             value = uniform_value(g, name) if name and constant is None else constant
             state = g.try_infer_shape(name) if name else None
-            fits = (
-                state is not None and layers is not None and len(state) == len(layers) and state[batch] == layers[batch]
-            )  # (2)
+            fits = state is not None and x is not None and len(state) == len(x) and state[batch] == x[batch]  # (2)
             if fits and value is not None and not value.any():
                 zeros.append(place)
         if not zeros:  # (1)
@@ -46,13 +44,16 @@ class RecurrentZeroStatePattern(PatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """The hidden state of a GRU."""
+        """The hidden state of a GRU, filled; and repeated."""
         start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
-        return (
+        gru, given = "GRU <hidden_size = 2>", "int64[1] one = {1}, int64[1] two = {2}, float[1,1,2] z = {0, 0}"
+        return tuple(
             Example(
-                f"{start} <int64[1] one = {{1}}, int64[1] two = {{2}}> "
-                "{ n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (one, n, two) h = ConstantOfShape(t) "
-                "y = GRU <hidden_size = 2> (x, w, r, , , h) }",
-                f"{start} {{ y = GRU <hidden_size = 2> (x, w, r) }}",
-            ),
+                f"{start} <{given}> {{ n = Shape <start = 1, end = 2> (x) {zeros} y = {gru} (x, w, r, , , h) }}",
+                f"{start} {{ y = {gru} (x, w, r) }}",
+            )
+            for zeros in (
+                "t = Concat <axis = 0> (one, n, two) h = ConstantOfShape(t)",
+                "t = Concat <axis = 0> (one, n, one) h = Tile(z, t)",
+            )
         )

@@ -11,6 +11,7 @@ import onnxruntime as ort
 import pytest
 
 import xoptim
+from tests.optimize.random_bodies import RandomFlow
 from tests.optimize.random_graphs import RandomGraph
 from tests.support import in_parts
 
@@ -63,3 +64,24 @@ def test_random_graphs_compute_the_same(part: int, caplog: pytest.LogCaptureFixt
             except Exception:  # constants in the graph do not fit these sizes
                 continue
             _same(model, expected, optimized.run(None, feeds))
+
+
+@in_parts("part", 4)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_random_graphs_with_subgraphs_compute_the_same(part: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    compared = 0
+    for seed in range(16 * part, 16 * part + 16):
+        graph = RandomFlow(seed, opset=(18, 20, 21, 23)[seed % 4])
+        model = graph.model(8 + seed % 20)
+        original, smaller = _session(model), xoptim.optimize(model, strict=True)
+        onnx.checker.check_model(smaller)
+        optimized = _session(smaller)
+        for feeds in (graph.feeds, *(_resized(graph, sizes, seed) for sizes in _SIZES)):
+            try:
+                expected = original.run(None, feeds)
+            except Exception:  # operands in a subgraph do not fit each other, or these sizes
+                continue
+            _same(model, expected, optimized.run(None, feeds))
+            compared += 1
+    assert compared > 16

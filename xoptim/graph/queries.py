@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xoptim.facts.info import Shape
 from xoptim.graph.constants import is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.splice import can_splice
+from xoptim.graph.walk import reads
 
 
 class GraphQueries:
@@ -53,6 +57,14 @@ class GraphQueries:
     def next_nodes(self, name: str) -> list[Node]:
         """The nodes that read a result, each once; nodes of subgraphs are not among them."""
         return self.graph.consumers(name)
+
+    def reads(self, node: Node) -> Iterator[str]:
+        """Everything that a node reads, in its subgraphs too. Names may repeat."""
+        return reads(node)
+
+    def can_splice(self, body: Graph) -> bool:
+        """Whether a subgraph of a node can be copied into this graph (`PatternRewriter.splice`)."""
+        return can_splice(body)
 
     def has_type(self, name: str) -> bool:
         """Whether the element type of a result is known."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from xoptim.graph.export import export_nodes
+from xoptim.graph.export import export_node, export_nodes
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
 
 
 def can_splice(body: Graph) -> bool:
@@ -33,9 +34,7 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
         The nodes in order, to be inserted at the place of the owner. Their subgraphs are in their protobufs.
     """
     names = dict(inputs)
-    for name, tensor in body.initializers.items():
-        names[name] = into.names.fresh(name)
-        into.add_initializer(names[name], tensor)
+    _store(body, body.initializers, into, names)
     produced = {name for node in body.nodes for name in node.output if name}
     copies: list[tuple[str, str]] = []
     for name, target in zip(body.outputs, outputs, strict=True):
@@ -43,18 +42,44 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
             names[name] = target
         else:
             copies.append((name, target))
-    nodes = []
-    for source in export_nodes(body):
-        proto = NodeProto()
-        proto.CopyFrom(source)
-        proto.name = into.node_names.fresh(source.name or source.op_type)
-        names |= {name: into.names.fresh(name) for name in source.output if name and name not in names}
-        _rename(proto, names)
-        nodes.append(Node.from_proto(proto))
+    nodes = [_copy(source, into, names) for source in export_nodes(body)]
     nodes += [
         Node("Identity", [names.get(name, name)], [target], name=into.node_names.fresh("Identity")) for name, target in copies
     ]
     return nodes
+
+
+def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str]) -> list[Node]:
+    """Copies of some nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
+
+    Their results get new names, and the initializers that they read are stored in ``into``.
+
+    Args:
+        body: the subgraph.
+        nodes: some of its nodes, in an order in which they can run; they read only each other's results besides initializers
+            of the subgraph, values in ``names`` and values from outside.
+        into: the enclosing graph.
+        names: names outside of values of the subgraph; those of the new results and initializers are added.
+    """
+    read = dict.fromkeys(name for node in nodes for name in reads(node) if name in body.initializers and name not in names)
+    _store(body, read, into, names)
+    return [_copy(export_node(node), into, names) for node in nodes]
+
+
+def _store(body: Graph, constants: Iterable[str], into: Graph, names: dict[str, str]) -> None:
+    for name in constants:
+        names[name] = into.names.fresh(name)
+        into.add_initializer(names[name], body.initializers[name])
+
+
+def _copy(source: NodeProto, into: Graph, names: dict[str, str]) -> Node:
+    """A copy of a node with other names; its results that have no other name yet get new ones."""
+    proto = NodeProto()
+    proto.CopyFrom(source)
+    proto.name = into.node_names.fresh(source.name or source.op_type)
+    names |= {name: into.names.fresh(name) for name in source.output if name and name not in names}
+    _rename(proto, names)
+    return Node.from_proto(proto)
 
 
 def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
@@ -63,10 +88,11 @@ def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
     proto.output[:] = [names.get(name, name) for name in proto.output]
     for attribute in proto.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            _rename_graph(attribute.g, names)
+            rename_graph(attribute.g, names)
 
 
-def _rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
+def rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Rename what a subgraph reads from outside."""
     own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     own.update(name for node in graph.node for name in node.output)
     outer = {old: new for old, new in names.items() if old not in own}

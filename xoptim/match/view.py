@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,13 +11,14 @@ import onnx
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
+from xoptim.graph.bodies import rebuilt
 from xoptim.graph.constants import constant_array, evaluate, known_value, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
-from xoptim.graph.splice import can_splice, splice
+from xoptim.graph.splice import lift, splice
 from xoptim.graph.walk import owner_in
 from xoptim.match.create import Draft, OpBuilder
 from xoptim.match.functions import define_function
@@ -172,9 +173,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
         graph = self.graph
         return not graph.is_output(name) and not graph.is_captured(name) and all(n in nodes for n in graph.consumers(name))
 
-    def can_splice(self, body: Graph) -> bool:
-        """Whether a subgraph of a node can be copied into this graph (`PatternRewriter.splice`)."""
-        return can_splice(body)
+    def inside(self, body: Graph) -> GraphBuilderPatternOptimization:
+        """The queries about a subgraph of a node of this graph."""
+        return GraphBuilderPatternOptimization(body, self.provider)
 
     def is_before(self, first: Node, second: Node) -> bool:
         """Whether a node stands before another one in the order of the graph."""
@@ -270,6 +271,16 @@ class PatternRewriter(GraphBuilderPatternOptimization):
             outputs: a name for each output of the subgraph.
         """
         return splice(body, self.edit, inputs, outputs)
+
+    def rebuilt(
+        self, body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()
+    ) -> onnx.GraphProto:
+        """A changed copy of a subgraph, for the attributes of a new node (`xoptim.graph.bodies.rebuilt`)."""
+        return rebuilt(body, names, inputs, outputs)
+
+    def lift(self, body: Graph, nodes: Sequence[Node], names: dict[str, str]) -> list[Node]:
+        """Copies of some nodes of a subgraph for this graph (`xoptim.graph.splice.lift`)."""
+        return lift(body, nodes, self.edit, names)
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
         """Store a constant and return its name, which differs from ``name`` if that is taken.

@@ -15,6 +15,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.propagate import refresh
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass
 from xoptim.opsets.newest import newest_for
@@ -154,11 +155,18 @@ class Optimizer:
         # A change of the root may enable rewrites in its subgraphs; the root is optimized again only if one of these changes.
         for again in range(ALTERNATIONS):
             bodies = list(root.all_graphs())[:0:-1]
-            changed = sum(map(self._optimize, bodies))
+            changed = sum(map(self._optimize_body, bodies))
             if not again or changed:
                 self._optimize(root)
             if not bodies or (again and not changed) or self.options.max_iter >= 0:
                 break
+
+    def _optimize_body(self, body: Graph) -> int:
+        """Optimize a subgraph, and infer the results of its owner again: more may be known about them."""
+        changed, owner = self._optimize(body), body.owner
+        if changed and owner is not None and owner.graph is not None:
+            refresh(owner.graph, [owner])
+        return changed
 
     def _optimize(self, graph: Graph) -> int:
         """Optimize one graph: clean it, then run the stages, again as long as selected passes and patterns change it."""

@@ -1,0 +1,115 @@
+"""Loop and Scan: what their bodies carry from one iteration to the next, and what the places of operands and results are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xoptim.facts.dims import lower_bound
+from xoptim.match import Graph, GraphView, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A Loop or a Scan.
+
+    Attributes:
+        node: the node.
+        body: its subgraph.
+        count: number of states.
+        given: inputs of the body, and operands of the node, in front of the states: number and condition of an iteration.
+        returned: outputs of the body in front of the states.
+    """
+
+    node: Node
+    body: Graph
+    count: int
+    given: int
+    returned: int
+
+    def stacks(self) -> range:
+        """The places of the results of the node that are stacked, behind the states."""
+        return range(self.count, len(self.node.output))
+
+    def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
+        """The attributes of the node, but its body, when some results are left out."""
+        found = {name: value for name, value in self.node.attribute.items() if name not in self.node.bodies}
+        kept = [place - self.count for place in self.stacks() if place not in without]
+        for name in ("scan_output_axes", "scan_output_directions"):
+            if name in found:
+                found[name] = [found[name][place] for place in kept]
+                if not kept:
+                    del found[name]
+        return found
+
+    def runs(self, g: GraphView) -> int | None:
+        """The number of iterations if it is known to be that number."""
+        length = self._length(g)
+        return length if isinstance(length, int) else None
+
+    def runs_once(self, g: GraphView) -> bool:
+        """Whether there is at least one iteration."""
+        length = self._length(g)
+        return length is not None and (lower_bound(length) or 0) >= 1
+
+    def _length(self, g: GraphView) -> Any:
+        if self.given:
+            return self._limit(g)
+        places = self.node.attribute.get("scan_input_axes") or [0] * (len(self.node.input) - self.count)
+        lengths = []
+        for name, axis in zip(self.node.input[self.count :], places, strict=True):
+            shape = g.try_infer_shape(name)
+            if shape is not None and -len(shape) <= axis < len(shape):
+                lengths.append(shape[axis])
+        return next((length for length in lengths if isinstance(length, int)), lengths[0] if lengths else None)
+
+    def _limit(self, g: GraphView) -> Any:
+        """The bound of a Loop whose condition holds at the beginning."""
+        condition = self.node.input[1]
+        if condition and not g.get_constant_scalar(condition):
+            return None
+        data = g.info(self.node.input[0]).data if self.node.input[0] else None
+        return data[0] if data else g.get_constant_scalar(self.node.input[0])
+
+
+def cycle(node: Node) -> Cycle | None:
+    """The parts of a Loop or a Scan; ``None`` when they do not fit together, or the subgraph holds sparse initializers."""
+    body = node.bodies.get("body")
+    if body is None:
+        return None
+    loops = node.op_type == "Loop"
+    count = len(node.input) - (2 if loops else node.attribute.get("num_scan_inputs", 0))
+    given, returned = (2, 1) if loops else (0, 0)
+    fits = len(body.inputs) == len(node.input) and len(body.outputs) == returned + len(node.output)
+    return Cycle(node, body, count, given, returned) if fits and 0 <= count <= len(node.output) else None
+
+
+def copied(body: Graph, name: str) -> str:
+    """The value that a result of a subgraph is a copy of, through any number of Identity nodes."""
+    producer = body.producer(name)
+    while producer is not None and producer.op_type == "Identity" and not producer.domain:
+        name = producer.input[0]
+        producer = body.producer(name)
+    return name
+
+
+def depends_on(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str]:
+    """The values of a subgraph, and those that it reads from outside, on which some of its values depend."""
+    found: set[str] = set()
+    pending = list(outputs)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            producer = body.producer(name)
+            pending += [] if producer is None else g.reads(producer)
+    return found
+
+
+def inner_names(body: Graph) -> Iterator[str]:
+    """All names that a subgraph and those inside it define."""
+    for graph in body.all_graphs():
+        yield from graph.inputs
+        yield from graph.initializers
+        yield from (name for node in graph.nodes for name in node.output)

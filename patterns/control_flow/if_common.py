@@ -1,0 +1,152 @@
+"""Nodes that both branches of an If compute."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from ._cycles import copied
+from ._lifting import may_leave
+
+Value = Hashable
+"""A stand-in for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""
+
+
+class Found(NamedTuple):
+    """The common part of the branches.
+
+    Attributes:
+        values: for each branch, the values that have an equal in some branch, by name.
+        nodes: nodes of the first branch whose results both compute.
+        same: for the places of results that both branches give alike, the value.
+        dropped: the places of the results that go.
+    """
+
+    values: tuple[Mapping[str, Value], Mapping[str, Value]]
+    nodes: Sequence[Node]
+    same: Mapping[int, Value]
+    dropped: Sequence[int]
+
+
+class IfCommonPattern(PatternOptimization):
+    """If(c) of branches that compute f(x) both → f(x), and an If of the rest; no If where the branches are equal
+
+    What: computes the nodes that both branches contain once, in front of the If. Results that both branches give alike, and
+        those that nothing reads, are left out.
+    Why: measured 0.87 of the time where the branches are equal; fewer nodes elsewhere, and they can be fused with those
+        around the If.
+        Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
+    Refuses when:
+    1. no node is equal in both branches, every result differs, and every result is read.
+    2. a branch has sparse initializers.
+    """
+
+    anchors = ("If",)
+    exactness = "rounding"
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Nodes are equal when their operators, attributes and operands are."""
+        bodies = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
+        first, second = bodies
+        if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (2)
+            return self.none(node, msg="a branch cannot be changed")
+        forms: dict[Hashable, list[Node]] = {}
+        values = (_values(first, forms), _values(second, forms))
+        common = set(values[0].values()) & set(values[1].values())
+        nodes = _first_of_each(first, values[0], common)
+        outputs = list(zip(first.outputs, second.outputs, strict=True))
+        both = [(_value(first, values[0], a), _value(second, values[1], b)) for a, b in outputs]
+        same = {place: a for place, (a, b) in enumerate(both) if a is not None and a == b}
+        unread = [place for place, name in enumerate(node.output) if not (name and g.is_used(name))]
+        dropped = sorted({*same, *unread})
+        if not nodes and not dropped:  # (1)
+            return self.none(node, msg="the branches have nothing in common")
+        return MatchResult(self, [node], partial(self._apart, first, second, Found(values, nodes, same, dropped)))
+
+    def _apart(self, first: Graph, second: Graph, found: Found, g: PatternRewriter, node: Node) -> list[Node]:
+        names: dict[str, str] = {}
+        lifted = g.lift(first, found.nodes, names)
+        outside = {found.values[0][name]: names[name] for each in found.nodes for name in each.output if name}
+        copies = []
+        for place, value in found.same.items():
+            name = outside.get(value) or self._outside(g, first, first.outputs[place])
+            if node.output[place] and g.is_used(node.output[place]):
+                copies.append(g.make_node("Identity", [name], [node.output[place]]))
+        outputs = [name for place, name in enumerate(node.output) if place not in found.dropped]
+        if not outputs:
+            return [*lifted, *copies]
+        bodies: dict[str, Any] = {}
+        for attribute, body, values in zip(("then_branch", "else_branch"), (first, second), found.values, strict=True):
+            own = {name: outside[value] for name, value in values.items() if value in outside}
+            bodies[attribute] = g.rebuilt(body, own, (), found.dropped)
+        return [*lifted, g.make_node("If", node.input, outputs, **bodies), *copies]
+
+    def _outside(self, g: PatternRewriter, body: Graph, name: str) -> str:
+        """The name outside of a constant of a branch, or of a value from outside that it copies."""
+        source = copied(body, name)
+        tensor = body.initializers.get(source)
+        return source if tensor is None else g.make_initializer(source, tensor.numpy())
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Branches that begin alike, of which one result is alike; equal branches."""
+        return (
+            Example(
+                "agraph (float[a] x, bool c) => (float[a] y, float[a] z) { y, z = If(c) < "
+                "then_branch = yes () => (float[a] p, float[a] q) { t = Exp(x) p = Relu(t) q = Neg(t) }, "
+                "else_branch = no () => (float[a] r, float[a] s) { u = Exp(x) s = Neg(u) r = Sqrt(u) }> }",
+                "agraph (float[a] x, bool c) => (float[a] y, float[a] z) { t = Exp(x) z = Neg(t) y = If(c) < "
+                "then_branch = yes () => (float[a] p) { p = Relu(t) }, "
+                "else_branch = no () => (float[a] r) { r = Sqrt(t) }> }",
+            ),
+            Example(
+                "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < "
+                "then_branch = yes () => (float[a] p) <float[1] k = {2}> { t = Exp(x) p = Mul(t, k) }, "
+                "else_branch = no () => (float[a] q) <float[1] l = {2}> { u = Exp(x) q = Mul(u, l) }> }",
+                "agraph (float[a] x, bool c) => (float[a] y) <float[1] k = {2}> { t = Exp(x) y = Mul(t, k) }",
+            ),
+        )
+
+
+def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
+    """A stand-in for a value of a branch, ``None`` where it cannot leave the branch."""
+    name = copied(body, name)
+    if not body.defines(name):
+        return ("outside", name)
+    tensor = body.initializers.get(name)
+    return values.get(name) if tensor is None else ("constant", tensor.key())
+
+
+def _values(body: Graph, forms: dict[Hashable, list[Node]]) -> dict[str, Value]:
+    """A stand-in for each result of a branch that can be computed outside.
+
+    Args:
+        body: the branch.
+        forms: nodes of each operator and operands, of this branch and of the other one, with different attributes; extended.
+    """
+    values: dict[str, Value] = {}
+    for node in body.nodes:
+        operands = tuple(_value(body, values, name) if name else "" for name in node.input)
+        if not may_leave(node) or None in operands:
+            continue
+        key = (node.op_type, node.domain, operands, len(node.output))
+        alike = forms.setdefault(key, [])
+        place = next((i for i, each in enumerate(alike) if each.same_attributes(node)), len(alike))
+        alike += [node] if place == len(alike) else []
+        values.update(((name, (key, place, number)) for number, name in enumerate(node.output) if name))
+    return values
+
+
+def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value]) -> list[Node]:
+    """The nodes of a branch with results that the other branch computes too, one of those that are equal."""
+    seen: set[Value] = set()
+    found = []
+    for node in body.nodes:
+        results = [values[name] for name in node.output if name in values]
+        if results and common.issuperset(results) and seen.isdisjoint(results):
+            found.append(node)
+            seen.update(results)
+    return found

