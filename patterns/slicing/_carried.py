@@ -119,7 +119,9 @@ def _along(g: GraphView, node: Node, shape: Shape, part: Part) -> Carried | None
     for own in (g.try_infer_shape(name) for name in node.input[1:] if name):  # scale and bias
         if own is None or len(own) > len(shape) - part.drops or any(dim != 1 for dim in own[: axis - len(shape)]):
             return None
-    return Carried({0: part.axis}, {"axis": axis - 1} if part.drops and part.axis < axis else {})
+    placed, rank = axis - (part.drops and part.axis < axis), len(shape) - part.drops
+    is_written = node.get_attribute("axis") in (placed, placed - rank)
+    return Carried({0: part.axis}, {} if is_written else {"axis": placed})
 
 
 def _transpose(g: GraphView, node: Node, shape: Shape, part: Part) -> Carried | None:

@@ -21,6 +21,7 @@ BODIES = {
     "normalization along a later axis": "y = LayerNormalization <axis = 2> (x, n)",
     "softmax": "y = Softmax(x)",
     "softmax along a later axis": "y = Softmax <axis = 2> (x)",
+    "softmax along the first axis": "y = Softmax <axis = -3> (x)",
     "mean": "m = ReduceMean(x, last) y = Mul(m, x)",
     "mean of an axis from the front": "m = ReduceMean(x, two) y = Mul(m, x)",
     "heads": "m = MatMul(x, w) h = Reshape(m, heads) y = Exp(h)",
