@@ -254,6 +254,12 @@ SUBJECTS: dict[str, Subject] = {
         18,
         IMAGES,
     ),
+    "PartRegion": Subject(
+        "g (float[1,ROWS,256] x, float[256,1024] W) => (float[1,1024] y) <int64 i = {-1}> "
+        "{ m = MatMul(x, W) r = Relu(m) y = Gather <axis = 1> (r, i) }",
+        18,
+        (16, 128, 1024),
+    ),
     # normalizations
     "BatchNormalizationAdd": Subject(
         _image(f"{_BATCH}, float[64,1,1] C", "{ t = BatchNormalization(x, S, O, M, V) y = Add(C, t) }"), 18, IMAGES

@@ -46,16 +46,15 @@ class SigmoidExpPattern(EasyPatternOptimization):
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """By division, and by Reciprocal."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Sigmoid(x) }"
+        after = "agraph (float[n] x) => (float[n] y) { y = Sigmoid(x) }"
         return (
             Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> "
+                "agraph (float[n] x) => (float[n] y) <float one = {1}> "
                 "{ n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
                 after,
             ),
             Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> "
-                "{ n = Neg(x) e = Exp(n) s = Add(e, one) y = Reciprocal(s) }",
+                "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
                 after,
             ),
         )

@@ -6,7 +6,7 @@ import pytest
 from tests.optimize.rules import tuned
 from tests.support import load, node_of, parse, same_results, types, verify
 from xoptim.graph.redirect import redirect
-from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
+from xoptim.optimize.cleanup import drop_unread_results, remove_identities, remove_unused, remove_unused_initializers
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,51 @@ def test_pinned_names_stay() -> None:
     assert remove_unused(model.graph) == 0
     assert remove_unused_initializers(model.graph) == 0
     verify(model)
+
+
+def test_optional_results_that_nothing_reads() -> None:
+    text = (
+        "agraph (float[2,1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,1,2] h) "
+        "{ y, h, c = LSTM <hidden_size = 2> (x, w, r) }"
+    )
+    model = load(text)
+    assert drop_unread_results(model.graph) == 2
+    verify(model)
+    assert node_of(model, "LSTM").output == ("", "h")
+    proto = parse(text)
+    feeds = {"x": np.ones((2, 1, 3), np.float32), "w": np.ones((1, 8, 3), np.float32), "r": np.ones((1, 8, 2), np.float32)}
+    same_results(proto, tuned(proto, None), feeds)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs"),
+    [
+        ("y, m = LayerNormalization(x, s)", ["y"]),
+        ("y, m, v = LayerNormalization(x, s) z = Neg(v)", ["y", "", "v"]),
+        ("y, m = Dropout(x)", ["y"]),
+        ("y, m = MaxPool <kernel_shape = [1]> (x)", ["y", "m"]),
+        ("k, i = TopK(x, n) y = Neg(k)", ["k", "i"]),
+        ("k, i = Split <num_outputs = 2> (x) y = Neg(k)", ["k", "i"]),
+    ],
+)
+def test_results_that_may_be_left_out(nodes: str, outputs: list[str]) -> None:
+    outs = "float[1,1,4] y, float[1,1,1] z" if "z =" in nodes else "float[p,q,r] y"
+    text = f"agraph (float[1,1,4] x) => ({outs}) <float[4] s = {{1, 2, 3, 4}}, int64[1] n = {{2}}> {{ {nodes} }}"
+    model = load(text)
+    drop_unread_results(model.graph)
+    verify(model)
+    assert list(next(iter(model.graph.nodes)).output) == outputs
+
+
+def test_results_of_nodes_that_are_not_the_operator() -> None:
+    call = (
+        'agraph (float[4] x) => (float[4] y) { y, m = Dropout(x) } <domain: "", opset_import: ["" : 18]> '
+        "Dropout (a) => (b, c) { b = Neg(a) c = Abs(a) }"
+    )
+    model = load(call)
+    assert drop_unread_results(model.graph) == 0, "a local function"
+    odd = load(
+        "agraph (float[1,4] x) => (float[1,4] y) <float[4] s = {1, 2, 3, 4}> { y, m = LayerNormalization <foo = 1> (x, s) }"
+    )
+    assert drop_unread_results(odd.graph) == 0, "it has an attribute that does not exist"
+    verify(odd)

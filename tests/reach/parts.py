@@ -143,6 +143,20 @@ THEME = Theme(
             "Add",
             (),
         ),
+        Row(
+            "The scores of all tokens, of which the last one is read → its scores",
+            "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, float[3] c = {1,2,3}, "
+            "int64 i = {-1}> { m = MatMul(x, w) a = Add(m, c) y = Gather <axis = 1> (a, i) }",
+            "Gather Gemm",
+            ("PartRegion",),
+        ),
+        Row(
+            "Slice(Softmax(Relu(x) + x)) → Softmax(Relu(Slice(x)) + Slice(x))",
+            "agraph (float[b,s,4] x) => (float[b,t,4] y) <int64[1] o = {0}, int64[1] e = {1}> "
+            "{ r = Relu(x) a = Add(r, x) m = Softmax(a) y = Slice(m, o, e, e) }",
+            "Add Relu Slice Softmax",
+            ("PartRegion",),
+        ),
     ),
     refused=(
         Refused(

@@ -20,6 +20,22 @@ THEME = Theme(
             "Resize",
             ("ShapeResize",),
         ),
+        Row(
+            "Two sizes computed one by one → one operation on both",
+            "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64 i = {1}, int64 j = {2}, int64[1] o = {0}, "
+            "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) l = Gather(s, j) d = Div(k, j) e = Div(l, j) "
+            "f = Unsqueeze(d, o) g = Unsqueeze(e, o) t = Concat <axis = 0> (f, g, m) y = Reshape(z, t) }",
+            "Concat Div Reshape Shape",
+            ("SizeProgram",),
+        ),
+        Row(
+            "Unsqueeze(arithmetic(Gather(Shape(x), i))) → arithmetic(Shape(x, i, i + 1))",
+            "agraph (float[a,b] x, float[n] z) => (float[p,q] y) <int64 i = {1}, int64 j = {2}, int64[1] o = {0}, "
+            "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) d = Div(k, j) f = Unsqueeze(d, o) t = Concat <axis = 0> (f, m) "
+            "y = Reshape(z, t) }",
+            "Concat Div Reshape Shape",
+            ("SizeProgram",),
+        ),
     ),
     refused=(
         Refused(
@@ -38,10 +54,6 @@ THEME = Theme(
             "Expand(Unsqueeze(Expand(x))) → Expand(Unsqueeze(x))",
             "Open where the sizes are not known to be equal or 1: the inner Expand may stretch an axis that the outer one "
             "does not.",
-        ),
-        Refused(
-            "Unsqueeze(arithmetic(Gather(Shape(x), i))) → arithmetic(Shape(x, i, i + 1))",
-            "Open: one node of a single number; sizes are merged as expressions where they are computed twice.",
         ),
     ),
 )

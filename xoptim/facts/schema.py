@@ -29,6 +29,9 @@ NON_DETERMINISTIC = frozenset(
     )
 ) | {("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")}
 
+_COUNTED = frozenset((("BatchNormalization", ""), ("MaxPool", "")))
+"""Operators of which the number of results matters: in training, and where onnxruntime has a kernel of its own for it."""
+
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
 """Domains whose operators are known: an operator of another domain may be random or keep a state."""
 
@@ -81,6 +84,16 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
     found = schema(op_type, domain, opset)
     kinds = onnx.defs.OpSchema.AttrType.FLOAT, onnx.defs.OpSchema.AttrType.FLOATS
     return frozenset() if found is None else frozenset(n for n, a in found.attributes.items() if a.type in kinds)
+
+
+@cache
+def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
+    """Places of the results that a node may leave out without a change of the others."""
+    found = schema(op_type, domain, opset)
+    if found is None or (op_type, domain) in _COUNTED:
+        return ()
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    return tuple(place for place, each in enumerate(found.outputs) if each.option == optional)
 
 
 def _spatial(rank: int | None, kernel: list[int] | None) -> int | None:

@@ -12,6 +12,7 @@ from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import integer
 from xoptim.inference.broadcasting import elementwise
+from xoptim.inference.extremes import EXTREMES
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
 
@@ -81,6 +82,8 @@ _INTEGER_RULES: Final[dict[str, Rule]] = {
     "Div": _integer_quotient,
     "Mod": _floor_modulo,
 }
+WRAPPING: Final = ("Add", "Sub", "Mul")
+"""Operators whose results may be out of range; a quotient or a remainder of two numbers of a type is not."""
 _FLOAT_RULES: Final[dict[str, Rule]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
@@ -98,6 +101,19 @@ _TRUTH_RULES: Final[dict[str, Rule]] = {
     "Or": lambda a, b: a + b - a * b,
     "Xor": lambda a, b: a + b - 2 * a * b,
 }
+
+
+def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
+    """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not known.
+
+    Args:
+        op_type: Add, Sub, Mul, Div, Mod (rounding down), Max or Min.
+        a: first operand.
+        b: second operand.
+    """
+    rule = _INTEGER_RULES.get(op_type, EXTREMES.get(op_type))
+    value = None if rule is None else rule(a, b)
+    return wrapped(TensorProto.INT64, value) if op_type in WRAPPING else value
 
 
 def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
@@ -120,8 +136,7 @@ def arithmetic(ctx: NodeContext) -> Results:
     if rule is None:
         return (Info(dtype, shape),)
     exact = rule
-    # A quotient or a remainder of two numbers of a type is in its range.
-    wraps = ctx.op_type in ("Add", "Sub", "Mul")
+    wraps = ctx.op_type in WRAPPING
     return (_valued(ctx, dtype, shape, (lambda a, b: wrapped(dtype, exact(a, b))) if wraps else rule),)
 
 

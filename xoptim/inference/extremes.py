@@ -13,10 +13,11 @@ from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, pairwise, valued, values
 
-_RULES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
+EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
     "Max": lambda a, b: dim_max(a, b),
     "Min": lambda a, b: dim_min(a, b),
 }
+"""The larger and the smaller one of two values."""
 
 
 @infers("Max", "Min", "Sum", "Mean")
@@ -35,7 +36,7 @@ def variadic(ctx: NodeContext) -> Results:
     if all(info.data is None for info in operands):
         return (elementwise(dtype, shape, first, last),)
     # A partial sum of floating-point numbers may be inexact although the total is small; there is no Sum of integers.
-    return (valued(dtype, shape, _fold(ctx, _RULES.get(ctx.op_type), len(operands))),)
+    return (valued(dtype, shape, _fold(ctx, EXTREMES.get(ctx.op_type), len(operands))),)
 
 
 def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) -> Values | None:

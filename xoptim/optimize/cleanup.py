@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xoptim.facts.errors import RewriteError
+from xoptim.facts.schema import optional_results
+from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.redirect import redirect
@@ -40,6 +43,38 @@ def remove_unused(graph: Graph) -> int:
             count += 1
     remove_unused_initializers(graph)
     return count
+
+
+def drop_unread_results(graph: Graph) -> int:
+    """Leave out optional results that nothing reads; returns how many."""
+    count = 0
+    functions = {function.key[:2] for function in graph.model.functions}
+    for node in graph.nodes:
+        if len(node.output) < 2 or node.bodies or not graph.is_node_needed(node) or (node.domain, node.op_type) in functions:
+            continue
+        optional = optional_results(node.op_type, node.domain, node.opset)
+        kept = [
+            name if place not in optional or graph.is_needed(name) or name in graph.pinned else ""
+            for place, name in enumerate(node.output)
+        ]
+        left_out = sum(map(bool, node.output)) - sum(map(bool, kept))
+        if left_out and _keep_results(graph, node, kept):
+            count += left_out
+    return count
+
+
+def _keep_results(graph: Graph, node: Node, kept: list[str]) -> bool:
+    """Replace a node by one that computes only these results, unless ONNX cannot express the node as it is."""
+    while not kept[-1]:
+        kept.pop()
+    fewer = Node(node.op_type, node.input, kept, dict(node.attribute), domain=node.domain, name=node.name)
+    fewer.doc_string, fewer.metadata = node.doc_string, node.metadata
+    try:
+        with Edit(graph) as edit:
+            edit.commit([node], [fewer])
+    except RewriteError:
+        return False
+    return True
 
 
 def remove_unused_initializers(graph: Graph) -> int:

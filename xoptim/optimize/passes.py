@@ -7,7 +7,7 @@ from typing import ClassVar
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import ModelPass
-from xoptim.optimize.cleanup import remove_identities, remove_unused, remove_unused_initializers
+from xoptim.optimize.cleanup import drop_unread_results, remove_identities, remove_unused, remove_unused_initializers
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.fold import Folder
 from xoptim.optimize.growth import Growth
@@ -58,6 +58,16 @@ class RemoveUnused(GraphPass):
     def run_on(self, graph: Graph) -> int:
         """Clean a graph; returns the number of nodes removed."""
         return remove_unused(graph)
+
+
+class DropUnreadResults(GraphPass):
+    """Leaves out optional results that nothing reads, such as the mask of Dropout or the last state of an LSTM."""
+
+    title = "drop_unread_results"
+
+    def run_on(self, graph: Graph) -> int:
+        """Clean a graph; returns the number of results left out."""
+        return drop_unread_results(graph)
 
 
 class RemoveIdentities(GraphPass):

@@ -26,6 +26,7 @@ from xoptim.optimize.growth import Growth, Unfolded
 from xoptim.optimize.navigate import grades_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.passes import (
+    DropUnreadResults,
     FoldConstants,
     GraphPass,
     MergeInitializers,
@@ -84,6 +85,7 @@ class Optimizer:
             (RemoveIdentities(), options.remove_identity),
         )
         self._settling = self._wanted(
+            (DropUnreadResults(), options.remove_unused),
             (self._folding, options.constant_folding),
             (MergeInitializers(), options.merge),
             (MergeNodes(), options.merge),
