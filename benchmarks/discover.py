@@ -59,7 +59,7 @@ _UNARY: Final = (
 )
 _BINARY: Final = (
     *("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And"),
-    *("Or", "Xor", "MatMul", "Expand"),
+    *("Or", "Xor", "MatMul"),
 )
 OPERATORS: Final[Mapping[str, tuple[int, tuple[Way, ...]]]] = {
     **dict.fromkeys(_UNARY, (1, _PLAIN)),
