@@ -467,4 +467,25 @@ SUBJECTS: dict[str, Subject] = {
         "g (float[ROWS,768] x) => (float[ROWS,384] y, float[ROWS,384] z) <int64[1] o = {0}, int64[1] h = {384}, "
         "int64[1] e = {768}, int64[1] k = {1}> { y = Slice(x, o, h, k) z = Slice(x, h, e, k) }"
     ),
+    "EinsumDense": Subject(
+        "g (float[1,ROWS,256] x, float[256,4,64] W) => (float[1,4,ROWS,64] y) "
+        '{ y = Einsum <equation = "bsd,dhk->bhsk"> (x, W) }',
+        rows=(1, 16, 128),
+    ),
+    "EinsumMatMul": Subject(
+        "g (float[1,4,ROWS,64] q, float[1,4,ROWS,64] k) => (float[1,4,ROWS,ROWS] y) "
+        '{ y = Einsum <equation = "bhqd,bhkd->bhqk"> (q, k) }',
+        rows=(1, 16, 128),
+    ),
+    "EinsumMul": Subject(
+        'g (float[ROWS,256] x, float[256] z) => (float[ROWS,256] y) { y = Einsum <equation = "ij,j->ij"> (x, z) }',
+        rows=(1, 16, 128),
+    ),
+    "EinsumTranspose": Subject(
+        'g (float[ROWS,16,64] x) => (float[ROWS,64,16] y) { y = Einsum <equation = "bij->bji"> (x) }', rows=(1, 16, 128)
+    ),
+    "UnsqueezeBroadcast": Subject(
+        "g (float[768] x, float[ROWS,768] z) => (float[ROWS,768] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
+        rows=(1, 16, 128),
+    ),
 }

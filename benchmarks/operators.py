@@ -33,6 +33,8 @@ HEAD = """# What fusions pay
 
 Time of a model of one fusion divided by the time of the model that it replaces, with an interval of 95 %; below 1 it is faster.
 Both run in onnxruntime with all of its own optimizations. Rows are tokens, or images of 64 channels of 28 by 28.
+Where two forms are possible, the faster one is written everywhere: MatMul with Reshape and Transpose for Einsum, although they
+are more nodes. Of forms that take the same time, it is the one of fewer nodes: Gemm for MatMul and Add of matrices.
 `python -m benchmarks.operators --write` measures and writes this page; `benchmarks/operator_models.py` holds the models.
 
 {machine}

@@ -30,6 +30,7 @@ from .ending import INTERRUPTED, TERMINATED, Terminated, terminate
 from .explanation import apply_command, explain_command, find_command, replay_command
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
+from .mining import mine_command
 from .optimization import optimize_command
 from .parts import extract_command, infer_command
 from .scaffolding import new_pattern_command
@@ -110,6 +111,7 @@ def xopt(**_: Any) -> None:
     xopt bisect model.onnx             find the rewrite that changes a result
     xopt diff a.onnx b.onnx            differences of nodes, or of values
     xopt extract model.onnx --to y -o part.onnx
+    xopt mine a.onnx b.onnx            subgraphs that occur most often
     xopt doctor                        versions, providers, skipped patterns
 
     Write ./list for a model with the name of a command. `xopt optimize --help` lists the options; --config and --no-config
@@ -127,6 +129,7 @@ for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
     *(batch_command, extract_command, infer_command, completion_command, doctor_command, diff_command),
+    mine_command,
 ):
     xopt.add_command(_command)
 

@@ -27,6 +27,8 @@ _SPREADING: Final = frozenset(
 _FEW: Final = 1 << 12
 """Constants of more elements are not read."""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
+_MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
+"""The comparison that gives the same when its operands change places."""
 
 
 def results_above(g: GraphView, node: Node) -> Iterator[str]:
@@ -178,6 +180,19 @@ def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
         inner = uniform_value(g, node.input[0], depth - 1)
         results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
+    return _decided(g, node, depth - 1) if node.op_type in _MIRRORED else None
+
+
+def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
+    """The result of a comparison of positions, which Range counts, with a number that none of them can reach."""
+    (a, b), op_type = node.input, node.op_type
+    low, number = least_position(g, a, depth), uniform_value(g, b, depth)
+    if low is None:
+        low, number, op_type = least_position(g, b, depth), uniform_value(g, a, depth), _MIRRORED[op_type]
+    if low is None or number is None:
+        return None
+    if low > number or (low == number and op_type in ("GreaterOrEqual", "Less")):
+        return np.array(op_type in ("Greater", "GreaterOrEqual"))
     return None
 
 
@@ -186,6 +201,15 @@ def _only_element(constant: np.ndarray) -> np.ndarray | None:
     first = constant.ravel()[:1]
     alike = constant.size == 1 or (constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size)
     return first.reshape(()) if alike else None
+
+
+def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
+    """The number from which the integers of a result count upwards; ``None`` when Range does not make it."""
+    node = g.node_before(name)
+    if is_op(node, "Range"):
+        first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
+        return first if isinstance(first, int) and isinstance(step, int) and step > 0 else None
+    return least_position(g, node.input[0], depth - 1) if node is not None and depth and is_op(node, *_SPREADING) else None
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:

@@ -9,12 +9,13 @@ from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, 
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
+from ._statistics import any_normalization, same_normalization
 
 
 class BatchNormalizationAddPattern(EasyPatternOptimization):
     """BatchNormalization(x, scale, bias, ...) + c → BatchNormalization(x, scale, bias + c, ...)
 
-    What: moves a constant for each channel into the bias.
+    What: moves a constant for each channel into the bias; the same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not finite.
@@ -27,7 +28,7 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol, c: Constant) -> Symbol:
         """Only the bias must be constant."""
-        return g.op.Add(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
+        return g.op.Add(any_normalization(g, x, s, o, m, v), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the constant as a vector."""
@@ -38,13 +39,15 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
         bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=scale)
         return m.derive(bias=bias) if bias is not None else self.none(m.nodes[1], msg="the sum cancels or overflows")  # (2)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, s: str, bias: Array, m: str, v: str, attributes: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, s: str, bias: Array, m: str, v: str, attributes: dict[str, Any], instance: bool
+    ) -> str:
         """Keep everything else."""
-        return g.op.BatchNormalization(x, s, bias, m, v, **attributes)
+        return same_normalization(g, (x, s, bias), (m, v), attributes, instance)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Two channels."""
+        """Two channels, with statistics given, and of each instance."""
         return (
             Example(
                 "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
@@ -52,5 +55,11 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
                 "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
                 "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
                 ranges=(("v", 0.5, 2.0),),
+            ),
+            Example(
+                "agraph (float[n,2,h] x, float[2] s) => (float[n,2,h] y) "
+                "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = InstanceNormalization(x, s, o) y = Add(c, t) }",
+                "agraph (float[n,2,h] x, float[2] s) => (float[n,2,h] y) "
+                "<float[2] o = {5, 7}> { y = InstanceNormalization(x, s, o) }",
             ),
         )

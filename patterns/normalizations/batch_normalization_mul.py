@@ -9,12 +9,13 @@ from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, 
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
+from ._statistics import any_normalization, same_normalization
 
 
 class BatchNormalizationMulPattern(EasyPatternOptimization):
     """BatchNormalization(x, scale, bias, ...) · c → BatchNormalization(x, scale · c, bias · c, ...)
 
-    What: moves a constant for each channel into the parameters.
+    What: moves a constant for each channel into the parameters; the same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not finite.
@@ -29,7 +30,7 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
         self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Symbol, v: Symbol, c: Constant
     ) -> Symbol:
         """Mean and variance need not be constant."""
-        return g.op.Mul(g.op.BatchNormalization(x, s, o, m, v, attributes=g.capture("attributes")), c)
+        return g.op.Mul(any_normalization(g, x, s, o, m, v), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the constant as a vector."""
@@ -43,14 +44,14 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
         return m.derive(scale=scale, bias=bias)
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, scale: Array, bias: Array, m: str, v: str, attributes: dict[str, Any]
+        self, g: PatternRewriter, x: str, scale: Array, bias: Array, m: str, v: str, attributes: dict[str, Any], instance: bool
     ) -> str:
         """Both parameters times the factor."""
-        return g.op.BatchNormalization(x, scale, bias, m, v, **attributes)
+        return same_normalization(g, (x, scale, bias), (m, v), attributes, instance)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Two channels."""
+        """Two channels, with statistics given, and of each instance."""
         return (
             Example(
                 "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) "
@@ -59,5 +60,12 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
                 "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) "
                 "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = BatchNormalization(x, s, o, m, v) }",
                 ranges=(("v", 0.5, 2.0),),
+            ),
+            Example(
+                "agraph (float[n,2,h] x) => (float[n,2,h] y) "
+                "<float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
+                "{ t = InstanceNormalization(x, s, o) y = Mul(t, c) }",
+                "agraph (float[n,2,h] x) => (float[n,2,h] y) "
+                "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = InstanceNormalization(x, s, o) }",
             ),
         )

@@ -14,6 +14,8 @@ SLOWER = 1.02
 _INTERVAL = re.compile(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)")
 FUSING = ("specialize", "target")
 """Phases of the patterns that write other operators; those of `canonicalize` remove nodes, or write the same ones."""
+CHOOSING = "einsum"
+"""Tag of the patterns that choose between two forms, and may write more nodes."""
 
 
 def fusions(selection: str) -> set[str]:
@@ -21,7 +23,9 @@ def fusions(selection: str) -> set[str]:
     return {
         each.name()
         for each in found
-        if isinstance(each, PatternOptimization) and each.phase in FUSING and not each.unfit_for(None, "cpu")
+        if isinstance(each, PatternOptimization)
+        and (each.phase in FUSING or CHOOSING in each.tags)
+        and not each.unfit_for(None, "cpu")
     }
 
 

@@ -82,11 +82,24 @@ THEME = Theme(
             "Equal Where",
             ("NotWhere",),
         ),
+        Row(
+            "And(positions ≥ 0, m), where it is added to scores → m",
+            "agraph (bool[b,1,1,s] m, float[b,h,s,s] x) => (float[b,h,s,s] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}, "
+            "int64 i = {3}, float z = {0}, float n = {-100}> { h = Shape(m) c = Gather(h, i) r = Range(o, c, e) "
+            "u = Unsqueeze(r, k) t = GreaterOrEqual(u, o) a = And(t, m) w = Where(a, z, n) y = Add(x, w) }",
+            "Add Where",
+            ("UniformLogic", "ExpandSink"),
+        ),
     ),
     refused=(
         Refused(
             "Cast(c) · k → Where(c, k, 0)",
             "Measured 1.1 to 2.1 times the time: Where is as slow as three other operators.",
+        ),
+        Refused(
+            "Max(Max(x, z), w) → Max(x, z, w)",
+            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.92 to 1.00 times the time; with constants, "
+            "MaxMax does it.",
         ),
         Refused(
             "Where(c, 0, 1) → Cast(Not(c))",
@@ -107,15 +120,16 @@ THEME = Theme(
         ),
         Refused(
             "Where(c, x, Where(d, x, z)) → Where(Or(c, d), x, z)",
-            "Open: not found in the models at hand.",
+            "No place in 109 optimized models, counted by `xopt mine`; as many nodes.",
         ),
         Refused(
-            "Not(And(Not(c), Not(d))) → Or(c, d), And(c, c) → c, Cast(c) · Cast(d) → Cast(And(c, d))",
-            "Open: not found in the models at hand.",
+            "Not(And(Not(c), Not(d))) → Or(c, d), Cast(c) · Cast(d) → Cast(And(c, d))",
+            "No place in 109 optimized models, counted by `xopt mine`, but for two products of numbers that are cast.",
         ),
         Refused(
             "Not(Cast(x, to = bool)) → Equal(x, 0)",
-            "Open: one node less, but a comparison of wide elements in place of narrow ones.",
+            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.8 to 0.9 times the time for integers, 0.9 "
+            "to 1.0 for floats.",
         ),
         Refused(
             "Trilu(Expand(k)) · Cast(Greater(p, q)) → Where",

@@ -98,11 +98,19 @@ THEME = Theme(
             "SpaceToDepth",
             ("SpaceToDepth",),
         ),
+        Row(
+            "Unsqueeze(x, leading axes) ≤ z, which broadcasts → x ≤ z",
+            "agraph (int64[a] x, int64[a] z) => (bool[a,a] y) <int64[1] k = {0}, int64[1] l = {1}> "
+            "{ u = Unsqueeze(x, k) v = Unsqueeze(z, l) y = LessOrEqual(u, v) }",
+            "LessOrEqual Unsqueeze",
+            ("UnsqueezeBroadcast",),
+        ),
     ),
     refused=(
         Refused(
             "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
-            "Open: movements are not followed through operators that work along an axis.",
+            "No place in 109 optimized models, counted by `xopt mine`: movements are followed through "
+            "elementwise operators only.",
         ),
         Refused(
             "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x for a last axis of unknown size",

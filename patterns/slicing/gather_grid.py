@@ -1,0 +1,89 @@
+"""A matrix taken element by element, by positions in its rows one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+from ._grids import counted_axis
+
+
+class GatherGridPattern(PatternOptimization):
+    """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all positions (i, j) of a matrix x with m columns
+
+    What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself.
+    Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of encoders: eleven nodes.
+    Refuses when:
+    1. x is not flattened to one axis, but for an axis of size 1 behind it, or is not a matrix; or Gather takes another axis.
+    2. the indices are not known to be i · m + j, each counted from 0 along an axis of its own, in this order.
+    3. the sizes of these axes are not known to be those of x, or another axis is longer than 1.
+    """
+
+    anchors = ("Gather",)
+    near = ("Flatten", "Reshape")
+    min_opset = 11
+    radius = 8
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """First the operand, then the indices."""
+        flat = g.node_before(node.input[0])
+        source = g.try_infer_shape(flat.input[0]) if is_op(flat, "Flatten", "Reshape") else None
+        joined, shape = (g.try_infer_shape(name) for name in node.input)
+        if flat is None or source is None or len(source) != 2 or joined is None or node.attribute.get("axis", 0):
+            return self.none(node, msg="the operand is not a flattened matrix")  # (1)
+        if joined != (source[0] * source[1], *[1] * (len(joined) - 1)):  # (1)
+            return self.none(node, msg="the operand is not flattened to one axis")
+        axes = self._counted(g, node.input[1], source[1])
+        if axes is None or shape is None:  # (2)
+            return self.none(node, msg="the indices are not known to count the elements")
+        ones = [axis for axis in range(len(shape)) if axis not in axes]
+        if tuple(shape[axis] for axis in axes) != source or any(shape[axis] != 1 for axis in ones):  # (3)
+            return self.none(node, msg="the indices may be others than all positions")
+        ones = [*ones, *range(len(shape), len(shape) + len(joined) - 1)]
+        return MatchResult(self, [node], partial(self._matrix, flat.input[0], ones))
+
+    @staticmethod
+    def _counted(g: GraphView, name: str, columns: object) -> tuple[int, int] | None:
+        """The axes along which rows and columns count."""
+        total, rank = g.node_before(name), g.info(name).rank
+        if rank is None or not is_op(total, "Add"):
+            return None
+        for rows, place in (total.input, total.input[::-1]):
+            product = g.node_before(rows)
+            for row, factor in (product.input, product.input[::-1]) if is_op(product, "Mul") else ():
+                known = g.info(factor).data or g.get_ints(factor)
+                first, second = _axis(g, row, rank), _axis(g, place, rank)
+                if first is None or second is None or known is None:
+                    continue
+                if first < second and tuple(known) == (columns,):
+                    return first, second
+        return None
+
+    def _matrix(self, source: str, ones: list[int], g: PatternRewriter, node: Node) -> list[Node]:
+        if not ones:
+            return [g.make_node("Identity", [source], node.output)]
+        return [g.make_node_check_opset("Unsqueeze", [source], node.output, axes=ones)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A mask of tokens, for each query."""
+        return (
+            Example(
+                "agraph (bool[b,s] m) => (bool[b,1,s,1] y) "
+                "<int64 o = {0}, int64 i = {1}, int64[2] j = {1, 2}, int64[1] k = {0}> "
+                "{ h = Shape(m) n = Gather(h, o) c = Gather(h, i) f = Flatten <axis = 2> (m) "
+                "r = Range(o, n, i) u = Unsqueeze(r, j) q = Range(o, c, i) w = Unsqueeze(q, k) "
+                "v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
+                "agraph (bool[b,s] m) => (bool[b,1,s,1] y) <int64[2] a = {1, 3}> { y = Unsqueeze(m, a) }",
+            ),
+        )
+
+
+def _axis(g: GraphView, name: str, rank: int) -> int | None:
+    """The axis of a result of this rank along which an operand, which is broadcast, counts; None when it does not count."""
+    shape = g.try_infer_shape(name)
+    axis = None if shape is None else counted_axis(g, name, shape)
+    return None if axis is None or shape is None else axis + rank - len(shape)

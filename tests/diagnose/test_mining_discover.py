@@ -1,0 +1,28 @@
+"""The search for rewrites of mined forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.discover import Rule, is_known, model_of, searched
+
+
+def found(*forms: str) -> dict[str, Rule]:
+    given = [{"form": form, "nodes": form.count("("), "exclusive": 1, "models": 1} for form in forms]
+    return {str(rule.left): rule for rule in searched(given, 3)}
+
+
+@pytest.mark.slow
+def test_cheaper_expressions_that_compute_the_same() -> None:
+    rules = found("Sub(a, Neg(b))", "Where(IsNaN(a), 0, a)", "Exp(Log(a))", "t1 = Neg(a); Mul(t1, t1)", "Relu(a); Neg(a)")
+    assert {left: str(rule.right) for left, rule in rules.items()} == {
+        "Sub(a, Neg(b))": "Add(a, b)",
+        "Where(IsNaN(a), 0, a)": "a",
+        "Mul(Neg(a), Neg(a))": "Mul(a, a)",
+    }
+    assert [rule.exactness for rule in rules.values()] == ["exact", "finite", "exact"]
+    assert "int64" in rules["Sub(a, Neg(b))"].dtypes
+    assert is_known(rules["Sub(a, Neg(b))"])
+    assert not is_known(rules["Where(IsNaN(a), 0, a)"])
+    shared = model_of(rules["Mul(Neg(a), Neg(a))"].left, frozenset(), "float32", (2, 3, 4))
+    assert [node.op_type for node in shared.graph.node] == ["Neg", "Mul"]

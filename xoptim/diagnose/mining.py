@@ -1,0 +1,215 @@
+"""The subgraphs of a few nodes that occur most often in models."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from xoptim.diagnose.forms import Call, Inner, Leaf, Piece, canonical
+from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.graph.sources import Source
+
+_BOOL: Final = onnx.TensorProto.BOOL
+MOST_NODES: Final = 5
+"""Most nodes of a subgraph: with each node more, there are two to four times as many subgraphs."""
+_MOST_LINKS: Final = 8
+"""A result with more readers, or a node that reads more results, links nothing: it would link them in all combinations."""
+_MOST_SUBGRAPHS: Final = 1_000_000
+"""Most subgraphs of one graph; the same number for each node in which a search starts."""
+
+
+@dataclass(slots=True)
+class Motif:
+    """Subgraphs of one form.
+
+    Attributes:
+        form: the expression that they compute, without attributes: ``Mul(a, Sigmoid(a))``. Several results are separated by
+            semicolons. Small letters are computed values, capital letters constants, ``t1`` is a result that is
+            read twice inside; a constant of one element is written as its number, an operand that is left out as ``_``.
+        nodes: number of nodes.
+        count: number of places, which may overlap.
+        exclusive: number of places where nothing else reads the results inside.
+        models: number of models.
+        model: a model with such a place, the first one that was given.
+        place: the nodes of a place in it, by name, or by their first result if they have none.
+    """
+
+    form: str
+    nodes: int
+    model: str
+    place: tuple[str, ...]
+    count: int = 0
+    exclusive: int = 0
+    models: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields."""
+        return {name: getattr(self, name) for name in ("form", "nodes", "count", "exclusive", "models", "model", "place")}
+
+
+def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
+    """Find the connected subgraphs of models, and count those of one form together.
+
+    Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local functions count too; no
+    subgraph reaches beyond such a body.
+
+    Args:
+        models: as for `xoptim.optimize`; files are read one after the other.
+        size: most nodes of a subgraph, from 2 to `MOST_NODES`.
+
+    Returns:
+        All forms, those of most nodes first, and of these the most frequent first. Two runs give the same list.
+
+    Raises:
+        ModelError: a model cannot be read.
+    """
+    motifs: dict[str, Motif] = {}
+    forms: dict[tuple[int, ...], str] = {}
+    words: dict[Hashable, int] = {}
+    for number, given in enumerate(models):
+        source = Source(given)
+        label = str(given) if isinstance(given, (str, Path)) else f"model {number}"
+        here: set[str] = set()
+        for graph in load_model(source.proto, source.base_dir).graphs():
+            links = _Links(graph, words)
+            for places in links.subgraphs(size):
+                key = links.key(places)
+                form = forms.get(key) or forms.setdefault(key, canonical(links.piece(places)))
+                motif = motifs.get(form) or motifs.setdefault(form, Motif(form, len(places), label, links.names(places)))
+                motif.count += 1
+                motif.exclusive += links.are_exclusive(places)
+                here.add(form)
+        for form in here:
+            motifs[form].models += 1
+    return sorted(motifs.values(), key=lambda motif: (-motif.nodes, -motif.exclusive, -motif.count, motif.form))
+
+
+class _Links:
+    """The nodes of a graph, numbered in its order, and which of them are connected.
+
+    Args:
+        graph: the graph; its Constant nodes are constants, not nodes.
+        words: numbers of operators and kinds of operands, the same for all graphs.
+    """
+
+    def __init__(self, graph: Graph, words: dict[Hashable, int]) -> None:
+        self._graph = graph
+        self._nodes = [node for node in graph.nodes if node.domain or node.op_type != "Constant"]
+        numbers = {node: number for number, node in enumerate(self._nodes)}
+        self._made = {name: (numbers[node], place) for node in self._nodes for place, name in enumerate(node.output) if name}
+        self._readers = [
+            {numbers[r] for name in filter(None, node.output) for r in graph.consumers(name)} for node in self._nodes
+        ]
+        self._is_read_outside = [any(map(self._leaves, filter(None, node.output))) for node in self._nodes]
+        self._neighbours: list[list[int]] = [[] for _ in self._nodes]
+        values: dict[str, int] = {}
+        self._kinds: dict[str, tuple[str, str]] = {}
+        self._results = [
+            [(values.setdefault(name, len(values)), place) for place, name in enumerate(node.output) if name]
+            for node in self._nodes
+        ]
+        self._rows = [self._row(node, values, words) for node in self._nodes]
+        for number, node in enumerate(self._nodes):
+            producers = sorted({self._made[name][0] for name in node.input if name in self._made})
+            for producer in producers if len(producers) <= _MOST_LINKS else ():
+                if len(self._readers[producer]) <= _MOST_LINKS:
+                    self._neighbours[producer].append(number)
+                    self._neighbours[number].append(producer)
+
+    def _leaves(self, name: str) -> bool:
+        return self._graph.is_output(name) or self._graph.is_captured(name)
+
+    def subgraphs(self, size: int) -> Iterator[tuple[int, ...]]:
+        """All connected sets of 2 to ``size`` nodes, each once, as numbers in ascending order.
+
+        Each set is found from its first node, and grows by nodes that were not neighbours of it before (the enumeration of
+        Wernicke, "Efficient detection of network motifs", 2006).
+        """
+        if self._nodes:
+            most = max(_MOST_SUBGRAPHS // len(self._nodes), 1)
+            for first in range(len(self._nodes)):
+                later = [number for number in self._neighbours[first] if number > first]
+                yield from islice(self._grown((first,), later, {first, *later}, size), most)
+
+    def _grown(self, chosen: tuple[int, ...], beside: list[int], seen: set[int], size: int) -> Iterator[tuple[int, ...]]:
+        for place, number in enumerate(beside):
+            larger = (*chosen, number)
+            yield tuple(sorted(larger))
+            if len(larger) < size:
+                new = [each for each in self._neighbours[number] if each > chosen[0] and each not in seen]
+                yield from self._grown(larger, [*beside[place + 1 :], *new], {*seen, *new}, size)
+
+    def key(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        """Numbers that are equal for subgraphs of equal `piece`; found much faster than the piece itself."""
+        local: dict[int, int] = {}
+        for place, number in enumerate(places):
+            for value, output in self._results[number]:
+                local[value] = -1 - place - len(places) * output
+        inside = len(local)
+        key = []
+        for number in places:
+            label, operands = self._rows[number]
+            key.append(label)
+            for word, value in operands:
+                key.append(word)
+                if value >= 0:
+                    key.append(local.setdefault(value, len(local) - inside))
+        return tuple(key)
+
+    def piece(self, places: tuple[int, ...]) -> Piece:
+        """The nodes of a subgraph with what they read."""
+        inside = {number: place for place, number in enumerate(places)}
+        leaves: dict[str, Leaf] = {}
+        return tuple(self._call(self._nodes[number], inside, leaves) for number in places)
+
+    def _call(self, node: Node, inside: Mapping[int, int], leaves: dict[str, Leaf]) -> Call:
+        operands: list[Leaf | Inner] = []
+        for name in node.input:
+            number, output = self._made.get(name, (-1, 0))
+            kind, text = self._kind(name)
+            operands.append(
+                Inner(inside[number], output) if number in inside else leaves.setdefault(name, Leaf(kind, text or len(leaves)))
+            )
+        return Call(node.domain, node.op_type, tuple(operands))
+
+    def _row(self, node: Node, values: dict[str, int], words: dict[Hashable, int]) -> tuple[int, list[tuple[int, int]]]:
+        """The number of the operator; for each operand the number of its kind, and its own, -1 if the kind says all."""
+        operands = []
+        for name in node.input:
+            kind, text = self._kind(name)
+            word = words.setdefault((kind, text), len(words))
+            operands.append((word, -1 if text else values.setdefault(name, len(values))))
+        return words.setdefault((node.domain, node.op_type, len(operands)), len(words)), operands
+
+    def _kind(self, name: str) -> tuple[str, str]:
+        """The kind of a leaf, and its text if it is not named by a letter."""
+        if name not in self._kinds:
+            self._kinds[name] = self._find_kind(name)
+        return self._kinds[name]
+
+    def _find_kind(self, name: str) -> tuple[str, str]:
+        tensor = self._graph.tensor(name) if name else None
+        if tensor is None:
+            return ("value", "") if name else ("text", "_")
+        if tensor.size != 1 or not (is_float(tensor.dtype) or is_integer(tensor.dtype) or tensor.dtype == _BOOL):
+            return "constant", ""
+        return "text", f"{float(tensor.numpy().item()):g}"
+
+    def are_exclusive(self, places: tuple[int, ...]) -> bool:
+        """Whether nothing but these nodes reads the results that they read themselves."""
+        inside = set(places)
+        read = (number for number in places if not inside.isdisjoint(self._readers[number]))
+        return all(self._readers[number] <= inside and not self._is_read_outside[number] for number in read)
+
+    def names(self, places: tuple[int, ...]) -> tuple[str, ...]:
+        """The nodes, by name or by their first result."""
+        nodes = [self._nodes[number] for number in places]
+        return tuple(node.name or next(filter(None, node.output), node.op_type) for node in nodes)
