@@ -13,6 +13,13 @@ function make(name, className = "", text = "", parent = null) {
   return made;
 }
 
+/* The length of the scopes that all names begin with. */
+function commonFolder(names) {
+  let [length, first] = [0, names[0]];
+  while (length < first.length && names.every((name) => name[length] === first[length])) length += 1;
+  return first.lastIndexOf("/", length - 1) + 1;
+}
+
 async function unpacked() {
   const raw = Uint8Array.from(atob(get("data").textContent.trim()), (each) => each.charCodeAt(0));
   const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -68,8 +75,12 @@ class Page {
     new ResizeObserver(() => this.panes.forEach((pane) => pane.draw())).observe(get("panes"));
     addEventListener("beforeprint", () => {
       document.querySelectorAll("#rewrites details").forEach((each) => { each.open = true; });
-      this.panes.forEach((pane) => pane.fit());
+      for (const pane of this.panes) {
+        pane.fit();
+        pane.svg.setAttribute("viewBox", `0 0 ${pane.size.join(" ")}`); // paper has another size than the window
+      }
     });
+    addEventListener("afterprint", () => this.panes.forEach((pane) => pane.svg.removeAttribute("viewBox")));
   }
 
   key(event) {
@@ -130,7 +141,10 @@ class Page {
     const about = this.patterns[name];
     if (about && about.arrow) make("small", "", about.arrow, summary);
     const fill = () => {
-      if (details.open && details.childElementCount === 1) changes.forEach((change) => details.append(this.row(change)));
+      if (!details.open || details.childElementCount > 1) return;
+      const names = changes.map((change) => this.placeOf(change) || "(no name)");
+      const same = commonFolder(names);
+      changes.forEach((change, place) => details.append(this.row(change, names[place], same)));
     };
     details.addEventListener("toggle", fill);
     details.open = isOpen;
@@ -138,11 +152,11 @@ class Page {
     return details;
   }
 
-  row(change) {
+  row(change, name, same) {
     const button = make("button", "row");
     button.dataset.change = change.id;
-    const name = this.placeOf(change) || "(no name)";
-    make("span", "place", name.length > 30 ? `…${name.slice(-29)}` : name, button).title = name;
+    const short = name.slice(same);
+    make("span", "place", short.length > 32 ? `${short.slice(0, 17)}…${short.slice(-14)}` : short, button).title = name;
     const after = change.isGone ? 0 : change.after.length;
     make("span", "gone", `−${change.before.length}`, button);
     make("span", "new", after ? `+${after}` : "", button);

@@ -135,8 +135,9 @@ class _Drawer:
 
 def _scope(node: Node) -> Path:
     """The modules around a node: from its metadata or name, else from the name of its first result."""
-    if node.name or not node.output:
-        return scope_of(node)
+    found = scope_of(node)
+    if found or not node.output:
+        return found
     return tuple(part for part in node.output[0].split("/")[:-1] if part)
 
 

@@ -149,7 +149,7 @@ class Side {
     if (kind === ITEM_NODE) return { w: widthOf(this.nodes[ref].op) + 20, h: NODE };
     if (kind === ITEM_SCOPE) {
       if (this.open.has(ref)) return this.measure(ref);
-      return { w: Math.max(widthOf(shortened(this.scopes[ref].label, 28), true) + 26, 84), h: CLOSED };
+      return { w: Math.max(widthOf(shortened(this.scopes[ref].label, 28), true) + 30, 104), h: CLOSED };
     }
     return isRoot ? { w: widthOf(shortened(this.values[ref].name, 24)) + 20, h: 20 } : { w: 6, h: 6 };
   }

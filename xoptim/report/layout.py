@@ -36,7 +36,7 @@ class Box:
         edges: places in ``items`` of both ends, with the numbers of the values that go along.
         rows: layer of each item.
         columns: position of each item within its layer, in units of a box.
-        bends: for each edge, layers between its ends, each followed by the position there.
+        bends: for each edge, layers between its ends, each followed by the position there; lines between them are straight.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -179,7 +179,18 @@ def _place_part(box: Box, items: Sequence[int], edges: dict[int, tuple[int, int]
     for item, (x, _) in zip(items, laid.coords, strict=True):
         box.columns[item] = x + shift
     for place, bends in zip(edges, laid.edge_routing, strict=True):
-        box.bends[place] = [value for x, y in bends for value in (int(y), round(x + shift, 2))]
+        points = [(int(y), round(x + shift, 2)) for x, y in bends]
+        box.bends[place] = [value for point in _without_straight(points) for value in point]
+
+
+def _without_straight(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """The points of a line without those between two others straight above and below."""
+    last = len(points) - 1
+    return [
+        point
+        for place, point in enumerate(points)
+        if place in (0, last) or not points[place - 1][1] == point[1] == points[place + 1][1]
+    ]
 
 
 def _layers(box: Box) -> list[int]:
