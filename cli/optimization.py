@@ -94,7 +94,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     _check_alone(model, context.args)
     preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
-    page = PageRequest(choices["report"])
+    page = PageRequest(choices["report"], model, target)
     is_streamed = target == STANDARD_OUTPUT
     if is_streamed and choices["as_json"]:
         raise click.UsageError("-o - and --json both write to standard output")

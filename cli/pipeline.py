@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
-from xoptim.graph.save import external_bytes
 from xoptim.proof import Proof
+from xoptim.report.sizes import external_bytes
 
 from .files import STANDARD_OUTPUT
 from .progress import Progress

@@ -30,13 +30,16 @@ class PageRequest:
 
     Args:
         path: the file, ``None`` for no page.
+        models: files that it must not replace.
 
     Raises:
-        click.UsageError: the file cannot be written.
+        click.UsageError: the file cannot be written, or is a model.
         MissingLibraryError: a library of the report is not installed.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *models: Path) -> None:
+        if path is not None and path.absolute() in {model.absolute() for model in models}:
+            raise click.UsageError(f"--report {str(path)!r} would replace a model")
         self._path = None if path is None else writable(path)
         self._recorder = None if path is None else Recorder()
 
@@ -91,6 +94,8 @@ def report_command(first: Path, second: Path, **choices: Any) -> int:
     results of the models differ.
     """
     target = writable(choices["output"] or second.with_name(f"{second.stem}.html"))
+    if target.exists() and any(target.samefile(model) for model in (first, second)):
+        raise click.UsageError(f"{str(target)!r} is one of the models")
     checks = validation_options({**choices, "provider": (choices["provider"],)})
     bench = BenchOptions(provider=choices["provider"], seconds=_PATIENCE, **chosen_values(choices))
     with Progress(enabled=True) as progress:

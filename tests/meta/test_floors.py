@@ -162,6 +162,7 @@ def test_command_line_uses_the_door_and_the_validation() -> None:
         "batch",
         "bench",
         "diagnose",
+        "report",
         "tune",
         "scaffold",
         "cli",

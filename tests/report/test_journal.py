@@ -40,3 +40,14 @@ def test_the_listener_of_the_caller_still_listens() -> None:
     journals = [recorder.of(builder.model) for builder in builders]
     assert [len(journal.steps) for journal in journals] == [1, 1]
     assert journals[0] is not journals[1]
+
+
+def test_events_of_other_models_are_ignored() -> None:
+    """The search for a wrong rewrite optimizes the same model again and again with the same listener."""
+    recorder = Recorder()
+    options = recorder.listening(OptimizationOptions())
+    builder, other = (GraphBuilder(parse(TEXT), optimization_options=options) for _ in range(2))
+    recorder.loaded(builder)
+    builder.optimize()
+    other.optimize()
+    assert len(recorder.of(builder.model).steps) == 1

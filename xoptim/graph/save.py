@@ -281,9 +281,3 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
 def has_external_data(proto: onnx.ModelProto) -> bool:
     """Whether any weight is in a file of its own."""
     return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto))
-
-
-def external_bytes(graph: onnx.GraphProto | None) -> int:
-    """Bytes of the weights of a graph that are in files of their own."""
-    tensors = graph.initializer if graph is not None else ()
-    return sum(int(entry.value) for tensor in tensors for entry in tensor.external_data if entry.key == "length")

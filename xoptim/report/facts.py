@@ -21,7 +21,7 @@ _CLEAR: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is known about two models besides their graphs.
+    """Two models, as far as their graphs do not tell.
 
     Attributes:
         title: name of the original.

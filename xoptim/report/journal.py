@@ -52,10 +52,10 @@ class Journal:
         self.folded: set[Node] = set()
 
     def __call__(self, event: Event) -> None:
-        """Record an event."""
+        """Record an event; those of other models are ignored, which a search for a wrong rewrite sends."""
         if event.kind == "folded" and event.node is not None:
             self.folded.add(event.node)
-        elif event.kind == "applied" and event.application is not None:
+        elif event.application is not None and event.application.graph.model is self.model:
             self.steps.append(Step(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
 
 

@@ -11,7 +11,7 @@ from xoptim.report.drawing import Drawing
 from xoptim.report.journal import Step
 
 Fate: TypeAlias = Literal[0, 1, 2, 3, 4]
-"""What became of a node of the original: see the constants."""
+"""The fate of a node of the original: one of the constants."""
 KEPT: Final = 0
 REWRITTEN: Final = 1
 FOLDED: Final = 2

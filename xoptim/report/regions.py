@@ -17,7 +17,7 @@ def twins_of(before: Drawing, after: Drawing) -> dict[int, int]:
 
 
 def _key(drawing: Drawing, number: int) -> tuple[object, ...]:
-    """What a node has in common with its twin; an operand that became a constant makes it another node."""
+    """A key that is equal for twins; an operand that became a constant makes a node another one."""
     node = drawing.nodes[number]
     names = tuple(drawing.values[value][0] for value in node.outputs)
     constants = tuple(kind if _is_constant(kind) else "" for _, kind in (drawing.values[value] for value in node.inputs))

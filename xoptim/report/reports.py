@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import onnx
-
 from xoptim.bench.measure import bench as measure
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import profile
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.graph.load import load_model
-from xoptim.graph.save import external_bytes
 from xoptim.graph.sources import Source
 from xoptim.report.drawing import draw
 from xoptim.report.facts import Subject, facts_of
@@ -26,6 +23,7 @@ from xoptim.report.links import link
 from xoptim.report.misses import nearest_misses
 from xoptim.report.page import render
 from xoptim.report.regions import steps_between, twins_of
+from xoptim.report.sizes import size_of, title_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -162,19 +160,6 @@ def measured(subject: Subject, before: ModelLike, after: ModelLike, options: Ben
     latency = subject.latency or measure(models, replace(options, compare=False, loading=False))
     found = profile(models, replace(options, seconds=min(options.seconds, 2.0)))
     return replace(subject, latency=latency, operators=list(found.values()))
-
-
-def title_of(source: Source, other: str = "model") -> str:
-    """The name of the file of a model, else another name."""
-    return Path(source.original).name if source.kind == "path" else other
-
-
-def size_of(model: Source | onnx.ModelProto) -> int:
-    """Bytes of a model with its external weights; those of its file when it comes from one."""
-    proto = model if isinstance(model, onnx.ModelProto) else model.proto
-    is_file = isinstance(model, Source) and model.kind == "path"
-    own = Path(model.original).stat().st_size if isinstance(model, Source) and is_file else proto.ByteSize()
-    return own + external_bytes(proto.graph)
 
 
 def _file(source: Source) -> ModelLike:
