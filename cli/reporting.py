@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from xoptim import GraphBuilder, OptimizationOptions, report
+from xoptim import GraphBuilder, OptimizationOptions, XoptimError, report
 from xoptim.bench import BenchOptions
 from xoptim.preparing import Source
 from xoptim.proof import Proof
@@ -74,7 +74,10 @@ class PageRequest:
         )
         if summary.latency is not None:
             original = subject.proto if isinstance(subject, Source) else subject
-            facts = measured(facts, original, proof.proto, summary.latency.options)
+            try:
+                facts = measured(facts, original, proof.proto, summary.latency.options)
+            except XoptimError as error:  # the model is written already
+                click.echo(f"xopt: warning: operators not measured: {error}", err=True)
         provider = proof.builder.optimization_options.provider
         return report_of(self._recorder.of(proof.builder.model), facts, provider).save(self._path)
 

@@ -142,7 +142,9 @@ def _scope(node: Node) -> Path:
 
 
 def _attributes(node: Node) -> str:
-    return ", ".join(f"{name} = {text[:_LONGEST]}" for name, text in attributes_of(node).items() if name != "value")
+    if node.op_type == "Constant":
+        return ""  # its result has the value
+    return ", ".join(f"{name} = {text[:_LONGEST]}" for name, text in attributes_of(node).items())
 
 
 @dataclass(slots=True)

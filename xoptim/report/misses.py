@@ -44,7 +44,8 @@ def _misses(model: Model, pattern: PatternOptimization, provider: str) -> Sequen
     found = [explainer.explain(node) for node in candidates[:: 1 + len(candidates) // _TRIED]]
     if any(each.matches for each in found):
         return ()
-    near = [each for each in found if max(each.total, len(each.matched)) >= _FEWEST and 2 * _share(each) >= 1]
+    refused = [each for each in found if each.status == "refused"]
+    near = [each for each in refused if max(each.total, len(each.matched)) >= _FEWEST and 2 * _share(each) >= 1]
     return sorted(near, key=lambda each: -each.progress)[:1]
 
 
