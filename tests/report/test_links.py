@@ -81,3 +81,13 @@ def test_what_leaves_nothing() -> None:
     assert change.is_gone
     assert change.before == [1, 2]
     assert named(after, change.after) == ["y"], "its reader"
+
+
+def test_the_readers_are_looked_up_once_for_all_rewrites(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    readers = Drawing.readers
+    monkeypatch.setattr(Drawing, "readers", lambda self: [calls.append(self), readers(self)][1])
+    pairs = "".join(f"a{i} = Neg(v{i}) b{i} = Neg(a{i}) v{i + 1} = Sin(b{i}) " for i in range(9))
+    _, _, links = linked(f"agraph (float[n] v0) => (float[n] v9) {{ {pairs} }}")
+    assert sum(change.is_gone for change in links.changes) == 9
+    assert len(calls) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -138,18 +138,25 @@ def _changes(before: Drawing, after: Drawing, steps: Sequence[Step], links: Link
                 results[place][after.index[node]] = None
             elif removed_by.get(node, -1) > place:
                 results[place].update(results[removed_by[node]])
-    found = []
-    for step, left, right in zip(steps, sources, results, strict=True):
-        change = Change(step.name, sorted(left), sorted(right), not right)
+    found = [
+        Change(step.name, sorted(left), sorted(right), not right)
+        for step, left, right in zip(steps, sources, results, strict=True)
+    ]
+    readers, makers = before.readers(), before.producers()
+    for change in found:
         if change.is_gone:
-            change.after = _around(before, change.before, links)
-        found.append(change)
+            change.after = _around(before, change.before, links, readers, makers)
     return found
 
 
-def _around(before: Drawing, gone: Sequence[int], links: Links) -> list[int]:
+def _around(
+    before: Drawing,
+    gone: Sequence[int],
+    links: Links,
+    readers: Mapping[int, Sequence[tuple[int, int]]],
+    makers: Mapping[int, int],
+) -> list[int]:
     """The kept readers of nodes that are gone, as nodes of the result; the producers of their operands where there are none."""
-    readers, makers = before.readers(), before.producers()
     results = [value for number in gone for value in before.nodes[number].outputs]
     near = [reader for value in results for reader, _ in readers.get(value, ())]
     near = (

@@ -16,7 +16,7 @@ _FEWEST: Final = 3
 """Nodes of a pattern from which a miss says more than that another node stands there."""
 _MOST: Final = 30
 """Misses that are shown."""
-_TRIED: Final = 40
+_TRIED: Final = 24
 """Nodes at which a pattern is tried, evenly spread: layers repeat."""
 
 
