@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check test-torch cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
+.PHONY: help demo test check test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -23,6 +23,11 @@ $(VENV)/.test: $(BIN)/xopt
 
 $(VENV)/.torch: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 onnxscript
+	@touch $@
+
+# Without playwright, or without a browser, the tests of the report are skipped.
+$(VENV)/.browser: $(VENV)/.test
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 	@touch $@
 
 # Without atheris (it has no wheels for some versions of Python), a fixed sequence of mutations is tried.
@@ -41,6 +46,12 @@ check: lint types ## check style and types, and run the tests that are not slow
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
 	$(BIN)/python -m pytest tests/test_torch.py
+
+test-browser: $(VENV)/.browser ## run the tests of the report in chromium (skipped where there is none)
+	$(BIN)/python -m pytest tests/report/test_page_browser.py
+
+pictures: $(VENV)/.browser ## make the pictures of docs/report.md, by the same tests
+	PICTURES=docs/pictures $(BIN)/python -m pytest tests/report/test_page_browser.py
 
 cuda: $(VENV)/.test ## run the tests that need CUDA, and measure all fusions there; says why where there is none
 	$(BIN)/python -m pytest tests -m cuda -rs

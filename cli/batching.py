@@ -12,10 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from xoptim import batch
 from xoptim.batch import BatchOptions, BatchReport, Record, Step
+from xoptim.bench.figures import bytes_text
 from xoptim.validate import library_file
 
 from .ending import INTERRUPTED, TERMINATED, Terminated
-from .figures import bytes_text
 from .optimization import optimize_command
 from .summary import open_console
 from .tables import Rows

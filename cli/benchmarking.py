@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
+from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.validate import resolve_providers
 
-from .figures import bytes_text, circumstances, milliseconds
 from .files import MODEL
 from .limits import MEMORY_BOUND
 from .pipeline import DIFFERENT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from xoptim.bench.figures import bytes_text
 from xoptim.diagnose.costs import Cost, Costs
 
-from .figures import bytes_text
 from .tables import Rows
 
 _FIGURES = ("nodes", "parameters", "flops", "read", "written")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from xoptim.bench.figures import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
-from .figures import bytes_text
 from .settings import settings_file
 from .summary import open_console
 

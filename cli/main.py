@@ -33,6 +33,7 @@ from .limits import MEMORY_BOUND
 from .mining import mine_command
 from .optimization import optimize_command
 from .parts import extract_command, infer_command
+from .reporting import report_command
 from .scaffolding import new_pattern_command
 from .settings import read_settings, taken_from
 from .tuning import tune_command
@@ -110,6 +111,7 @@ def xopt(**_: Any) -> None:
     xopt explain model.onnx Gelu       report why a pattern does not apply
     xopt bisect model.onnx             find the rewrite that changes a result
     xopt diff a.onnx b.onnx            differences of nodes, or of values
+    xopt report a.onnx b.onnx          both graphs side by side, as a page
     xopt extract model.onnx --to y -o part.onnx
     xopt mine a.onnx b.onnx            subgraphs that occur most often
     xopt doctor                        versions, providers, skipped patterns
@@ -129,7 +131,7 @@ for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
     *(batch_command, extract_command, infer_command, completion_command, doctor_command, diff_command),
-    mine_command,
+    *(mine_command, report_command),
 ):
     xopt.add_command(_command)
 

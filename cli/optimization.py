@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +22,10 @@ from xoptim.tune import SpeedCheck, keep_if_not_slower
 
 from .choices import max_growth_option, opset_option
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
-from .pipeline import protect_weights, summarize, verdict, write
+from .pipeline import summarize, verdict, write
 from .preparation import chosen_preparation, preparation_options, prepared
 from .progress import Progress
+from .reporting import PageRequest, report_option
 from .rules import with_rules
 from .selection import chosen_patterns, selection_options
 from .summary import print_summary
@@ -76,7 +78,8 @@ PATIENCE: Final = 5.0
     help="Measure, and leave out patterns that make the model slower (see also: xopt tune).",
 )
 @click.option("--benchmark", is_flag=True, help="Measure the time of a run before and after.")
-@click.option("--dry-run", is_flag=True, help="Write nothing.")
+@report_option
+@click.option("--dry-run", is_flag=True, help="Write no model.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv the reasons of refusals.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
@@ -91,6 +94,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     _check_alone(model, context.args)
     preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
+    page = PageRequest(choices["report"], model, target)
     is_streamed = target == STANDARD_OUTPUT
     if is_streamed and choices["as_json"]:
         raise click.UsageError("-o - and --json both write to standard output")
@@ -104,10 +108,10 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
             each=choices["check"] == "each",
             bisect=not choices["strict"],
             inline=choices["inline"],
-            on_loaded=lambda builder: protect_weights(builder, target),
+            on_loaded=partial(page.loaded, target),
             on_step=progress.say,
         )
-        options = _options(choices, progress)
+        options = page.listening(_options(choices, progress))
         subject = prepared(model, preparation)
         proof = prove(subject, options, how)
         check_values_used(proof.reports, how.checks)
@@ -123,6 +127,8 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
             progress.say("looking for options that would help")
             summary.hints = _hints(proof, _options(choices, progress))
+        if not summary.refusal(choices["strict"]):
+            summary.page = page.write(subject, proof, summary, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import onnx
 
 from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
 from xoptim.proof import Proof
+from xoptim.report.sizes import external_bytes
 
 from .files import STANDARD_OUTPUT
 from .progress import Progress
@@ -78,12 +78,6 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
         raise ModelError(f"{str(target)!r} was not written")
     summary.bytes_after = target.stat().st_size + external_bytes(proto.graph)
     return written
-
-
-def external_bytes(graph: onnx.GraphProto | None) -> int:
-    """Bytes of the weights of a graph that are in files of their own."""
-    tensors = graph.initializer if graph is not None else ()
-    return sum(int(entry.value) for tensor in tensors for entry in tensor.external_data if entry.key == "length")
 
 
 def verdict(summary: Summary, strict: bool) -> int:

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from xoptim import Culprit, Exactness, Repetition, Unfolded
 from xoptim.bench import BenchReport
+from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
 from xoptim.diagnose.option_hints import OptionHint
 from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
-from .figures import bytes_text, circumstances, milliseconds
 from .files import STANDARD_OUTPUT
 from .tables import Rows
 
@@ -49,6 +49,7 @@ class Summary:
         hints: options that would make the model smaller.
         repetitions: the blocks of ``--outline`` and ``--roll``.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
+        page: the file of ``--report``.
     """
 
     model: Path
@@ -73,6 +74,7 @@ class Summary:
     hints: list[OpsetHint | OptionHint] = field(default_factory=list)
     speed: SpeedCheck | None = None
     repetitions: tuple[Repetition, ...] = ()
+    page: Path | None = None
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -95,6 +97,7 @@ class Summary:
         return {
             "model": str(self.model),
             "written": [str(path) for path in self.written],
+            "report": None if self.page is None else str(self.page),
             "nodes_before": sum(self.before.values()),
             "nodes_after": sum(self.after.values()),
             "operators_before": self.before,
@@ -166,6 +169,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False) -> None:
     for remark in _remarks(summary):
         console.print(remark, highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"
+    if summary.page is not None:
+        console.print(f"report      {summary.page}")
     console.print(f"written     {written}")
 
 

@@ -45,6 +45,7 @@ from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize, outline, verify
 from xoptim.prepare.preparation import Preparation
 from xoptim.preparing import extract, infer, prepare
+from xoptim.report.reports import HtmlReport, report
 from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.tune.settings import session
 from xoptim.tune.tuning import tune
@@ -73,6 +74,7 @@ __all__ = [
     "Graph",
     "GraphBuilder",
     "GraphBuilderPatternOptimization",
+    "HtmlReport",
     "Match",
     "MatchResult",
     "ModelError",
@@ -133,6 +135,7 @@ __all__ = [
     "register_rewrite",
     "repetitions",
     "replay",
+    "report",
     "resolve",
     "rewrite_rule",
     "save_proto",

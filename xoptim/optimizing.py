@@ -16,6 +16,9 @@ from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationChanges, OptimizationOptions
 from xoptim.proof import ProofOptions, located, prove
+from xoptim.report.journal import Recorder
+from xoptim.report.reports import report_of, subject_of
+from xoptim.report.sizes import size_of, title_of
 from xoptim.tune.speed import keep_if_not_slower
 from xoptim.validate.errors import DifferentModelError, NotValidatedError
 from xoptim.validate.options import ValidationChanges, ValidationOptions
@@ -34,7 +37,7 @@ def optimize(
     inline: bool = False,
     verify: bool | ValidationOptions = False,
     only_if_faster: bool | BenchOptions = False,
-    report: Listener | None = None,
+    report: Listener | str | Path | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> onnx.ModelProto: ...
 
@@ -47,7 +50,7 @@ def optimize(
     inline: bool = False,
     verify: bool | ValidationOptions = False,
     only_if_faster: bool | BenchOptions = False,
-    report: Listener | None = None,
+    report: Listener | str | Path | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> AnyModel: ...
 
@@ -59,7 +62,7 @@ def optimize(
     inline: bool = False,
     verify: bool | ValidationOptions = False,
     only_if_faster: bool | BenchOptions = False,
-    report: Listener | None = None,
+    report: Listener | str | Path | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> Any:
     """Optimize a model and return one of the same kind. The given model is left unchanged.
@@ -74,7 +77,8 @@ def optimize(
             on the provider for which the model is optimized.
         only_if_faster: measure the original and the result; when it is measurably slower, leave out the groups of patterns
             that make it slower, as ``xopt --only-if-faster`` does. Options set the measurement.
-        report: called with an `OptimizationReport`, which has the result of the comparison too.
+        report: called with an `OptimizationReport`, which has the result of the comparison too; or the file to which a page
+            with both graphs and every rewrite is written (``report="report.html"``, see `xoptim.report`).
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Returns:
@@ -91,39 +95,77 @@ def optimize(
         PatternError: when a selected pattern is declared wrongly.
         ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
         LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
+        MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
     source = Source(model)
     chosen = replace(options or OptimizationOptions(), **changes)
+    reporting = _Reporting(report, source)
+    chosen = reporting.listening(chosen)
     if verify is False and only_if_faster is False:
         with collection_paused():
-            proto = _optimized(source, chosen, inline, report)
+            proto = _optimized(source, chosen, inline, reporting)
     else:
         checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(chosen.provider,))
-        how = ProofOptions(checks=checks, whole=verify is not False, bisect=not chosen.strict, inline=inline)
+        whole, bisect = verify is not False, not chosen.strict
+        how = ProofOptions(checks=checks, whole=whole, bisect=bisect, inline=inline, on_loaded=reporting.loaded)
         bench = BenchOptions(provider=chosen.provider) if only_if_faster is True else only_if_faster or None
-        proto = _proved(source, chosen, how, bench, report)
+        proto = _proved(source, chosen, how, bench, reporting)
     return source.give_back(proto)
 
 
-def _optimized(source: Source, options: OptimizationOptions, inline: bool, report: Listener | None) -> onnx.ModelProto:
+class _Reporting:
+    """Reports an optimization as the caller asked: to a function, as a page, or not at all.
+
+    Args:
+        target: the function, or the file of the page.
+        source: the original.
+    """
+
+    def __init__(self, target: Listener | str | Path | None, source: Source) -> None:
+        self._listener = None if isinstance(target, (str, Path)) else target
+        self._path = Path(target) if isinstance(target, (str, Path)) else None
+        self._recorder = None if self._path is None else Recorder()
+        self._source = source
+
+    def listening(self, options: OptimizationOptions) -> OptimizationOptions:
+        """The options of the optimization, with what a page needs to be recorded."""
+        return options if self._recorder is None else self._recorder.listening(options)
+
+    def loaded(self, builder: GraphBuilder) -> None:
+        """Called before any rewrite."""
+        if self._recorder is not None:
+            self._recorder.loaded(builder)
+
+    def done(self, builder: GraphBuilder, report: Callable[[], OptimizationReport], proto: onnx.ModelProto) -> None:
+        """Called when the optimization is done, while its model is in memory."""
+        if self._listener is not None:
+            self._listener(report())
+        if self._recorder is not None and self._path is not None:
+            journal = self._recorder.of(builder.model)
+            subject = replace(
+                subject_of(report(), title_of(self._source), "result"), sizes=(size_of(self._source), size_of(proto))
+            )
+            report_of(journal, subject, builder.optimization_options.provider).save(self._path)
+
+
+def _optimized(source: Source, options: OptimizationOptions, inline: bool, reporting: _Reporting) -> onnx.ModelProto:
     """Optimize in a function of its own, so that its objects are freed before the garbage collector visits them."""
     builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    reporting.loaded(builder)
     builder.optimize()
-    if report is not None:
-        report(builder.report())
     proto = builder.to_onnx(optimize=False)
+    reporting.done(builder, builder.report, proto)
     builder.dispose()
     return proto
 
 
 def _proved(
-    source: Source, options: OptimizationOptions, how: ProofOptions, bench: BenchOptions | None, report: Listener | None
+    source: Source, options: OptimizationOptions, how: ProofOptions, bench: BenchOptions | None, reporting: _Reporting
 ) -> onnx.ModelProto:
     proof = prove(source, options, how)
     if bench is not None and proof.failure is None:
         proof, _ = keep_if_not_slower(source, proof, options, how, bench)
-    if report is not None:
-        report(proof.report)
+    reporting.done(proof.builder, lambda: proof.report, proof.proto)
     failure = proof.failure
     if failure is not None:
         kind = DifferentModelError if failure.status == "different" else NotValidatedError

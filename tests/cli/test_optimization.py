@@ -208,7 +208,7 @@ KEYS: dict[str, Any] = {
     "model": str, "written": list, "nodes_before": int, "nodes_after": int, "operators_before": dict, "operators_after": dict,
     "opset_before": int, "opset_after": int, "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str,
     "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validate_seconds": float,
-    "unfolded": type(None), "validation": list, "left_out": list,
+    "unfolded": type(None), "report": type(None), "validation": list, "left_out": list,
     "each": type(None), "latency": type(None), "hints": list, "repetitions": list, "only_if_faster": type(None),
 }  # fmt: skip
 REPORT_KEYS = {

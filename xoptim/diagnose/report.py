@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from xoptim.blocks.repetition import Repetition
@@ -40,3 +42,16 @@ class OptimizationReport:
     left_out: tuple[Culprit, ...] = ()
     unfolded: Unfolded | None = None
     repetitions: tuple[Repetition, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks: figures and rewrites. `xoptim.report` draws the graphs."""
+        figures = [("nodes", f"{self.nodes_before} → {self.nodes_after}"), ("exactness", self.exactness)]
+        figures += [("validation", each.summary()) for each in self.validation]
+        figures += [("left out", str(each)) for each in self.left_out]
+        rewrites = sorted(self.applied.items(), key=lambda item: (-item[1], item[0]))
+        return _table(figures) + _table([(name, str(count)) for name, count in rewrites])
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><th style='text-align: left'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+    return f"<table>{cells}</table>" if rows else ""

@@ -66,10 +66,15 @@ class ValueFacts:
     is_constant: bool = False
     value: Any = None
 
-    def __str__(self) -> str:
+    @property
+    def kind(self) -> str:
+        """Type, shape and small value as text."""
         shape = "..." if self.shape is None else ",".join(map(str, self.shape))
         value = f" = {self.value}" if self.value is not None else " constant" if self.is_constant else ""
-        return f"{self.name!r} {self.dtype}[{shape}]{value}"
+        return f"{self.dtype}[{shape}]{value}"
+
+    def __str__(self) -> str:
+        return f"{self.name!r} {self.kind}"
 
 
 def locate(model: Model, at: str) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xoptim.bench import BenchReport
+from xoptim.bench.report import BenchReport
 
 
 def milliseconds(seconds: float) -> str:

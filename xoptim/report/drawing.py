@@ -1,0 +1,221 @@
+"""A model as it is drawn: nodes, values and the scopes around them, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from xoptim.blocks.scopes import scope_of
+from xoptim.diagnose.differences import attributes_of
+from xoptim.diagnose.words import Places, describe
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+
+Path: TypeAlias = tuple[str, ...]
+"""The scopes around a node, outermost first."""
+
+_LONGEST: Final = 200
+"""Characters of an attribute that are kept."""
+_FEWEST: Final = 3
+"""Nodes from which a scope is drawn as a box."""
+
+
+@dataclass(slots=True)
+class DrawnNode:
+    """A node.
+
+    Attributes:
+        op_type: its operator, with its domain outside the standard one.
+        name: its name, else that of its first result.
+        path: the scopes around it.
+        inputs: numbers of the values that it reads; for a node with subgraphs, of their results too.
+        outputs: numbers of its results.
+        attributes: as text.
+        tag: the pattern that made it, as its metadata say.
+        is_constant: whether it only holds a constant: it is shown with its readers, and has no box.
+    """
+
+    op_type: str
+    name: str
+    path: Path
+    inputs: list[int]
+    outputs: list[int]
+    attributes: str
+    tag: str = ""
+    is_constant: bool = False
+
+
+@dataclass(slots=True)
+class Drawing:
+    """A model as it is drawn.
+
+    Attributes:
+        nodes: of all graphs, in order.
+        values: name, and type with shape and small value, of each value.
+        inputs: numbers of the values that the model reads, those with a default not included.
+        outputs: numbers of its results.
+        index: the numbers of the nodes of the model.
+    """
+
+    nodes: list[DrawnNode] = field(default_factory=list)
+    values: list[tuple[str, str]] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    index: dict[Node, int] = field(default_factory=dict)
+
+    def producers(self) -> dict[int, int]:
+        """The node that makes each value, as numbers."""
+        return {value: number for number, node in enumerate(self.nodes) for value in node.outputs}
+
+    def readers(self) -> dict[int, list[tuple[int, int]]]:
+        """The nodes that read each value, each with the place among its operands."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, node in enumerate(self.nodes):
+            for place, value in enumerate(node.inputs):
+                found.setdefault(value, []).append((number, place))
+        return found
+
+
+def draw(model: Model) -> Drawing:
+    """The drawing of a model as it is now; it shares nothing with the model but the nodes in its index."""
+    return _Drawer(model).drawing
+
+
+class _Drawer:
+    """Reads a model.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.drawing = Drawing()
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._places = Places(model)
+        self._add(model.graph, ())
+        free = [name for name in model.graph.inputs if name not in model.graph.initializers]
+        self.drawing.inputs = [self._value(model.graph, name) for name in free]
+        self.drawing.outputs = [self._value(model.graph, name) for name in model.graph.outputs]
+        for function in model.functions:
+            self._add(function.body, (f"function {function.proto.domain}::{function.proto.name}",))
+
+    def _add(self, graph: Graph, around: Path) -> None:
+        for node in graph.nodes:
+            path = (*around, *_scope(node))
+            results: list[int] = []
+            for label, body in node.bodies.items():
+                inside = (*path, f"{node.op_type} {node.name or node.output[0]}", label)
+                self._add(body, inside)
+                results += [self._value(body, name) for name in body.outputs]
+            if node.bodies:
+                path = (*path, f"{node.op_type} {node.name or node.output[0]}")
+            drawn = DrawnNode(
+                op_type=self._places.of(node).op_type,
+                name=node.name or next(filter(None, node.output), ""),
+                path=path,
+                inputs=[*(self._value(graph, name) for name in node.input if name), *results],
+                outputs=[self._value(graph, name) for name in node.output if name],
+                attributes=_attributes(node),
+                tag=node.metadata_props().get("xoptim.pattern", ""),
+                is_constant=node.op_type == "Constant" and not node.domain,
+            )
+            self.drawing.index[node] = len(self.drawing.nodes)
+            self.drawing.nodes.append(drawn)
+
+    def _value(self, graph: Graph, name: str) -> int:
+        """The number of a value; branches may have values of one name."""
+        scope = graph.scope(name) or graph
+        number = self._numbers.setdefault((id(scope), name), len(self.drawing.values))
+        if number == len(self.drawing.values):
+            self.drawing.values.append((name, describe(graph, name).kind))
+        return number
+
+
+def _scope(node: Node) -> Path:
+    """The modules around a node: from its metadata or name, else from the name of its first result."""
+    found = scope_of(node)
+    if found or not node.output:
+        return found
+    return tuple(part for part in node.output[0].split("/")[:-1] if part)
+
+
+def _attributes(node: Node) -> str:
+    if node.op_type == "Constant":
+        return ""  # its result has the value
+    return ", ".join(f"{name} = {text[:_LONGEST]}" for name, text in attributes_of(node).items())
+
+
+@dataclass(slots=True)
+class Scope:
+    """A box around nodes, drawn open or closed.
+
+    Attributes:
+        path: of the scope.
+        label: the part of the path that its parent does not show.
+        parent: number of the scope around it, -1 for the whole model.
+        nodes: numbers of the nodes directly inside.
+        scopes: numbers of the scopes directly inside.
+    """
+
+    path: Path
+    label: str
+    parent: int
+    nodes: list[int] = field(default_factory=list)
+    scopes: list[int] = field(default_factory=list)
+
+
+def scopes_of(drawing: Drawing) -> list[Scope]:
+    """The scopes that are drawn, the whole model first, each before those inside.
+
+    A scope with fewer than three nodes, or with nothing but one other scope, has no box of its own.
+    """
+    children: dict[Path, dict[Path, None]] = {}
+    direct: dict[Path, list[int]] = {}
+    sizes: dict[Path, int] = {}
+    for number, node in enumerate(drawing.nodes):
+        if node.is_constant:
+            continue
+        direct.setdefault(node.path, []).append(number)
+        for depth in range(len(node.path) + 1):
+            sizes[node.path[:depth]] = sizes.get(node.path[:depth], 0) + 1
+            if depth:
+                children.setdefault(node.path[: depth - 1], {})[node.path[:depth]] = None
+    found = [Scope((), "", -1)]
+    pending = [(0, path) for path in reversed(children.get((), {}))]
+    found[0].nodes += direct.get((), [])
+    while pending:
+        parent, path = pending.pop()
+        while not direct.get(path) and len(children.get(path, {})) == 1:
+            (path,) = children[path]
+        inner = list(children.get(path, {}))
+        if sizes[path] < _FEWEST:
+            found[parent].nodes += [number for each in _below(path, children) for number in direct.get(each, [])]
+            continue
+        here = len(found)
+        found.append(Scope(path, "/".join(path[len(found[parent].path) :]), parent, list(direct.get(path, []))))
+        found[parent].scopes.append(here)
+        pending += [(here, each) for each in reversed(inner)]
+    return found
+
+
+def _below(path: Path, children: Mapping[Path, Mapping[Path, None]]) -> Iterator[Path]:
+    yield path
+    for each in children.get(path, {}):
+        yield from _below(each, children)
+
+
+def to_json(drawing: Drawing) -> dict[str, Any]:
+    """Nodes and values as JSON values; repeated words are numbers."""
+    words: dict[str, int] = {}
+
+    def word(text: str) -> int:
+        return words.setdefault(text, len(words))
+
+    nodes: list[Sequence[Any]] = [
+        (word(each.op_type), each.name, each.inputs, each.outputs, word(each.attributes), int(each.is_constant))
+        for each in drawing.nodes
+    ]
+    values = [(name, word(kind)) for name, kind in drawing.values]
+    return {"nodes": nodes, "values": values, "words": list(words), "inputs": drawing.inputs, "outputs": drawing.outputs}
