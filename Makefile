@@ -40,7 +40,7 @@ check: lint types ## check style and types, and run the tests that are not slow
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
-	$(BIN)/python -m pytest tests/test_torch.py
+	$(BIN)/python -m pytest tests/test_torch.py tests/meta/test_pipelines.py
 
 cuda: $(VENV)/.test ## run the tests that need CUDA, and measure all fusions there; says why where there is none
 	$(BIN)/python -m pytest tests -m cuda -rs

@@ -28,7 +28,7 @@ from xoptim.tune.options import TuneOptions
 
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
 NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
-GUIDES = ("batch", "benchmark", "command", "opsets", "outline", "performance", "repeated", "tuning")
+GUIDES = ("batch", "benchmark", "command", "opsets", "outline", "performance", "pipelines", "repeated", "tuning")
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
     "debugging": "meta/test_debugging_page.py",
@@ -125,6 +125,8 @@ def _run_python(page: str) -> dict[str, Any]:
     """Run the snippets in Python in order, as in one session."""
     session: dict[str, Any] = {"xoptim": xoptim, "model": onnx.load("model.onnx"), "smaller": xoptim.optimize("model.onnx")}
     for number, snippet in enumerate(_blocks(page, "python"), 1):
+        if "xoptim.torch" in snippet and importlib.util.find_spec("torch") is None:
+            continue
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), session)
     return session
 
