@@ -91,6 +91,10 @@ def _files(page: str) -> None:
     model = parse(MODEL)
     model.graph.initializer.append(numpy_helper.from_array(np.ones((16, 4), np.float32), "w"))
     Path("models").mkdir()
+    if page == "pipelines":  # which shows checks that pass, one of them against a revision
+        model = xoptim.optimize(model)
+        for words in ("init -q", "add .", "-c user.name=n -c user.email=e@x commit -q --allow-empty -m models"):
+            subprocess.run(["git", *words.split()], check=True, capture_output=True)
     for name in ("model", "model.opt", "a", "b", "models/one"):
         onnx.save(model, f"{name}.onnx")
 
