@@ -59,6 +59,7 @@ types: $(VENV)/.test ## check types
 
 docs: $(VENV)/.test ## write the pages about patterns
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m tests.hostile.page
 	$(BIN)/python -m tests.reach.page
 

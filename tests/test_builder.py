@@ -166,9 +166,9 @@ MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
     "a result without name": ("operands and results must be names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
     "an operand less": ("Neg does not take 0 operands", lambda gr: gr.make_node("Neg", [])),
     "an unknown operator": ("Nag does not exist", lambda gr: gr.op.Nag("x")),
-    "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),
-    "a text": ("'axis' of Concat is of type int, not '1'", lambda gr: gr.op.Concat("x", "x", axis="1")),
-    "an object": ("for which ONNX has no type", lambda gr: gr.op.Concat("x", "x", axis=object())),
+    "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),  # type: ignore[call-overload]
+    "a text": ("'axis' of Concat is of type int, not '1'", lambda gr: gr.op.Concat("x", "x", axis="1")),  # type: ignore[call-overload]
+    "an object": ("for which ONNX has no type", lambda gr: gr.op.Concat("x", "x", axis=object())),  # type: ignore[call-overload]
     "an object in another domain": ("for which ONNX has no type", lambda gr: gr.op.Thing("x", domain="acme", a={1: 2})),
 }
 
