@@ -297,3 +297,14 @@ def test_a_builder_of_a_model_in_memory() -> None:
     first.optimize()
     assert [node.op_type for node in first.nodes] == ["Abs"]
     assert (second.report().nodes_before, second.report().nodes_after) == (2, 1)
+
+
+def test_what_it_prints() -> None:
+    """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
+    builder = GraphBuilder(parse("agraph (float[n,3] x, int64 k) => (float[n,3] y) { a = Neg(x) b = Neg(a) y = Exp(b) }"))
+    text = "(x float[n,3], k int64[]) → (y float[n,3])>"
+    assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 3 nodes, {text}"
+    builder.optimize()
+    assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 1 node, {text}"
+    assert repr(builder.report()) == "<OptimizationReport: 3 → 1 nodes, 1 rewrites, exact>"
+    assert repr(verify(builder.to_onnx(), builder.to_onnx())).startswith("<ValidationReport: cpu: equal: 1 output in ")

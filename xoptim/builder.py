@@ -82,6 +82,18 @@ class GraphBuilder(GraphQueries):
         self.session = Session(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
+    def __repr__(self) -> str:
+        inside, outside = (
+            ", ".join(f"{name} {self.type_name(name)}{self._shape_text(name)}" for name in names)
+            for names in (self.input_names, self.output_names)
+        )
+        number = sum(len(graph.nodes) for graph in self.model.graphs())
+        return f"<{type(self).__name__}: opset {self.main_opset}, {number} node{'s' * (number != 1)}, ({inside}) → ({outside})>"
+
+    def _shape_text(self, name: str) -> str:
+        shape = self.graph.info_of(name).shape
+        return "[...]" if shape is None else f"[{','.join(map(str, shape))}]"
+
     @classmethod
     def of(cls, model: Model) -> GraphBuilder:
         """A builder of a model that is in memory already, with default options. They share the model."""

@@ -47,7 +47,9 @@ class GatherAttentionPattern(EasyPatternOptimization):
     def examples(cls) -> Sequence[Example]:
         """Six heads of queries, two of keys; and one of keys and values."""
         start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"
-        gathered = "<int64[6] i = {0, 0, 0, 1, 1, 1}> { p = Gather <axis = 1> (k, i) w = Gather <axis = 1> (v, i) y = Attention(q, p, w) }"
+        gathered = (
+            "<int64[6] i = {0,0,0,1,1,1}> { p = Gather <axis = 1> (k, i) w = Gather <axis = 1> (v, i) y = Attention(q, p, w) }"
+        )
         single = "agraph (float[b,6,s,4] q, float[b,t,4] k, float[b,t,4] v) => (float[b,6,s,4] y)"
         numbers = "int64[2] a = {1, 2}, int64[5] e = {1, 1, 6, 1, 1}, int64[4] z = {0, 6, -1, 4}"
         expanded = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
