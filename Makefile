@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check test-torch cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs release bench new-pattern clean
+.PHONY: help demo test check test-torch cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -78,6 +78,13 @@ release: pyproject.toml ## build an sdist and a wheel, and check them in a clean
 	$(RELEASE)/clean/bin/xopt --version
 	$(RELEASE)/clean/bin/xopt examples/models/tiny_bert.onnx -o $(RELEASE)/tiny_bert.opt.onnx --strict --quiet
 	@ls -l dist
+
+$(VENV)/.site: $(BIN)/xopt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
+	@touch $@
+
+site: $(VENV)/.site ## build the documentation as a site, build/site/html; a warning is an error
+	$(BIN)/python docs/build_site.py
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz

@@ -83,16 +83,7 @@ class GraphBuilder(GraphQueries):
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
     def __repr__(self) -> str:
-        inside, outside = (
-            ", ".join(f"{name} {self.type_name(name)}{self._shape_text(name)}" for name in names)
-            for names in (self.input_names, self.output_names)
-        )
-        number = sum(len(graph.nodes) for graph in self.model.graphs())
-        return f"<{type(self).__name__}: opset {self.main_opset}, {number} node{'s' * (number != 1)}, ({inside}) → ({outside})>"
-
-    def _shape_text(self, name: str) -> str:
-        shape = self.graph.info_of(name).shape
-        return "[...]" if shape is None else f"[{','.join(map(str, shape))}]"
+        return _described(self)
 
     @classmethod
     def of(cls, model: Model) -> GraphBuilder:
@@ -249,6 +240,18 @@ class GraphBuilder(GraphQueries):
         """Free the memory of the model at once; the builder cannot be used afterwards."""
         self.model.dispose()
         self.session.forget()
+
+
+def _described(builder: GraphBuilder) -> str:
+    """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
+
+    def value(name: str) -> str:
+        shape = builder.graph.info_of(name).shape
+        return f"{name} {builder.type_name(name)}[{'...' if shape is None else ','.join(map(str, shape))}]"
+
+    inside, outside = (", ".join(map(value, names)) for names in (builder.input_names, builder.output_names))
+    number = sum(len(graph.nodes) for graph in builder.model.graphs())
+    return f"<GraphBuilder: opset {builder.main_opset}, {number} node{'s' * (number != 1)}, ({inside}) → ({outside})>"
 
 
 def _opset(domain: str, version: int) -> int:

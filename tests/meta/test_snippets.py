@@ -171,6 +171,16 @@ def test_guide(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         _run_python(page)
 
 
+@pytest.mark.slow
+def test_commands_beside_those_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    _files("coming-from")
+    commands = re.findall(r"`(xopt [^`]+)` *\|$", _page("coming-from"), re.MULTILINE)
+    assert len(commands) > 10
+    for words in map(shlex.split, commands):
+        code = run(words[1:])
+        assert (code, capsys.readouterr().err) == (0, ""), words
+
+
 def test_every_page_with_snippets_is_run() -> None:
     """A page is run here, or its own test reads it."""
     pages = {
