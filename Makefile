@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs bench new-pattern clean
+.PHONY: help demo test check test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -45,7 +45,7 @@ check: lint types ## check style and types, and run the tests that are not slow
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
-	$(BIN)/python -m pytest tests/test_torch.py
+	$(BIN)/python -m pytest tests/test_torch.py tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report in chromium (skipped where there is none)
 	$(BIN)/python -m pytest tests/report/test_page_browser.py
@@ -70,8 +70,32 @@ types: $(VENV)/.test ## check types
 
 docs: $(VENV)/.test ## write the pages about patterns
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m tests.hostile.page
 	$(BIN)/python -m tests.reach.page
+
+RELEASE := $(VENV)/release
+release: pyproject.toml ## build an sdist and a wheel, and check them in a clean environment; signs and uploads nothing
+	@tag=$$(git describe --exact-match --tags 2>/dev/null) && { grep -q "^## $${tag#v}$$" CHANGELOG.md || \
+		{ echo "CHANGELOG.md has no section $${tag#v}"; exit 1; }; } || test -z "$$tag"
+	rm -rf dist $(RELEASE)
+	$(PYTHON) -m venv $(RELEASE)/tools
+	$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check "build>=1" "twine>=6"
+	$(RELEASE)/tools/bin/python -m build --quiet
+	$(RELEASE)/tools/bin/twine check --strict dist/*
+	$(PYTHON) -m venv $(RELEASE)/clean
+	$(RELEASE)/clean/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(RELEASE)/clean/bin/python -m pip check --disable-pip-version-check
+	$(RELEASE)/clean/bin/xopt --version
+	$(RELEASE)/clean/bin/xopt examples/models/tiny_bert.onnx -o $(RELEASE)/tiny_bert.opt.onnx --strict --quiet
+	@ls -l dist
+
+$(VENV)/.site: $(BIN)/xopt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
+	@touch $@
+
+site: $(VENV)/.site ## build the documentation as a site, build/site/html; a warning is an error
+	$(BIN)/python docs/build_site.py
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz

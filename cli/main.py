@@ -23,6 +23,7 @@ from xoptim.diagnose.words import similar
 from .batching import batch_command
 from .benchmarking import bench_command
 from .bisection import bisect_command
+from .checking import check_command
 from .comparison import diff_command
 from .completion import VARIABLE, completion_command
 from .doctor import doctor_command
@@ -104,6 +105,7 @@ def xopt(**_: Any) -> None:
     xopt list                          all patterns
     xopt show TransposeTranspose       a pattern with its examples
     xopt verify a.onnx b.onnx          compare two models
+    xopt check model.onnx              fail when optimizing would remove more than 5 % of the nodes
     xopt bench a.onnx b.onnx           measure models side by side
     xopt tune model.onnx               find by measuring what runs fastest here
     xopt batch models/ -o optimized/   optimize many models
@@ -131,7 +133,7 @@ for _command in (
     *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
     *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
     *(batch_command, extract_command, infer_command, completion_command, doctor_command, diff_command),
-    *(mine_command, report_command),
+    *(mine_command, report_command, check_command),
 ):
     xopt.add_command(_command)
 

@@ -2,7 +2,7 @@
 
 python examples/explain_refusals.py
 
-On the command line: PATTERN=MatMulAdd xopt examples/models/tiny_bert.onnx -q --dry-run
+On the command line: PATTERN=GatherUnsqueeze xopt examples/models/tiny_bert.onnx -q --dry-run
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODEL = Path(__file__).parent / "models" / "tiny_bert.onnx"
 
 def main() -> None:
     """Log every reason of one pattern; the statistics keep the most frequent place."""
-    options = OptimizationOptions(patterns=["MatMulAdd"], verbose=10)
+    options = OptimizationOptions(patterns=["GatherUnsqueeze"], verbose=10)
     rows = GraphBuilder(MODEL, optimization_options=options).optimize()
     print("mostly refused at", next(row["exit_point"] for row in rows if row["exit_point"]))
 

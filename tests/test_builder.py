@@ -166,9 +166,9 @@ MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
     "a result without name": ("operands and results must be names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
     "an operand less": ("Neg does not take 0 operands", lambda gr: gr.make_node("Neg", [])),
     "an unknown operator": ("Nag does not exist", lambda gr: gr.op.Nag("x")),
-    "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),
-    "a text": ("'axis' of Concat is of type int, not '1'", lambda gr: gr.op.Concat("x", "x", axis="1")),
-    "an object": ("for which ONNX has no type", lambda gr: gr.op.Concat("x", "x", axis=object())),
+    "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),  # type: ignore[call-overload]
+    "a text": ("'axis' of Concat is of type int, not '1'", lambda gr: gr.op.Concat("x", "x", axis="1")),  # type: ignore[call-overload]
+    "an object": ("for which ONNX has no type", lambda gr: gr.op.Concat("x", "x", axis=object())),  # type: ignore[call-overload]
     "an object in another domain": ("for which ONNX has no type", lambda gr: gr.op.Thing("x", domain="acme", a={1: 2})),
 }
 
@@ -297,3 +297,14 @@ def test_a_builder_of_a_model_in_memory() -> None:
     first.optimize()
     assert [node.op_type for node in first.nodes] == ["Abs"]
     assert (second.report().nodes_before, second.report().nodes_after) == (2, 1)
+
+
+def test_what_it_prints() -> None:
+    """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
+    builder = GraphBuilder(parse("agraph (float[n,3] x, int64 k) => (float[n,3] y) { a = Neg(x) b = Neg(a) y = Exp(b) }"))
+    text = "(x float[n,3], k int64[]) → (y float[n,3])>"
+    assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 3 nodes, {text}"
+    builder.optimize()
+    assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 1 node, {text}"
+    assert repr(builder.report()) == "<OptimizationReport: 3 → 1 nodes, 1 rewrites, exact>"
+    assert repr(xoptim.verify(builder.to_onnx(), builder.to_onnx())).startswith("<ValidationReport: cpu: equal: 1 output in ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,36 @@ def test_missing_exporter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(ImportError, match="onnxscript"):
         to_onnx(mlp(), torch.rand(3, 10))
+
+
+def turned() -> Any:
+    """A module that turns its operand and turns it back."""
+    base: Any = torch.nn.Module  # untyped where torch is not installed
+
+    class Turned(base):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return torch.exp(torch.sin(x).t()).t()
+
+    return Turned().eval()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_hook_optimizes_what_is_returned_and_written(stored: bool, tmp_path: Path) -> None:
+    original = torch.onnx.export
+    target = tmp_path / "model.onnx" if stored else None
+    with xoptim.torch.optimized_exports(verify=True):
+        program = torch.onnx.export(turned(), (torch.rand(3, 10),), target, dynamo=True, optimize=False, verbose=False)
+    assert torch.onnx.export is original
+    plain = torch.onnx.export(turned(), (torch.rand(3, 10),), dynamo=True, optimize=False, verbose=False)
+    count = len(program.model_proto.graph.node)
+    assert count < len(plain.model_proto.graph.node)
+    if target is not None:
+        assert len(onnx.load(target).graph.node) == count
+        assert xoptim.verify(plain, target).ok
+
+
+def test_the_hook_is_removed_after_an_error() -> None:
+    original = torch.onnx.export
+    with pytest.raises(xoptim.UnknownPatternError), xoptim.torch.optimized_exports(patterns="NoSuchPattern"):
+        torch.onnx.export(mlp(), (torch.rand(3, 10),), dynamo=True, verbose=False)
+    assert torch.onnx.export is original

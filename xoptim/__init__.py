@@ -1,5 +1,7 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
+from importlib.metadata import version
+
 from xoptim.batch.running import batch
 from xoptim.blocks.repetition import Repetition, repetitions
 from xoptim.builder import GraphBuilder
@@ -54,7 +56,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.whole_model import GlobalRewriter, global_rewriter
 
-__version__ = "0.1.0"
+__version__ = version("xoptim")
 
 __all__ = [
     "ANY",

@@ -82,6 +82,9 @@ class GraphBuilder(GraphQueries):
         self.session = Session(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
+    def __repr__(self) -> str:
+        return _described(self)
+
     @classmethod
     def of(cls, model: Model) -> GraphBuilder:
         """A builder of a model that is in memory already, with default options. They share the model."""
@@ -237,6 +240,18 @@ class GraphBuilder(GraphQueries):
         """Free the memory of the model at once; the builder cannot be used afterwards."""
         self.model.dispose()
         self.session.forget()
+
+
+def _described(builder: GraphBuilder) -> str:
+    """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
+
+    def value(name: str) -> str:
+        shape = builder.graph.info_of(name).shape
+        return f"{name} {builder.type_name(name)}[{'...' if shape is None else ','.join(map(str, shape))}]"
+
+    inside, outside = (", ".join(map(value, names)) for names in (builder.input_names, builder.output_names))
+    number = sum(len(graph.nodes) for graph in builder.model.graphs())
+    return f"<GraphBuilder: opset {builder.main_opset}, {number} node{'s' * (number != 1)}, ({inside}) → ({outside})>"
 
 
 def _opset(domain: str, version: int) -> int:

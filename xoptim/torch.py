@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Unpack
 
 import onnx
 
 import xoptim
+from xoptim.optimize.options import OptimizationChanges
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-    from xoptim import OptimizationOptions
+    from xoptim import OptimizationOptions, ValidationOptions
 
 
 def to_onnx(
@@ -67,3 +71,54 @@ def to_onnx(
     )
     model: onnx.ModelProto = program.model_proto
     return xoptim.optimize(model, options)
+
+
+@contextmanager
+def optimized_exports(
+    options: OptimizationOptions | None = None,
+    *,
+    verify: bool | ValidationOptions = False,
+    **changes: Unpack[OptimizationChanges],
+) -> Iterator[None]:
+    """Optimize what ``torch.onnx.export(..., dynamo=True)`` returns and writes, while the block runs.
+
+    For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the same to one program. All
+    threads see the changed function. Exports with ``dynamo=False`` are left unchanged.
+
+    Args:
+        options: of the optimization.
+        verify: as for `xoptim.optimize`: compare the result with what torch exported.
+        **changes: fields of `OptimizationOptions` to set.
+
+    Raises:
+        ImportError: when torch is not installed.
+        XoptimError: an export raises what `xoptim.optimize` raises; a file that torch has written is left as torch wrote it.
+    """
+    import torch
+
+    original: Any = torch.onnx.export
+    parameters = inspect.signature(original)
+
+    @functools.wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        program = original(*args, **kwargs)
+        if not isinstance(program, torch.onnx.ONNXProgram):
+            return program
+        xoptim.optimize(program, options, verify=verify, **changes)
+        bound = parameters.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        if given["f"] is not None:
+            program.save(
+                given["f"],
+                include_initializers=given["export_params"],
+                keep_initializers_as_inputs=given["keep_initializers_as_inputs"],
+                external_data=given["external_data"],
+            )
+        return program
+
+    torch.onnx.export = export
+    try:
+        yield
+    finally:
+        torch.onnx.export = original

@@ -49,13 +49,13 @@ class AttentionHeadsPattern(EasyPatternOptimization):
             return heads
 
         single = g.option("single")
-        operands = [split(q), *(g.op.Unsqueeze(x, axes=[1]) if single else split(x) for x in (k, v))]
+        operands: list[Any] = [split(q), *(g.op.Unsqueeze(x, axes=[1]) if single else split(x) for x in (k, v)), mask]
         attributes = g.capture("attributes")
         caches: tuple[Symbol, ...] = ()
         if g.option("past"):
-            y, *caches = g.op.Attention(*operands, mask, past_key, past_value, outputs=3, attributes=attributes)
+            y, *caches = g.op.Attention(*operands, past_key, past_value, outputs=3, attributes=attributes)
         else:
-            y = g.op.Attention(*operands, mask, attributes=attributes)
+            y = g.op.Attention(*operands, attributes=attributes)
         return (g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY), *caches)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -72,7 +72,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         return m.derive(operands=operands, heads={"q_num_heads": heads[0], "kv_num_heads": heads[1]})
 
     def apply_pattern(
-        self, g: PatternRewriter, operands: list[str], past: bool, heads: dict[str, int], attributes: dict[str, Any]
+        self, g: PatternRewriter, operands: list[str], past: bool, heads: dict[str, Any], attributes: dict[str, Any]
     ) -> tuple[str, ...]:
         """Three axes."""
         found = g.op.Attention(*operands, outputs=3 if past else 1, **heads, **attributes)

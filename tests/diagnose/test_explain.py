@@ -77,10 +77,10 @@ class AbsOfSumPattern(EasyPatternOptimization):
     max_opset = 20
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Abs(g.op.Add(x, 1.0))  # type: ignore[no-any-return]
+        return g.op.Abs(g.op.Add(x, 1.0))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return g.op.Abs(x)  # type: ignore[no-any-return]
+        return g.op.Abs(x)
 
 
 def test_all_graphs_are_searched() -> None:

@@ -276,7 +276,7 @@ def test_products_of_four() -> None:
 
 def test_differences_are_not_associative() -> None:
     def describe(g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
-        return g.op.Sub(x, z, x, associative=True)
+        return g.op.Sub(x, z, x, associative=True)  # type: ignore[call-overload]
 
     with pytest.raises(TypeError, match="Sub cannot be matched as an associative operator"):
         find(pattern(describe), "{ y = Sub(x, z) }")

@@ -66,7 +66,7 @@ def test_script(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 def test_nothing_else_is_there() -> None:
     """Every script is tested."""
     names = {path.name for path in EXAMPLES.iterdir() if path.name != "__pycache__"}
-    assert names == {"models", "pack", "rules", *(f"{name}.py" for name in SAYS)}
+    assert names == {"models", "pack", "pipelines", "rules", *(f"{name}.py" for name in SAYS)}
 
 
 @pytest.fixture

@@ -43,6 +43,15 @@ class OptimizationReport:
     unfolded: Unfolded | None = None
     repetitions: tuple[Repetition, ...] = ()
 
+    def __repr__(self) -> str:
+        applied = sum(self.applied.values())
+        proof = "".join(f", {', '.join(each.providers)}: {each.status}" for each in self.validation)
+        left_out = f", {len(self.left_out)} left out" if self.left_out else ""
+        return (
+            f"<{type(self).__name__}: {self.nodes_before} → {self.nodes_after} nodes, {applied} rewrites, "
+            f"{self.exactness}{proof}{left_out}>"
+        )
+
     def _repr_html_(self) -> str:
         """A summary for notebooks: figures and rewrites. `xoptim.report` draws the graphs."""
         figures = [("nodes", f"{self.nodes_before} → {self.nodes_after}"), ("exactness", self.exactness)]

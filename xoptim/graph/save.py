@@ -278,6 +278,12 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
     return sorted(found)
 
 
+def external_locations(proto: ModelProto) -> list[str]:
+    """The locations of the external data of a model as it states them, relative to its folder, in order."""
+    tensors = (tensor for tensor in _tensors(proto) if tensor.data_location == TensorProto.EXTERNAL)
+    return sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
+
+
 def has_external_data(proto: onnx.ModelProto) -> bool:
     """Whether any weight is in a file of its own."""
     return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.moved import adapted
+
+if TYPE_CHECKING:
+    from xoptim.match.ops import BuilderOps
+else:
+    BuilderOps = object
 
 Formal = tuple[str, frozenset[str]]
 
@@ -106,7 +111,7 @@ def _as_written(value: Any, is_float: bool) -> Any:
     return value
 
 
-class OpBuilder:
+class OpBuilder(BuilderOps):
     """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when ``outputs`` is more than one).
 
     Operands are result names, ``None`` or ``""`` for an omitted optional one, or numbers, lists and arrays, which become

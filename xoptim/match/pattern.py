@@ -24,9 +24,9 @@ Key = tuple[str, str]
 class PatternOptimization(Rewrite):
     """A rewrite around a node: `match` finds where it applies, `apply` makes the replacement.
 
-    Patterns hold no state: everything that `match` finds is in the `MatchResult`.
+    Patterns hold no state: everything that `match` finds is in the `MatchResult`. It has the class attributes of `Rewrite` too.
 
-    Class attributes, besides those of `Rewrite`:
+    Class attributes:
         anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard domain); every node
             of the graph when empty.
         near: operators, one of which must produce an input of the anchor; any when empty.

@@ -5,13 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from xoptim.facts.errors import PatternError
 from xoptim.facts.schema import is_associative
 from xoptim.match.caller import calling_frame
+
+if TYPE_CHECKING:
+    from xoptim.match.ops import PatternOps
+else:
+    PatternOps = object
 
 Answer = TypeVar("Answer")
 _VARIANTS = 512
@@ -329,7 +334,7 @@ def _check_operands(node: PatternNode) -> None:
         raise _mistake(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
 
 
-class _Ops:
+class _Ops(PatternOps):
     def __init__(self, builder: PatternBuilder) -> None:
         self._builder = builder
 

@@ -8,6 +8,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.report import Noise, RunReport, ValidationReport
+from xoptim.validate.revision import at_revision
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 from xoptim.validate.testdata import load_test_data
 from xoptim.validate.validation import validate
@@ -27,6 +28,7 @@ __all__ = [
     "ValidationOptions",
     "ValidationReport",
     "Value",
+    "at_revision",
     "available_memory",
     "compare_values",
     "data_size",

@@ -87,6 +87,9 @@ class ValidationReport:
     cause: Cause = ""
     sections: int = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self.providers)}: {self.summary()}>"
+
     @property
     def ok(self) -> bool:
         """Whether the models were found equal."""

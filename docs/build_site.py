@@ -1,0 +1,120 @@
+"""Build the site: ``python docs/build_site.py [FOLDER]`` (extra ``xoptim[site]``). A warning of the generator is an error."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from pictures import picture
+
+import xoptim
+
+ROOT: Final = Path(__file__).parents[1]
+GUIDES: Final = {
+    "Use": (
+        "docs/command",
+        "docs/opsets",
+        "docs/precision",
+        "docs/batch",
+        "docs/pipelines",
+        "docs/coming-from",
+        "docs/debugging",
+    ),
+    "Speed": ("docs/performance", "docs/benchmark", "docs/tuning", "docs/payoff", "docs/repeated", "docs/outline"),
+    "Trust": ("docs/trust", "docs/hostile", "docs/conformance", "docs/real-models"),
+    "Patterns": (
+        *("docs/patterns/README", "docs/selection", "docs/reach", "docs/writing-patterns", "docs/rules", "docs/rewriters"),
+        *("docs/chains", "docs/origins"),
+    ),
+    "Reference": ("docs/how-it-works", "api", "CONTRIBUTING", "CHANGELOG"),
+}
+CONF: Final = """
+project = "xoptim"
+author = "the authors of xoptim"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = "xoptim"
+html_static_path = ["_static"]
+html_css_files = ["graph.css"]
+myst_heading_anchors = 3
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+napoleon_use_ivar = True
+suppress_warnings = ["misc.highlighting_failure"]
+napoleon_custom_sections = [("Class attributes", "params_style")]
+"""
+STYLE: Final = ".graph { max-width: 100% } .graph text { text-anchor: middle; fill: currentColor; font: 12px monospace }\n"
+
+
+def write_sources(folder: Path) -> None:
+    """Copy the pages, with pictures in place of flowcharts, and write the index and the reference."""
+    pages = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
+    pages += sorted((ROOT / "docs").rglob("*.md"))
+    known = {page.resolve() for page in pages}
+    for page in pages:
+        target = folder / page.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_page(page, known), encoding="utf-8")
+    toc = "\n".join(
+        "\n".join(("```{toctree}", ":maxdepth: 1", f":caption: {title}", "", *names, "```", ""))
+        for title, names in GUIDES.items()
+    )
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    (folder / "README.md").unlink()
+    (folder / "index.md").write_text(f"{index}\n{toc}", encoding="utf-8")
+    listed = folder / "docs" / "patterns" / "README.md"
+    listed.write_text(
+        listed.read_text(encoding="utf-8") + "\n```{toctree}\n:hidden:\n:glob:\n\n[A-Z]*\n```\n", encoding="utf-8"
+    )
+    (folder / "api.rst").write_text(_reference(), encoding="utf-8")
+    (folder / "_static").mkdir(exist_ok=True)
+    (folder / "_static" / "graph.css").write_text(STYLE, encoding="utf-8")
+    (folder / "conf.py").write_text(CONF, encoding="utf-8")
+
+
+def _page(page: Path, known: set[Path]) -> str:
+    """A page whose links lead to pages of the site; links to other files of the repository become their names."""
+
+    def link(found: re.Match[str]) -> str:
+        text, target = found[1], found[2]
+        path = (page.parent / target.partition("#")[0]).resolve()
+        if re.match(r"[a-z]+:", target) or target.startswith("#"):
+            return found[0]
+        if path not in known:
+            return f"{text} (`{path.relative_to(ROOT)}`)"
+        if path == ROOT / "README.md":
+            return f"[{text}]({os.path.relpath(ROOT / 'index.md', page.parent)}{target.removeprefix(target.partition('#')[0])})"
+        return found[0]
+
+    text = re.sub(r"\[([^\]]+)\]\(([^()\s]+)\)", link, page.read_text(encoding="utf-8"))
+    return re.sub(r"^```mermaid\n(.*?)^```", lambda found: f"{picture(found[1])}\n", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def _reference() -> str:
+    """The names of the public module, each with its docstring."""
+    lines = ["API reference", "=============", "", xoptim.__doc__ or "", "", ".. currentmodule:: xoptim", ""]
+    for name in xoptim.__all__:
+        value = getattr(xoptim, name)
+        kind = "autoclass" if isinstance(value, type) else "autofunction" if callable(value) else "autodata"
+        lines += [f".. {kind}:: {name}", *(["   :members:"] if kind == "autoclass" else []), ""]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Build into a folder (``build/site`` by default); returns the exit code of the generator."""
+    from sphinx.cmd.build import build_main  # an extra; the sources of the site are tested without it
+
+    folder = Path(arguments[0]) if arguments else ROOT / "build" / "site"
+    shutil.rmtree(folder, ignore_errors=True)
+    source = folder / "source"
+    source.mkdir(parents=True)
+    write_sources(source)
+    return build_main(["-W", "--keep-going", "-q", "-b", "html", str(source), str(folder / "html")])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

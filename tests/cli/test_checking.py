@@ -1,0 +1,128 @@
+"""``xopt check``, and the files of hooks that call it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.cli.command import RELU, TRANSPOSES, Xopt, write
+from tests.meta.sources import ROOT
+from tests.support import parse
+from xoptim import save_proto
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+
+
+def _git(*words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *words], check=True, capture_output=True)
+
+
+def _commit() -> None:
+    _git("init", "-q", "-b", "main")
+    _git("add", ".")
+    _git("commit", "-q", "-m", "models")
+
+
+def test_a_model_that_would_shrink(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    write(RELU, "small.onnx")
+    outcome = xopt("check", "model.onnx", "small.onnx")
+    assert outcome.code == 1
+    failed, passed = outcome.out.splitlines()
+    assert failed.startswith("failed  model.onnx: nodes: 3 → 1, 66.7 % fewer; at most 5 % allowed")
+    assert passed == "ok  small.onnx: nodes: 1 → 1, 0.0 % fewer; at most 5 % allowed"
+    assert xopt("check", "model.onnx", "--max-shrink", "66.7%").code == 0
+    found = xopt("check", "model.onnx", "--max-shrink", "66", "--json")
+    assert (found.code, found.json[0]["ok"]) == (1, False)
+    assert xopt("check", "model.onnx", "--patterns", "").code == 0
+    assert sorted(path.name for path in Path().iterdir()) == ["model.onnx", "small.onnx"], "nothing is written"
+
+
+def test_bad_usage(xopt: Xopt) -> None:
+    write(RELU)
+    assert "a percentage such as 5% is expected" in xopt("check", "model.onnx", "--max-shrink", "105").error
+    assert "a percentage such as 5% is expected" in xopt("check", "model.onnx", "--max-shrink", "few").error
+    assert "cannot read 'other.onnx'" in xopt("check", "other.onnx").error
+    if shutil.which("git"):
+        assert "not inside a working tree of git" in xopt("check", "model.onnx", "--against", "main").error
+
+
+@needs_git
+def test_against_a_revision(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    _commit()
+    assert xopt("check", "model.onnx", "--against", "main").out.startswith("ok  model.onnx: against main: equal")
+    assert xopt("model.onnx", "--in-place", "-q").code == 0
+    assert xopt("check", "model.onnx", "--against", "main", "--max-shrink", "0", "--exact").code == 0
+    write(TRANSPOSES.replace("Relu", "Abs"))
+    write(RELU, "new.onnx")
+    outcome = xopt("check", "new.onnx", "model.onnx", "--against", "HEAD")
+    assert outcome.code == 1
+    new, changed = outcome.out.splitlines()
+    assert new == "ok  new.onnx: not in HEAD"
+    assert changed.startswith("failed  model.onnx: against HEAD: different")
+    assert "there is no revision 'nowhere'" in xopt("check", "model.onnx", "--against", "nowhere").error
+
+
+@needs_git
+def test_external_data_of_the_revision(xopt: Xopt) -> None:
+    """The weights of the old model are those of the revision, not those beside the new one."""
+    folder = Path("models")
+    folder.mkdir()
+    text = "agraph (float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }"
+
+    def store(factor: float) -> None:
+        model = parse(text)
+        model.graph.initializer.append(numpy_helper.from_array(factor * np.eye(64, dtype=np.float32), "w"))
+        save_proto(model, folder / "model.onnx", external=True)
+
+    store(1.0)
+    _commit()
+    assert onnx.load(folder / "model.onnx", load_external_data=False).graph.initializer[0].external_data
+    assert xopt("check", "models/model.onnx", "--against", "main").code == 0
+    store(2.0)
+    assert xopt("check", "models/model.onnx", "--against", "main").code == 1
+
+
+@needs_git
+def test_the_hooks_run(xopt: Xopt) -> None:
+    """The entries of the hooks are commands of xopt; pre-commit appends the files."""
+    hooks = re.split(r"^- ", (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    entries = {hook["id"]: hook for hook in (dict(re.findall(r"^ *(\w+): (.+)$", text, re.MULTILINE)) for text in hooks)}
+    assert set(entries) == {"xopt-shrink", "xopt-same"}
+    write(TRANSPOSES)
+    _commit()
+    codes = {}
+    for name, hook in entries.items():
+        program, *words = shlex.split(hook["entry"])
+        assert (program, hook["language"]) == ("xopt", "python")
+        assert re.search(hook["files"].strip("'"), "models/model.onnx")
+        codes[name] = xopt(*words, *shlex.split(re.sub(r"[\[\],]", " ", hook["args"])), "model.onnx").code
+    assert codes == {"xopt-shrink": 1, "xopt-same": 0}
+
+
+@needs_git
+def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The last step of the action, run by a shell with the defaults of its inputs and a stand-in for xopt."""
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    script = text[text.index("set -euo pipefail") :]
+    stand_in = tmp_path / "bin" / "xopt"
+    stand_in.parent.mkdir()
+    stand_in.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    stand_in.chmod(0o755)
+    write(TRANSPOSES)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:/usr/bin:/bin")
+    for name, value in {"MODELS": "*.onnx", "MAX_SHRINK": "5%", "AGAINST": "", "OPTIONS": "--provider cpu"}.items():
+        monkeypatch.setenv(name, value)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    words = done.stdout.split()
+    assert words == ["check", "--max-shrink", "5%", "--provider", "cpu", "model.onnx"]
+    assert xopt(*words).code == 1

@@ -1,0 +1,57 @@
+"""The scripts in ``examples/pipelines`` run where the packages that they show are installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib import import_module, util
+from pathlib import Path
+
+import pytest
+
+from tests.meta.sources import ROOT
+
+FOLDER = ROOT / "examples" / "pipelines"
+NEEDS = {
+    "olive_workflow": ("olive",),
+    "onnx_ir_passes": (),
+    "optimum_export": ("torch", "transformers", "optimum.onnxruntime"),
+    "paddle_layer": ("paddle", "paddle2onnx"),
+    "sklearn_pipeline": ("sklearn", "skl2onnx"),
+    "tensorflow_function": ("tensorflow", "tf2onnx"),
+    "torch_exports": ("torch", "onnxscript"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDS)
+def test_script(name: str, tmp_path: Path) -> None:
+    """A script runs in a process of its own, proves its result, and says that the model became smaller."""
+    missing = [package for package in NEEDS[name] if util.find_spec(package.partition(".")[0]) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed")
+    path = FOLDER / f"{name}.py"
+    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    said = re.search(r"^(\d+) nodes became (\d+)$", done.stdout, re.MULTILINE)
+    assert said is not None, done.stdout
+    assert int(said[1]) > int(said[2])
+
+
+def test_every_script_is_tested_and_described() -> None:
+    page = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(NEEDS)
+    for name in NEEDS:
+        assert f"python examples/pipelines/{name}.py" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        assert f"examples/pipelines/{name}.py)" in page
+
+
+def test_olive_finds_the_pass() -> None:
+    passes = json.loads((FOLDER / "olive_package.json").read_text(encoding="utf-8"))["passes"]
+    module, _, name = passes["XoptimOptimizer"]["module_path"].rpartition(".")
+    source = ROOT / f"{module.replace('.', '/')}.py"
+    assert f"class {name}(Pass)" in source.read_text(encoding="utf-8")
+    pytest.importorskip("olive")
+    assert hasattr(import_module(module), name)

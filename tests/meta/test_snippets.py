@@ -1,0 +1,191 @@
+"""Every snippet of the README and of the guides runs: here, or in the test of the page."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from xoptim.cli.main import run
+
+import xoptim
+from tests.meta.sources import ROOT
+from tests.support import parse
+from xoptim.bench.options import BenchOptions
+from xoptim.tune.options import TuneOptions
+
+SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
+NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
+GUIDES = ("batch", "benchmark", "command", "opsets", "outline", "performance", "pipelines", "repeated", "tuning")
+ELSEWHERE = {
+    "chains": "dialects/test_chain.py",
+    "debugging": "meta/test_debugging_page.py",
+    "precision": "meta/test_precision.py",
+    "rewriters": "dialects/test_rewriters_page.py",
+    "rules": "dialects/test_rules_page.py",
+    "selection": "catalogue/test_selection_page.py",
+    "writing-patterns": "match/test_writing_page.py",
+}
+"""Pages with a test of their own."""
+SHORTER = {"budget=60": "budget=1", "--budget 10": "--budget 1", "jobs=2": "jobs=1"}
+"""Settings that decide only how long a snippet runs."""
+MODEL = """
+agraph (float[batch,seq,16] x, int64[batch,seq] mask) => (float[batch,seq,4] y)
+{
+    t = Transpose <perm = [0, 2, 1]> (x)
+    u = Transpose <perm = [0, 2, 1]> (t)
+    weight = Cast <to = 1> (mask)
+    axis = Constant <value = int64[1] {2}> ()
+    factor = Unsqueeze(weight, axis)
+    hidden = Mul(u, factor)
+    y = MatMul(hidden, w)
+}"""
+
+
+def _page(name: str) -> str:
+    return (ROOT / (f"{name}.md" if name == "README" else f"docs/{name}.md")).read_text(encoding="utf-8")
+
+
+def _blocks(name: str, language: str) -> list[str]:
+    text = _page(name)
+    for long, short in SHORTER.items():
+        text = text.replace(long, short)
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of its own and short measurements; what snippets set for the process is restored."""
+    for options, shorter in ((BenchOptions, {"seconds": 0.05, "passes": 1, "loading": False}), (TuneOptions, {"budget": 1.0})):
+        defaults: Any = options.__init__.__kwdefaults__
+        for name, value in shorter.items():
+            monkeypatch.setitem(defaults, name, value)
+    (tmp_path / "xoptim.toml").write_text("[bench]\nseconds = 0.05\n[tune]\nbudget = 1.0\n")
+    monkeypatch.chdir(tmp_path)
+    logger = logging.getLogger("xoptim")
+    level, handlers = logger.level, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.handlers[:] = handlers
+
+
+def _files(page: str) -> None:
+    """Write the files that the snippets of a page name: the README runs on the model that ships."""
+    if page == "README":
+        for name in ("model", "a", "b"):
+            shutil.copy(SHIPPED, f"{name}.onnx")
+        np.savez("inputs.npz", input_ids=np.arange(12).reshape(4, 3))
+        return
+    model = parse(MODEL)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((16, 4), np.float32), "w"))
+    Path("models").mkdir()
+    if page == "pipelines":  # which shows checks that pass, one of them against a revision
+        model = xoptim.optimize(model)
+        for words in ("init -q", "add .", "-c user.name=n -c user.email=e@x commit -q --allow-empty -m models"):
+            subprocess.run(["git", *words.split()], check=True, capture_output=True)
+    for name in ("model", "model.opt", "a", "b", "models/one"):
+        onnx.save(model, f"{name}.onnx")
+
+
+def _run_shell(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """Run the lines of the shell snippets of a page; returns the first words of those that are other programs."""
+    others: set[str] = set()
+    for line in filter(None, (line for block in _blocks(page, "sh") for line in block.splitlines())):
+        words = shlex.split(line, comments=True)
+        if "|" in words:
+            paths = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+            subprocess.run(["bash", "-ec", line], check=True, env={**os.environ, "PATH": paths}, capture_output=True)
+            continue
+        if words[0] != "xopt" and "=" not in words[0]:
+            others.add(" ".join(words))
+            continue
+        if page == "README":
+            shutil.copy(SHIPPED, "model.onnx")  # one of the lines overwrites it
+        with monkeypatch.context() as patch:
+            while "=" in words[0]:
+                name, _, value = words.pop(0).partition("=")
+                patch.setenv(name, value)
+            assert words[0] == "xopt"
+            code = run(words[1:])
+        captured = capsys.readouterr()
+        assert (code, captured.err) == (0, ""), (words, captured.err)
+        assert captured.out, words
+    return others
+
+
+def _run_python(page: str) -> dict[str, Any]:
+    """Run the snippets in Python in order, as in one session."""
+    session: dict[str, Any] = {"xoptim": xoptim, "model": onnx.load("model.onnx"), "smaller": xoptim.optimize("model.onnx")}
+    for number, snippet in enumerate(_blocks(page, "python"), 1):
+        if "xoptim.torch" in snippet and importlib.util.find_spec("torch") is None:
+            continue
+        exec(compile(snippet, f"{page}, snippet {number}", "exec"), session)
+    return session
+
+
+@pytest.mark.slow
+def test_shell_snippets_of_the_readme(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _files("README")
+    assert _run_shell("README", monkeypatch, capsys) == NOT_RUN_HERE
+    assert {"model.opt.onnx", "fast.onnx", "dumps"} <= set(os.listdir())
+
+
+def test_python_snippets_of_the_readme() -> None:
+    """The running example applies to the model that ships, and both of its forms do the same."""
+    _files("README")
+    session = _run_python("README")
+    before = [node.op_type for node in session["model"].graph.node]
+    for pattern in ("UnsqueezeTwicePattern", "UnsqueezeTwiceByHandPattern"):
+        rest = xoptim.optimize(session["model"], patterns=None)
+        once = xoptim.optimize(session["model"], patterns=[session[pattern]], verify=True)
+        assert len(once.graph.node) == len(rest.graph.node) - 1 < len(before)
+    assert session["report"].ok
+    assert Path("smaller.onnx").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", GUIDES)
+def test_guide(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _files(page)
+    others = _run_shell(page, monkeypatch, capsys)
+    assert page == "performance" or not others
+    for words in map(str.split, others):  # they take hours
+        spec = importlib.util.find_spec(words[2])
+        assert words[:2] == ["python", "-m"]
+        assert spec is not None
+        source = Path(spec.origin or "").read_text(encoding="utf-8")
+        assert [word for word in words if word.startswith("--") and f'"{word}"' not in source] == []
+    if _blocks(page, "python"):
+        _run_python(page)
+
+
+@pytest.mark.slow
+def test_commands_beside_those_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    _files("coming-from")
+    commands = re.findall(r"`(xopt [^`]+)` *\|$", _page("coming-from"), re.MULTILINE)
+    assert len(commands) > 10
+    for words in map(shlex.split, commands):
+        code = run(words[1:])
+        assert (code, capsys.readouterr().err) == (0, ""), words
+
+
+def test_every_page_with_snippets_is_run() -> None:
+    """A page is run here, or its own test reads it."""
+    pages = {
+        path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"^```(sh|python)$", _page(path.stem), re.MULTILINE)
+    }
+    assert pages == {*GUIDES, *ELSEWHERE}
+    for page, test in ELSEWHERE.items():
+        assert f'"{page}.md"' in (ROOT / "tests" / test).read_text(encoding="utf-8")
