@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -41,7 +42,8 @@ class IfCommonPattern(PatternOptimization):
         Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
     Refuses when:
     1. no node is equal in both branches, every result differs, and every result is read.
-    2. a branch has sparse initializers.
+    2. the common node gives a result of a branch that the other one does not give: a copy would take its place.
+    3. a branch has sparse initializers.
     """
 
     anchors = ("If",)
@@ -51,17 +53,22 @@ class IfCommonPattern(PatternOptimization):
         """Nodes are equal when their operators, attributes and operands are."""
         bodies = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
         first, second = bodies
-        if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (2)
+        if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (3)
             return self.none(node, msg="a branch cannot be changed")
-        forms: dict[Hashable, list[Node]] = {}
-        values = (_values(first, forms), _values(second, forms))
-        common = set(values[0].values()) & set(values[1].values())
-        nodes = _first_of_each(first, values[0], common)
+        forms: dict[Hashable, list[tuple[Node, int]]] = {}
+        numbers = count()
+        values = (_values(first, forms, numbers), _values(second, forms, numbers))
         outputs = list(zip(first.outputs, second.outputs, strict=True))
         both = [(_value(first, values[0], a), _value(second, values[1], b)) for a, b in outputs]
         same = {place: a for place, (a, b) in enumerate(both) if a is not None and a == b}
         unread = [place for place, name in enumerate(node.output) if not (name and g.is_used(name))]
         dropped = sorted({*same, *unread})
+        returned = {value for place, pair in enumerate(both) if place not in dropped for value in pair}  # (2)
+        common = set(values[0].values()) & set(values[1].values())
+        nodes = _first_of_each(first, values[0], common, returned)
+        lifted = {values[0][name] for each in nodes for name in each.output if name}
+        if not (common & set(same.values())) <= lifted:  # what both return depends on such a node
+            nodes = _first_of_each(first, values[0], common, set())
         if not nodes and not dropped:  # (1)
             return self.none(node, msg="the branches have nothing in common")
         return MatchResult(self, [node], partial(self._apart, first, second, Found(values, nodes, same, dropped)))
@@ -120,33 +127,46 @@ def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
     return values.get(name) if tensor is None else ("constant", tensor.key())
 
 
-def _values(body: Graph, forms: dict[Hashable, list[Node]]) -> dict[str, Value]:
+def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]) -> dict[str, Value]:
     """A stand-in for each result of a branch that can be computed outside.
 
     Args:
         body: the branch.
-        forms: nodes of each operator and operands, of this branch and of the other one, with different attributes; extended.
+        forms: numbered nodes of each operator and operands, in this branch and in the other one, with different attributes;
+            extended.
+        numbers: for the next ones.
     """
     values: dict[str, Value] = {}
     for node in body.nodes:
         operands = tuple(_value(body, values, name) if name else "" for name in node.input)
         if not may_leave(node) or None in operands:
             continue
-        key = (node.op_type, node.domain, operands, len(node.output))
-        alike = forms.setdefault(key, [])
-        place = next((i for i, each in enumerate(alike) if each.same_attributes(node)), len(alike))
-        alike += [node] if place == len(alike) else []
-        values.update(((name, (key, place, number)) for number, name in enumerate(node.output) if name))
+        alike = forms.setdefault((node.op_type, node.domain, operands, len(node.output)), [])
+        number = next((number for each, number in alike if each.same_attributes(node)), None)
+        if number is None:
+            number = next(numbers)
+            alike.append((node, number))
+        values.update(((name, (number, place)) for place, name in enumerate(node.output) if name))
     return values
 
 
-def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value]) -> list[Node]:
-    """The nodes of a branch with results that the other branch computes too, one of those that are equal."""
+def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value], returned: set[Value | None]) -> list[Node]:
+    """The nodes of a branch that the other branch contains too, one of those that are equal.
+
+    Args:
+        body: the branch.
+        values: stand-ins for its results.
+        common: those that the other branch has as well.
+        returned: those that a branch returns: the nodes that compute them stay, and so do the nodes behind these.
+    """
     seen: set[Value] = set()
     found = []
     for node in body.nodes:
         results = [values[name] for name in node.output if name in values]
-        if results and common.issuperset(results) and seen.isdisjoint(results):
-            found.append(node)
+        if not results or not common.issuperset(results) or not returned.isdisjoint(results):
+            continue
+        sources = [copied(body, name) for name in node.input if name]
+        if all(values[name] in seen for name in sources if body.producer(name) is not None):
+            found += [node] if seen.isdisjoint(results) else []
             seen.update(results)
     return found
