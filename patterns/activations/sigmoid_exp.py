@@ -20,8 +20,7 @@ class SigmoidExpPattern(EasyPatternOptimization):
     1. the exponential would overflow where the result is not yet negligible (16-bit floats).
     2. the provider has no kernel of Sigmoid for the type.
 
-    Approximate: onnxruntime's Sigmoid has an error of about 1e-7, and is exactly 0 below -18, where the formula gives about
-    1e-8: a logarithm or a division that reads the result then differs.
+    Approximate: onnxruntime's Sigmoid is wrong by about 1e-7, and 0 below -18: a logarithm or a division then differs.
     """
 
     phase = "specialize"

@@ -47,7 +47,7 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Two channels, with statistics given, and of each instance."""
+        """Two channels."""
         return (
             Example(
                 "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
@@ -55,11 +55,5 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
                 "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
                 "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
                 ranges=(("v", 0.5, 2.0),),
-            ),
-            Example(
-                "agraph (float[n,2,h] x, float[2] s) => (float[n,2,h] y) "
-                "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = InstanceNormalization(x, s, o) y = Add(c, t) }",
-                "agraph (float[n,2,h] x, float[2] s) => (float[n,2,h] y) "
-                "<float[2] o = {5, 7}> { y = InstanceNormalization(x, s, o) }",
             ),
         )
