@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._scaling import DOMAIN, scaled_weights
 
 
-class RegressorMulPattern(PatternOptimization):
+class RegressorMulPattern(EasyPatternOptimization):
     """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor
 
     What: multiplies the weights of the leaves and the base values, or the coefficients and intercepts.
@@ -21,23 +21,27 @@ class RegressorMulPattern(PatternOptimization):
     3. a new number leaves the range of 32-bit floats.
     """
 
-    anchors = ("Mul",)
-    near = ("ai.onnx.ml::TreeEnsembleRegressor", "ai.onnx.ml::LinearRegressor")
     exactness = "rounding"
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """On either side."""
-        for name, other in (node.input, node.input[::-1]):
-            model, number = g.node_before(name), g.get_constant_scalar(other)
-            if model is None or number is None or not g.is_exclusive(name) or (g.info(other).rank or 0) > 2:  # (1)
-                continue
-            scaled = scaled_weights(model, float(number))  # (2) (3)
-            if scaled:
-                return MatchResult(self, [model, node], partial(self._merge, scaled))
-        return self.none(node, msg="no operand is a sum whose weights can be multiplied by the other one")
+    def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
+        """Any attributes."""
+        regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
+        return g.op.Mul(regressor(x, domain=DOMAIN, attributes=ANY), c)
 
-    def _merge(self, scaled: dict[str, list[float]], g: PatternRewriter, model: Node, node: Node) -> list[Node]:
-        return [g.make_node(model.op_type, model.input, node.output, DOMAIN, **{**model.attribute, **scaled})]
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Multiply the weights."""
+        regressor, node = m.nodes
+        number = g.get_constant_scalar(m.c)
+        if number is None or (g.info(m.c).rank or 0) > 2:  # (1)
+            return self.none(node, msg="the factor is not one constant number")
+        scaled = scaled_weights(regressor, float(number))
+        if not scaled:  # (2) (3)
+            return self.none(regressor, msg="it is not a sum, or its weights cannot be multiplied by the number")
+        return m.derive(given={**regressor.attribute, **scaled})
+
+    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]) -> str:
+        """With the new weights."""
+        return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._folding import Array
 from ._scaling import DOMAIN, numbers, scaler_above, shifted
 
+_RESULTS: Final = {"LinearClassifier": 2, "LinearRegressor": 1}
 
-class ScalerLinearPattern(PatternOptimization):
+
+class ScalerLinearPattern(EasyPatternOptimization):
     """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor
 
     What: puts offset and scale of each column into the coefficients and intercepts.
@@ -25,12 +26,17 @@ class ScalerLinearPattern(PatternOptimization):
        and than columns of the size 1.
     """
 
-    anchors = ("ai.onnx.ml::LinearClassifier", "ai.onnx.ml::LinearRegressor")
-    near = ("ai.onnx.ml::Scaler",)
     exactness = "rounding"
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        """A classifier gives labels and scores."""
+        name = g.choice("model", "LinearClassifier", "LinearRegressor")
+        scaled = g.op.Scaler(x, domain=DOMAIN, attributes=ANY)
+        return getattr(g.op, name)(scaled, domain=DOMAIN, attributes=ANY, outputs=_RESULTS[name])
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The number of classes is that of the intercepts."""
+        node = m.nodes[-1]
         found = scaler_above(g, node.input[0])
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
@@ -39,11 +45,11 @@ class ScalerLinearPattern(PatternOptimization):
         new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)
         if new is None:  # (2)
             return self.none(node, msg="the new numbers lose digits")
-        return MatchResult(self, [found.node, node], partial(self._merge, *new))
+        return m.derive(given={**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])})
 
-    def _merge(self, factors: Array, intercepts: Array, g: PatternRewriter, scaler: Node, node: Node) -> list[Node]:
-        given = {**node.attribute, "coefficients": numbers(factors), "intercepts": numbers(intercepts)}
-        return [g.make_node(node.op_type, scaler.input, node.output, DOMAIN, **given)]
+    def apply_pattern(self, g: PatternRewriter, x: str, model: str, given: dict[str, Any]) -> Any:
+        """With the new numbers."""
+        return getattr(g.op, model)(x, domain=DOMAIN, outputs=_RESULTS[model], **given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

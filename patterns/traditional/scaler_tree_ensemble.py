@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._folding import Array
 from ._scaling import DOMAIN, numbers, scaler_above
 from ._thresholds import thresholds_before
 
 _LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
 _STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
+_RESULTS: Final = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
 
 
-class ScalerTreeEnsemblePattern(PatternOptimization):
+class ScalerTreeEnsemblePattern(EasyPatternOptimization):
     """TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x), and so for TreeEnsembleClassifier
 
     What: replaces each threshold by the one with which the column, not yet scaled, gives the same decision for every float.
@@ -28,11 +27,15 @@ class ScalerTreeEnsemblePattern(PatternOptimization):
     2. a node compares for equality, or with a number that is not finite or has 64 bits; or a scale is not positive.
     """
 
-    anchors = ("ai.onnx.ml::TreeEnsembleClassifier", "ai.onnx.ml::TreeEnsembleRegressor")
-    near = ("ai.onnx.ml::Scaler",)
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        """A classifier gives labels and scores."""
+        name = g.choice("model", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
+        scaled = g.op.Scaler(x, domain=DOMAIN, attributes=ANY)
+        return getattr(g.op, name)(scaled, domain=DOMAIN, attributes=ANY, outputs=_RESULTS[name])
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Leaves keep their numbers, which nothing reads."""
+        node = m.nodes[-1]
         found = scaler_above(g, node.input[0])
         if found is None:  # (1)
             return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")
@@ -46,12 +49,11 @@ class ScalerTreeEnsemblePattern(PatternOptimization):
         if not (np.isfinite(limits[inner]).all() and (scale > 0).all()):  # (2)
             return self.none(node, msg="a threshold is not finite, or a scale not positive")
         limits[inner] = thresholds_before(limits[inner], offset, scale, np.isin(modes[inner], _STRICT))
-        return MatchResult(self, [found.node, node], partial(self._merge, limits))
+        return m.derive(given={**node.attribute, "nodes_values": numbers(limits)})
 
-    def _merge(self, limits: Array, g: PatternRewriter, scaler: Node, node: Node) -> list[Node]:
-        return [
-            g.make_node(node.op_type, scaler.input, node.output, DOMAIN, **{**node.attribute, "nodes_values": numbers(limits)})
-        ]
+    def apply_pattern(self, g: PatternRewriter, x: str, model: str, given: dict[str, Any]) -> Any:
+        """With the new thresholds."""
+        return getattr(g.op, model)(x, domain=DOMAIN, outputs=_RESULTS[model], **given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
