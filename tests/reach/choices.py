@@ -86,7 +86,8 @@ THEME = Theme(
     refused=(
         Refused(
             "And(positions ≥ 0, m), where it is added to scores → m",
-            "Measured 1.03 times the time of a RoBERTa of 128 tokens, whose sums broadcast a row then: UniformLogic, in no preset.",
+            "Measured 1.03 times the time of a RoBERTa of 128 tokens, whose sums broadcast a row then: UniformLogic, in no "
+            "preset.",
         ),
         Refused(
             "Cast(c) · k → Where(c, k, 0)",
