@@ -23,7 +23,7 @@ from .tables import Rows
 _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
-_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help")
+_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report")
 """Options that make no sense for many models, or that a batch has itself."""
 SHARED: Final = [each for each in optimize_command.params if isinstance(each, click.Option) and each.name not in _OF_ONE_MODEL]
 """The options of ``xopt MODEL`` that a batch has too."""

@@ -22,6 +22,7 @@ GUIDES: Final = {
         "docs/batch",
         "docs/pipelines",
         "docs/coming-from",
+        "docs/report",
         "docs/debugging",
     ),
     "Speed": ("docs/performance", "docs/benchmark", "docs/tuning", "docs/payoff", "docs/repeated", "docs/outline"),

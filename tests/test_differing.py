@@ -47,8 +47,8 @@ def test_names_of_constants_and_order_do_not_matter() -> None:
     first = "agraph (float[2] x) => (float[2] y) <float[2] v = {1, 2}> { a = Neg(x) b = Abs(x) c = Mul(a, v) y = Add(c, b) }"
     second = "agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { q = Abs(x) p = Neg(x) r = Mul(p, w) y = Add(r, q) }"
     assert told(first, second) == [
-        "- initializer 'v': float[2], content " + told(first, second)[0][-8:],
-        "+ initializer 'w': float[2], content " + told(first, second)[0][-8:],
+        "- initializer 'v': float[2], content " + told(first, second)[0][-16:],
+        "+ initializer 'w': float[2], content " + told(first, second)[0][-16:],
     ]
 
 

@@ -43,7 +43,7 @@ class IfCommonPattern(PatternOptimization):
     Refuses when:
     1. no node is equal in both branches, every result differs, and every result is read.
     2. the common node gives a result of a branch that the other one does not give: a copy would take its place.
-    3. a branch has sparse initializers.
+    3. a branch has sparse initializers, or another number of results than the If.
     """
 
     anchors = ("If",)
@@ -55,6 +55,8 @@ class IfCommonPattern(PatternOptimization):
         first, second = bodies
         if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (3)
             return self.none(node, msg="a branch cannot be changed")
+        if {len(first.outputs), len(second.outputs)} != {len(node.output)}:  # (3)
+            return self.none(node, msg="the branches have other numbers of results")
         forms: dict[Hashable, list[tuple[Node, int]]] = {}
         numbers = count()
         values = (_values(first, forms, numbers), _values(second, forms, numbers))

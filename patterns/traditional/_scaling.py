@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import GraphView, Node
+from xoptim.match import ANY, GraphView, Node, PatternBuilder, PatternRewriter, Symbol
 
 from .._folding import Array, rounded
 
@@ -18,6 +19,23 @@ _FACTORS: Final = {
     ("LinearRegressor", DOMAIN): ("coefficients", "intercepts"),
 }
 """The attributes of a regressor in which a factor behind it goes."""
+
+
+class BehindScaler:
+    """The common part of patterns that derive other numbers, ``given``, for a model of `results` behind a Scaler."""
+
+    results: ClassVar[Mapping[str, int]]
+    """The number of results of each model: classifiers give labels and scores."""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        """Any attributes."""
+        name = g.choice("model", *self.results)
+        scaled = g.op.Scaler(x, domain=DOMAIN, attributes=ANY)
+        return getattr(g.op, name)(scaled, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
+
+    def apply_pattern(self, g: PatternRewriter, x: str, model: str, given: dict[str, Any]) -> Any:
+        """The model with its new numbers."""
+        return getattr(g.op, model)(x, domain=DOMAIN, outputs=self.results[model], **given)
 
 
 class Scaler(NamedTuple):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
 
 import numpy as np
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
 
-from ._scaling import DOMAIN, numbers, scaler_above, shifted
-
-_RESULTS: Final = {"LinearClassifier": 2, "LinearRegressor": 1}
+from ._scaling import BehindScaler, numbers, scaler_above, shifted
 
 
-class ScalerLinearPattern(EasyPatternOptimization):
+class ScalerLinearPattern(BehindScaler, EasyPatternOptimization):
     """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor
 
     What: puts offset and scale of each column into the coefficients and intercepts.
@@ -27,12 +24,7 @@ class ScalerLinearPattern(EasyPatternOptimization):
     """
 
     exactness = "rounding"
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
-        """A classifier gives labels and scores."""
-        name = g.choice("model", "LinearClassifier", "LinearRegressor")
-        scaled = g.op.Scaler(x, domain=DOMAIN, attributes=ANY)
-        return getattr(g.op, name)(scaled, domain=DOMAIN, attributes=ANY, outputs=_RESULTS[name])
+    results = {"LinearClassifier": 2, "LinearRegressor": 1}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The number of classes is that of the intercepts."""
@@ -46,10 +38,6 @@ class ScalerLinearPattern(EasyPatternOptimization):
         if new is None:  # (2)
             return self.none(node, msg="the new numbers lose digits")
         return m.derive(given={**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])})
-
-    def apply_pattern(self, g: PatternRewriter, x: str, model: str, given: dict[str, Any]) -> Any:
-        """With the new numbers."""
-        return getattr(g.op, model)(x, domain=DOMAIN, outputs=_RESULTS[model], **given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
 
-from ._scaling import DOMAIN, numbers, scaler_above
+from ._scaling import BehindScaler, numbers, scaler_above
 from ._thresholds import thresholds_before
 
 _LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
 _STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
-_RESULTS: Final = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
 
 
-class ScalerTreeEnsemblePattern(EasyPatternOptimization):
+class ScalerTreeEnsemblePattern(BehindScaler, EasyPatternOptimization):
     """TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x), and so for TreeEnsembleClassifier
 
     What: replaces each threshold by the one with which the column, not yet scaled, gives the same decision for every float.
@@ -27,11 +26,7 @@ class ScalerTreeEnsemblePattern(EasyPatternOptimization):
     2. a node compares for equality, or with a number that is not finite or has 64 bits; or a scale is not positive.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
-        """A classifier gives labels and scores."""
-        name = g.choice("model", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
-        scaled = g.op.Scaler(x, domain=DOMAIN, attributes=ANY)
-        return getattr(g.op, name)(scaled, domain=DOMAIN, attributes=ANY, outputs=_RESULTS[name])
+    results = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Leaves keep their numbers, which nothing reads."""
@@ -50,10 +45,6 @@ class ScalerTreeEnsemblePattern(EasyPatternOptimization):
             return self.none(node, msg="a threshold is not finite, or a scale not positive")
         limits[inner] = thresholds_before(limits[inner], offset, scale, np.isin(modes[inner], _STRICT))
         return m.derive(given={**node.attribute, "nodes_values": numbers(limits)})
-
-    def apply_pattern(self, g: PatternRewriter, x: str, model: str, given: dict[str, Any]) -> Any:
-        """With the new thresholds."""
-        return getattr(g.op, model)(x, domain=DOMAIN, outputs=_RESULTS[model], **given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

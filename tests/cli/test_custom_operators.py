@@ -29,6 +29,8 @@ COMMANDS = {
     "bisect": ("model.onnx",),
     "apply": ("model.onnx", "TransposeTranspose", "--at", "u", "-o", "out.onnx"),
     "replay": ("dumps",),
+    "check": ("model.onnx", "--max-shrink", "100%"),
+    "report": ("model.onnx", "model.onnx", "-o", "report.html"),
 }
 
 

@@ -86,8 +86,7 @@ THEME = Theme(
     refused=(
         Refused(
             "And(positions ≥ 0, m), where it is added to scores → m",
-            "Measured 1.03 times the time of a RoBERTa of 128 tokens, whose sums broadcast a row then: UniformLogic, in no "
-            "preset.",
+            "Measured 1.03 times the time of a RoBERTa of 128 tokens, whose sums broadcast a row then.",
         ),
         Refused(
             "Cast(c) · k → Where(c, k, 0)",

@@ -29,8 +29,9 @@ NON_DETERMINISTIC = frozenset(
     )
 ) | {("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")}
 
-_COUNTED = frozenset((("BatchNormalization", ""), ("MaxPool", "")))
-"""Operators of which the number of results matters: in training, and where onnxruntime has a kernel of its own for it."""
+_COMPUTING_LESS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
+"""Standard operators that compute the other results all the same when an optional one is left out. Elsewhere the number of
+results matters: in training, with earlier keys and values, or where onnxruntime has a kernel of its own for it."""
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
 """Domains whose operators are known: an operator of another domain may be random or keep a state."""
@@ -90,7 +91,7 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
 def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
     """Places of the results that a node may leave out without a change of the others."""
     found = schema(op_type, domain, opset)
-    if found is None or (op_type, domain) in _COUNTED:
+    if found is None or domain or op_type not in _COMPUTING_LESS:
         return ()
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
     return tuple(place for place, each in enumerate(found.outputs) if each.option == optional)

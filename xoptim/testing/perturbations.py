@@ -108,12 +108,18 @@ def _variants(case: Case) -> Iterator[Variant]:
         yield from perturbation(case)
 
 
-def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
+def check_near_misses(pattern_class: type[Rewrite], example: Example, part: int = 0, parts: int = 1) -> Counter[str]:
     """Check that a pattern does not change the results of models that are similar to an example.
 
     Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with the default
     preset too. The optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless
     onnxruntime cannot run the variant, and a second run must change nothing.
+
+    Args:
+        pattern_class: the pattern.
+        example: the example.
+        part: the variants to check: the first one, and each of ``parts`` after it.
+        parts: number of parts.
 
     Returns:
         The number of variants that were ``tried``, of those on which the pattern ``fired``, and of those that could not be
@@ -125,7 +131,7 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
     case = Case(example, pattern_class)
     counts: Counter[str] = Counter()
     failures: list[tuple[str, str]] = []
-    for variant in _variants(case):
+    for variant in islice(_variants(case), part, None, parts):
         counts[f"{variant.family}: tried"] += 1
         outcome, failure = check_variant(case, variant)
         if not failure and counts["tried"] % SHARE == 0:
