@@ -10,7 +10,6 @@ import click
 
 from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
 from xoptim.proof import Proof
-from xoptim.report.sizes import external_bytes
 
 from .files import STANDARD_OUTPUT
 from .progress import Progress
@@ -43,7 +42,7 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
         before=proof.before,
         after=after,
         unchecked=sorted(made & set(after)),
-        bytes_before=model.stat().st_size + external_bytes(proof.builder.graph.source),
+        bytes_before=model.stat().st_size + proof.external_before,
         applied=report.applied,
         exactness=report.exactness,
         load_seconds=proof.load_seconds,
@@ -63,7 +62,7 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
     proto = proof.proto
     refused = bool(summary.refusal(choices["strict"]))
     if refused or choices["dry_run"]:
-        summary.bytes_after = None if refused else proto.ByteSize() + external_bytes(proto.graph)
+        summary.bytes_after = None if refused else proof.bytes_after
         return []
     progress.say("writing")
     if target == STANDARD_OUTPUT:
@@ -76,7 +75,7 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
     written = save_proto(proto, target, proof.builder.model.base_dir, external=choices["external_data"] or None)
     if target not in written:
         raise ModelError(f"{str(target)!r} was not written")
-    summary.bytes_after = target.stat().st_size + external_bytes(proto.graph)
+    summary.bytes_after = proof.bytes_after
     return written
 
 

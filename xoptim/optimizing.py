@@ -13,12 +13,11 @@ from xoptim.bench.options import BenchOptions
 from xoptim.builder import GraphBuilder
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.graph.load import collection_paused
-from xoptim.graph.sources import Source
+from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.optimize.options import OptimizationChanges, OptimizationOptions
 from xoptim.proof import ProofOptions, located, prove
 from xoptim.report.journal import Recorder
 from xoptim.report.reports import report_of, subject_of
-from xoptim.report.sizes import size_of, title_of
 from xoptim.tune.speed import keep_if_not_slower
 from xoptim.validate.errors import DifferentModelError, NotValidatedError
 from xoptim.validate.options import ValidationChanges, ValidationOptions

@@ -16,8 +16,9 @@ from xoptim.diagnose.culprit import Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnosing import Suspect
+from xoptim.graph.external_data import external_bytes
 from xoptim.graph.save import serialized
-from xoptim.graph.sources import Source
+from xoptim.graph.sources import Source, size_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
@@ -92,6 +93,17 @@ class Proof:
     def report(self) -> OptimizationReport:
         """The report of the optimization and of its proof."""
         return replace(self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out))
+
+    @property
+    def external_before(self) -> int:
+        """Bytes of the original's weights that are in files of their own."""
+        source = self.builder.graph.source
+        return 0 if source is None else external_bytes(source)
+
+    @property
+    def bytes_after(self) -> int:
+        """Bytes of the optimized model, with its external weights."""
+        return size_of(self.proto)
 
     def to_bytes(self) -> bytes:
         """The optimized model as bytes that refer to no file.

@@ -12,8 +12,9 @@ from tests.support import parse, run
 from xoptim.facts.errors import ModelError
 from xoptim.graph import save
 from xoptim.graph.export import export_model
+from xoptim.graph.external_data import check_external_data, has_external_data
 from xoptim.graph.load import load_model, read_proto
-from xoptim.graph.save import check_external_data, has_external_data, save_proto
+from xoptim.graph.save import save_proto
 
 FEEDS = {"c": np.array(True), "x": np.zeros(600, np.float32)}
 
@@ -225,16 +226,3 @@ def test_permissions_are_those_of_a_new_file_or_of_the_one_replaced(tmp_path: Pa
         assert target.stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(mask)
-
-
-def test_checking_external_data(tmp_path: Path) -> None:
-    proto = stored_elsewhere(tmp_path / "in")
-    check_external_data(proto, tmp_path / "in")
-    with pytest.raises(ModelError, match="is missing"):
-        check_external_data(proto, tmp_path)
-    for tensor in proto.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = "../weights.bin"
-    with pytest.raises(ModelError, match="outside"):
-        check_external_data(proto, tmp_path / "in")

@@ -17,8 +17,8 @@ from tests.report.models import BERT, HOSTILE, densenet, large, recorded, unet
 from tests.support import parse
 from xoptim import HtmlReport
 from xoptim.graph.export import export_model
+from xoptim.graph.sources import size_of
 from xoptim.report.reports import report_of, subject_of
-from xoptim.report.sizes import size_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.validation import validate
 

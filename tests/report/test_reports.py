@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import onnx
@@ -11,6 +12,7 @@ import xoptim
 from tests.report.models import data_of
 from tests.support import parse
 from xoptim.bench import BenchOptions
+from xoptim.facts.errors import ModelError
 
 pytest.importorskip("igraph")
 pytest.importorskip("jinja2")
@@ -67,3 +69,17 @@ def test_notebooks() -> None:
     assert "<td>3 → 1</td>" in table
     assert ">NegNeg</th><td>1</td>" in table
     assert "equal: 1 output" in table
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ModelError, match="No space left on device"):
+        xoptim.report(parse(TEXT), parse(TEXT), target, verify=False)
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -13,8 +13,8 @@ from typing import Any
 from xoptim.batch.options import BatchOptions
 from xoptim.catalogue.discovery import GROUP
 from xoptim.facts.errors import ModelError
+from xoptim.graph.external_data import external_files
 from xoptim.graph.load import read_proto
-from xoptim.graph.save import external_files
 from xoptim.optimize.environment import read_environment
 
 

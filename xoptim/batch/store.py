@@ -17,6 +17,7 @@ from xoptim.batch.errors import BatchError
 from xoptim.batch.job import Attempt
 from xoptim.batch.record import Record
 from xoptim.facts.lazy import lazy_module
+from xoptim.graph.replacing import replace_file
 
 fcntl = lazy_module("fcntl")  # of POSIX only
 RESULTS: Final = "results.jsonl"
@@ -137,8 +138,4 @@ def _read(path: Path) -> dict[str, Record]:
 
 def _write(path: Path, records: Mapping[str, Record]) -> None:
     """Write records, a line each, in order of their results; the file is complete at any time."""
-    handle, name = tempfile.mkstemp(prefix=".results.", suffix=".tmp", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.writelines(f"{record.to_line()}\n" for _, record in sorted(records.items()))
-    os.chmod(name, 0o644)
-    os.replace(name, path)
+    replace_file(path, "".join(f"{record.to_line()}\n" for _, record in sorted(records.items())).encode())

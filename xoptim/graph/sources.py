@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from xoptim.facts.lazy import lazy_module
+from xoptim.graph.external_data import check_external_data, external_bytes
 from xoptim.graph.load import parse_proto, read_proto
-from xoptim.graph.save import check_external_data
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -64,6 +64,19 @@ class Source:
             return model
         self.original.model = model
         return self.original
+
+
+def title_of(source: Source, other: str = "model") -> str:
+    """The name of the file of a model, else another name."""
+    return Path(source.original).name if source.kind == "path" else other
+
+
+def size_of(model: Source | onnx.ModelProto) -> int:
+    """Bytes of a model with its external weights; those of its file when it comes from one."""
+    proto = model if isinstance(model, onnx.ModelProto) else model.proto
+    is_file = isinstance(model, Source) and model.kind == "path"
+    own = Path(model.original).stat().st_size if isinstance(model, Source) and is_file else proto.ByteSize()
+    return own + external_bytes(proto.graph)
 
 
 def _folder(model: ir.Model) -> Path | None:

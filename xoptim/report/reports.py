@@ -14,7 +14,8 @@ from xoptim.bench.profile import profile
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.graph.load import load_model
-from xoptim.graph.sources import Source
+from xoptim.graph.replacing import replace_file
+from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.report.drawing import draw
 from xoptim.report.facts import Subject, facts_of
 from xoptim.report.journal import Journal
@@ -23,7 +24,6 @@ from xoptim.report.links import link
 from xoptim.report.misses import nearest_misses
 from xoptim.report.page import render
 from xoptim.report.regions import steps_between, twins_of
-from xoptim.report.sizes import size_of, title_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -46,9 +46,13 @@ class HtmlReport:
     validation: tuple[ValidationReport, ...] = ()
 
     def save(self, path: str | Path) -> Path:
-        """Write the page; returns the path."""
+        """Write the page; returns the path.
+
+        Raises:
+            ModelError: when it cannot be written; a file that is there is then unchanged.
+        """
         target = Path(path)
-        target.write_text(self.html, encoding="utf-8")
+        replace_file(target, self.html.encode())
         return target
 
     def _repr_html_(self) -> str:
@@ -119,7 +123,7 @@ def report(
         The report: a notebook displays it, and ``save(path)`` writes it.
 
     Raises:
-        ModelError: a model cannot be read.
+        ModelError: a model cannot be read, or the page cannot be written.
         ChoiceError: sizes or values of the options do not fit the first model.
         MissingLibraryError: a library of the report is not installed.
         LoadError, FeedError, RunError: a model cannot be measured.

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from xoptim.facts.errors import ModelError
+from xoptim.graph.external_data import external_locations
 from xoptim.graph.load import read_proto
-from xoptim.graph.save import external_locations
 
 
 @contextmanager

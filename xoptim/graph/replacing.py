@@ -1,0 +1,135 @@
+"""Write files beside their targets, then move them into place: an incomplete file is never visible."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from xoptim.facts.errors import ModelError
+
+
+class Replacement:
+    """Files that are written beside their targets; `replacing` moves them into place."""
+
+    def __init__(self) -> None:
+        self._temporary: dict[Path, Path] = {}
+
+    @property
+    def targets(self) -> list[Path]:
+        """The files that are replaced, in the order in which they were opened."""
+        return list(self._temporary)
+
+    @contextmanager
+    def open(self, final: Path) -> Iterator[BinaryIO]:
+        """Open a temporary file in the folder of ``final``, with the permissions of ``final`` or of a new file.
+
+        It is synced to disk when the block ends.
+        """
+        # Only a part of the name: the whole name may already have the maximal length.
+        handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
+        self._temporary[final] = Path(name)
+        try:
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
+            stream = os.fdopen(handle, "wb")
+        except BaseException:
+            with suppress(OSError):
+                os.close(handle)
+            raise
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(handle)
+
+    def put_in_place(self) -> None:
+        """Move the written files into place: all of them, or none when an exception is raised.
+
+        Weights come before the model that refers to them; files that they replace are kept until the model is in place.
+        """
+        kept: dict[Path, Path] = {}
+        moved: list[Path] = []
+        *earlier, last = self._temporary
+        try:
+            for final in earlier:
+                if final.exists():
+                    kept[final] = self._temporary[final].with_suffix(".old")
+                    os.replace(final, kept[final])
+                moved.append(final)
+                os.replace(self._temporary[final], final)
+            os.replace(self._temporary[last], last)
+        except BaseException:
+            if self._temporary[last].exists():  # otherwise the last file, and with it every file, is in place
+                _remove([final for final in moved if final not in kept])
+                for final, old in kept.items():
+                    if old.exists():
+                        os.replace(old, final)
+            raise
+        finally:
+            _remove(kept.values())
+
+    def clean(self) -> None:
+        """Remove the temporary files that are left."""
+        _remove(self._temporary.values())
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Replacement]:
+    """Replace files together: all of them when the block ends, the last one opened last; none when it raises.
+
+    Args:
+        target: the file that messages name.
+
+    Raises:
+        ModelError: when a file cannot be written; all files are then unchanged.
+    """
+    files = Replacement()
+    try:
+        yield files
+        files.put_in_place()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
+    finally:
+        files.clean()
+
+
+def replace_file(target: Path, content: bytes) -> None:
+    """Write one file, or leave it as it was.
+
+    Args:
+        target: the file. Where it is a symbolic link, the file behind the link is replaced.
+        content: bytes to write.
+
+    Raises:
+        ModelError: when it cannot be written, or is not a regular file.
+    """
+    place = place_of(target)
+    with replacing(target) as files, files.open(place) as stream:
+        stream.write(content)
+
+
+def place_of(target: Path) -> Path:
+    """The file to replace: the target, or the file behind a symbolic link.
+
+    Raises:
+        ModelError: when it is a folder or a special file, or a link that leads to itself.
+    """
+    place = Path(os.path.realpath(target)) if target.is_symlink() else target
+    if target.is_dir():
+        raise ModelError(f"cannot write {str(target)!r}: it is a folder")
+    if place.is_symlink():
+        raise ModelError(f"cannot write {str(target)!r}: it is a link that leads to itself")
+    if place.exists() and not place.is_file():
+        raise ModelError(f"cannot write {str(target)!r}: it is a device, a pipe or a socket, not a file")
+    return place
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
