@@ -17,11 +17,11 @@ Equality on samples is evidence, not a proof: a rewrite that is found here becom
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import product
 from typing import Any, Final
 
@@ -30,116 +30,13 @@ import onnx
 import onnxruntime
 
 import xoptim
+from benchmarks.expressions import CONSTANTS, OPERATORS, Term, Way, leaves_of, ordered, parsed, renamed, terms
 from xoptim.bench import bench
 from xoptim.diagnose.mining import mine
 from xoptim.facts.dtypes import Exactness
 
 OPSET: Final = 21
-CONSTANTS: Final = (0.0, 1.0, -1.0, 2.0)
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way to call an operator: its attributes, and the values of its last operands."""
-
-    attributes: tuple[tuple[str, Any], ...] = ()
-    operands: tuple[tuple[int, ...] | int, ...] = ()
-
-
-def _ways(name: str, values: Iterable[Any], **others: Any) -> tuple[Way, ...]:
-    return tuple(Way(((name, value), *others.items())) for value in values)
-
-
-_PLAIN: Final = (Way(),)
-_AXES: Final = tuple(Way((("keepdims", keep),), ((axis,),)) for axis in (-1, 1) for keep in (1, 0))
-_UNARY: Final = (
-    *("Neg", "Abs", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh", "Floor", "Ceil", "Round", "Sign", "Erf"),
-    *("Sin", "Cos", "Softplus", "Not", "IsNaN", "Gelu", "HardSwish", "Shape", "Size"),
-)
-_BINARY: Final = (
-    *("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And"),
-    *("Or", "Xor", "MatMul"),
-)
-OPERATORS: Final[Mapping[str, tuple[int, tuple[Way, ...]]]] = {
-    **dict.fromkeys(_UNARY, (1, _PLAIN)),
-    **dict.fromkeys(_BINARY, (2, _PLAIN)),
-    "Where": (3, _PLAIN),
-    "Cast": (1, _ways("to", (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, onnx.TensorProto.INT64))),
-    "Transpose": (1, _ways("perm", ((0, 2, 1), (1, 0, 2)))),
-    "Softmax": (1, _ways("axis", (-1,))),
-    "Concat": (2, _ways("axis", (-1, 0))),
-    "Reshape": (1, (Way((), ((-1,),)), Way((), ((0, -1),)), Way((), ((0, 0, -1, 2),)), Way((), ((0, 0, -1),)))),
-    "Unsqueeze": (1, tuple(Way((), ((axis,),)) for axis in (0, 1, -1))),
-    "Squeeze": (1, tuple(Way((), ((axis,),)) for axis in (0, 1, -1))),
-    "Gather": (1, tuple(Way((("axis", axis),), (index,)) for axis in (0, -1) for index in (0, (0,)))),
-    "Slice": (1, (Way((), ((0,), (1,), (-1,))), Way((), ((1,), (9,), (1,))))),
-    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), (1, _AXES)),
-    "CumSum": (1, (Way((), (-1,)),)),
-}
-"""Operators of expressions: the number of computed operands, and the ways to call each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """An expression.
-
-    Attributes:
-        op_type: operator; empty for an operand or a number.
-        way: how it is called.
-        parts: the operands.
-        name: of an operand from outside, or the text of a number.
-    """
-
-    op_type: str = ""
-    way: Way = Way()
-    parts: tuple[Term, ...] = ()
-    name: str = ""
-
-    def nodes(self) -> frozenset[Term]:
-        """The calls inside, equal ones once."""
-        return frozenset((self,)).union(*(part.nodes() for part in self.parts)) if self.op_type else frozenset()
-
-    def __str__(self) -> str:
-        if not self.op_type:
-            return self.name
-        settings = [str(list(each) if isinstance(each, tuple) else each) for each in self.way.operands]
-        settings += [f"{name}={value}" for name, value in self.way.attributes]
-        return f"{self.op_type}({', '.join((*map(str, self.parts), *settings))})"
-
-
-def parsed(form: str) -> ast.expr | None:
-    """The expression of a form; ``None`` if it has several results, or operators of other domains."""
-    try:
-        *shared, last = ast.parse(form.replace("::", "__")).body
-    except SyntaxError:
-        return None
-    known: dict[str, ast.expr] = {}
-
-    class Put(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            return known.get(node.id, node)
-
-    for each in shared:
-        if not (isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)):
-            return None
-        known[each.targets[0].id] = Put().visit(each.value)
-    return Put().visit(last.value) if isinstance(last, ast.Expr) else None
-
-
-def terms(tree: ast.expr) -> Iterator[Term]:
-    """The expressions of a form, for all ways to call its operators; numbers other than `CONSTANTS` are operands."""
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in OPERATORS:
-        count, ways = OPERATORS[tree.func.id]
-        if len(tree.args) < count:
-            return
-        for parts in product(*(list(terms(part)) for part in tree.args[:count])):
-            yield from (Term(tree.func.id, way, parts) for way in ways)
-    elif isinstance(tree, ast.Name):
-        yield Term(name=tree.id)
-    elif isinstance(tree, (ast.Constant, ast.UnaryOp)):
-        number = float(ast.literal_eval(tree))
-        yield Term(name=f"{number:g}" if number in CONSTANTS else f"k{number:g}")
 
 
 class Kernels:
@@ -240,13 +137,14 @@ class Samples:
             yield self.random(dtype, dict.fromkeys(self._names, shape), seed=10)
 
 
-def fingerprint(value: Array) -> tuple[Any, ...]:
+def fingerprint(value: Array) -> bytes:
     """Equal for results that differ by rounding only, but for a negligible share of them."""
     rounded = np.round(value, 8) + 0 if value.dtype.kind == "f" else value
-    return value.dtype, value.shape, rounded.tobytes()
+    # A table has a million of them: it stores a digest in place of the numbers.
+    return blake2b(rounded.tobytes(), digest_size=16, key=f"{value.dtype}{value.shape}".encode()).digest()
 
 
-def grown(kernels: Kernels, samples: Samples, dtype: Any, size: int) -> dict[tuple[Any, ...], Term]:
+def grown(kernels: Kernels, samples: Samples, dtype: Any, size: int) -> dict[bytes, Term]:
     """The first expression of at most so many nodes for each result.
 
     Args:
@@ -258,22 +156,23 @@ def grown(kernels: Kernels, samples: Samples, dtype: Any, size: int) -> dict[tup
     feeds = samples.random(dtype)
     leaves = [(Term(name=name), value) for name, value in feeds.items()]
     leaves += [(Term(name=f"{number:g}"), np.array(number, dtype)) for number in CONSTANTS]
-    found: dict[tuple[Any, ...], Term] = {}
+    found: dict[bytes, Term] = {}
     for term, value in leaves:
         found.setdefault(fingerprint(value), term)
     last = leaves
-    for _ in range(size):
+    for nodes in range(1, size + 1):
         new = []
         for op_type, way, parts in _calls(last, leaves):
             result = kernels.call(op_type, way, [value for _, value in parts])
             if result is not None and (key := fingerprint(result)) not in found:
                 found[key] = Term(op_type, way, tuple(term for term, _ in parts))
-                new.append((found[key], result))
+                if nodes < size:
+                    new.append((found[key], result))
         last = new
     return found
 
 
-def shortest(table: Mapping[tuple[Any, ...], Term], value: Array | None, nodes: int) -> Term | None:
+def shortest(table: Mapping[bytes, Term], value: Array | None, nodes: int) -> Term | None:
     """The expression of a table with this value and fewer nodes than given."""
     found = None if value is None else table.get(fingerprint(value))
     return found if found is not None and len(found.nodes()) < nodes else None
@@ -358,55 +257,68 @@ def compared(a: Array, b: Array) -> Exactness | None:
     return "rounding" if np.allclose(a, b, rtol=close, atol=close, equal_nan=True) else None
 
 
-def searched(forms: Iterable[Mapping[str, Any]], most: int) -> Iterator[Rule]:
-    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to so many nodes."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What decides the expressions that a left side is compared with.
+
+    Attributes:
+        names: operands.
+        kinds: those that are Booleans.
+        dtype: of the others.
+        shape: of all.
+        size: most nodes of a right side.
+    """
+
+    names: tuple[str, ...]
+    kinds: frozenset[str]
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
+
+
+def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
+    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to so many nodes, in order of the forms."""
     kernels = Kernels()
-    tables: dict[tuple[Any, ...], dict[tuple[Any, ...], Term]] = {}
-    seen: set[str] = set()
-    for each in forms:
-        tree = parsed(each["form"]) if each["nodes"] <= most and each["exclusive"] else None
-        for left in map(_renamed, terms(tree) if tree is not None else ()):
-            names = tuple(sorted({term.name for term in _leaves(left) if term.name[0].isalpha()}))
-            if not names or len(names) > 3 or str(left) in seen:
+    lefts: dict[Term, Mapping[str, Any]] = {}
+    for form in forms:
+        tree = parsed(form["form"]) if form["nodes"] <= most and form["exclusive"] else None
+        for left in map(renamed, terms(tree) if tree is not None else ()):
+            lefts.setdefault(left, form)
+    waiting: dict[Setting, list[Term]] = {}
+    for left in lefts:
+        for setting in _settings(left):
+            waiting.setdefault(setting, []).append(left)
+    found: dict[Term, Rule] = {}
+    for setting, group in waiting.items():  # one table at a time: each takes hundreds of megabytes
+        samples = Samples(setting.names, setting.kinds, setting.shape)
+        table: dict[bytes, Term] = {}
+        feeds = samples.random(np.dtype(setting.dtype))
+        for left in group:
+            if left in found or kernels.value(left, feeds, np.dtype(setting.dtype)) is None:
                 continue
-            seen.add(str(left))
-            for kinds, dtype in product(_kinds(names), (np.dtype("float64"), np.dtype("int64"))):
-                shape = _SQUARE if "MatMul" in str(left) else _SHAPE
-                samples = Samples(names, kinds, shape)
-                feeds = samples.random(dtype)
-                if kernels.value(left, feeds, dtype) is None:
-                    continue
-                size = min(len(left.nodes()) - 1, 2)
-                key = names, kinds, dtype, shape, size
-                table = tables.get(key) or tables.setdefault(key, grown(kernels, samples, dtype, size))
-                smaller = {term: shortest(table, kernels.value(term, feeds, dtype), len(term.nodes())) for term in left.nodes()}
-                right = smaller.pop(left)
-                if right is None or any(smaller.values()):  # a part alone says it all
-                    continue
-                found = judged(kernels, samples, left, right)
-                if found is not None:
-                    yield Rule(left, right, *found, kinds, each["exclusive"], each["models"])
-                    break
+            table = table or grown(kernels, samples, np.dtype(setting.dtype), setting.size)
+            right = _right_side(kernels, table, left, feeds, np.dtype(setting.dtype))
+            verdict = None if right is None else judged(kernels, samples, left, right)
+            if right is not None and verdict is not None:
+                found[left] = Rule(left, right, *verdict, setting.kinds, lefts[left]["exclusive"], lefts[left]["models"])
+    return [found[left] for left in lefts if left in found]
 
 
-def _renamed(term: Term) -> Term:
-    """The same expression with its operands named ``a``, ``b``, ... in order, so that expressions share their right sides."""
-    names: dict[str, str] = {}
-
-    def copied(each: Term) -> Term:
-        if each.op_type:
-            return Term(each.op_type, each.way, tuple(map(copied, each.parts)))
-        is_number = not each.name[0].isalpha()
-        return each if is_number else Term(name=names.setdefault(each.name, chr(ord("a") + len(names))))
-
-    return copied(term)
+def _settings(left: Term) -> Iterator[Setting]:
+    names = tuple(sorted({term.name for term in leaves_of(left) if term.name[0].isalpha()}))
+    shape = _SQUARE if "MatMul" in str(left) else _SHAPE
+    if 0 < len(names) <= 3:
+        for kinds, dtype in product(_kinds(names), ("float64", "int64")):
+            yield Setting(names, kinds, dtype, shape, min(len(left.nodes()) - 1, 2))
 
 
-def _leaves(term: Term) -> Iterator[Term]:
-    if not term.op_type:
-        yield term
-    for part in term.parts:
-        yield from _leaves(part)
+def _right_side(
+    kernels: Kernels, table: Mapping[bytes, Term], left: Term, feeds: Mapping[str, Array], dtype: np.dtype[Any]
+) -> Term | None:
+    """What computes the same with fewer nodes; ``None`` when a part of the left side already has a shorter form."""
+    smaller = {term: shortest(table, kernels.value(term, feeds, dtype), len(term.nodes())) for term in left.nodes()}
+    right = smaller.pop(left)
+    return None if any(smaller.values()) else right
 
 
 def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
@@ -421,7 +333,7 @@ def model_of(term: Term, kinds: frozenset[str], dtype: str, shape: Sequence[int 
     number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     names: dict[Term, str] = {}
     nodes, stored = [], []
-    for each in _ordered(term):
+    for each in ordered(term):
         if not each.op_type:
             names[each] = each.name if each.name[0].isalpha() else f"c{len(names)}"
             if names[each] != each.name:
@@ -439,14 +351,6 @@ def model_of(term: Term, kinds: frozenset[str], dtype: str, shape: Sequence[int 
     graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")], stored)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
-
-
-def _ordered(term: Term) -> list[Term]:
-    """An expression and its parts, operands first, each once."""
-    found: dict[Term, None] = {}
-    for part in term.parts:
-        found.update(dict.fromkeys(_ordered(part)))
-    return [*found, term]
 
 
 def is_known(rule: Rule) -> bool:
