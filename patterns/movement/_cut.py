@@ -18,8 +18,8 @@ class Term(NamedTuple):
     Attributes:
         cost: not negative.
         counts: how many nodes of the result it stands for.
-        chosen: nodes, or `ALWAYS`.
-        left: nodes, or `NEVER`.
+        chosen: one or more nodes, or `ALWAYS`.
+        left: one or more nodes, or `NEVER`.
     """
 
     cost: int
@@ -41,11 +41,12 @@ def price(terms: Sequence[Term], choice: set[Hashable]) -> tuple[int, int]:
 def cheapest(terms: Sequence[Term]) -> set[Hashable]:
     """The smallest of the choices that cost least.
 
-    Each term is an edge of a network between two auxiliary vertices; a minimum cut between `ALWAYS` and `NEVER` leaves the
-    chosen nodes on the side of `ALWAYS`. The maximum flow is found along shortest paths (Edmonds and Karp, *Theoretical
-    Improvements in Algorithmic Efficiency for Network Flow Problems*, 1972).
+    Each term is an edge of a network, from or to a vertex of its own where it has several nodes; a minimum cut between `ALWAYS`
+    and `NEVER` leaves the chosen nodes on the side of `ALWAYS`. The maximum flow is found along shortest paths (Edmonds and
+    Karp, *Theoretical Improvements in Algorithmic Efficiency for Network Flow Problems*, 1972).
     """
     room: dict[Hashable, dict[Hashable, int]] = {ALWAYS: {}, NEVER: {}}
+    auxiliary: set[Hashable] = {ALWAYS}
 
     def connect(a: Hashable, b: Hashable, capacity: int) -> None:
         if a != b:
@@ -54,17 +55,22 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
             room.setdefault(b, {}).setdefault(a, 0)
 
     for number, term in enumerate(terms):
-        above, below = ("above", number), ("below", number)
-        for node in term.chosen:
-            connect(node, above, _UNLIMITED)
+        above, below = term.chosen[0], term.left[0]
+        if len(term.chosen) > 1:
+            above = ("above", number)
+            auxiliary.add(above)
+            for node in term.chosen:
+                connect(node, above, _UNLIMITED)
+        if len(term.left) > 1:
+            below = ("below", number)
+            auxiliary.add(below)
+            for node in term.left:
+                connect(below, node, _UNLIMITED)
         connect(above, below, term.cost)
-        for node in term.left:
-            connect(below, node, _UNLIMITED)
     while True:
         came = _reached(room)
         if NEVER not in came:
-            auxiliary = {(side, number) for side in ("above", "below") for number in range(len(terms))}
-            return set(came) - auxiliary - {ALWAYS}
+            return set(came) - auxiliary
         path: list[Hashable] = [NEVER]
         while path[-1] != ALWAYS:
             path.append(came[path[-1]])

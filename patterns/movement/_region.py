@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -38,10 +38,12 @@ class Region:
     Attributes:
         nodes: each with how it works there.
         layouts: of the values that they read and write, as far as another layout is another tensor.
+        first: label of the first Transpose from which this region is found, ``None`` as long as nobody asked.
     """
 
     nodes: dict[Node, Carried] = field(default_factory=dict)
     layouts: dict[str, Perm] = field(default_factory=dict)
+    first: int | None = None
     _readers: dict[str, list[Node]] = field(default_factory=dict)
 
     def add(self, node: Node, carried: Carried) -> None:
@@ -49,6 +51,11 @@ class Region:
         self.nodes[node] = carried
         for name in dict.fromkeys(node.input):
             self._readers.setdefault(name, []).append(node)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it has as many nodes as a region may have: more may belong to it."""
+        return len(self.nodes) == _LARGEST
 
     def readers(self, name: str) -> list[Node]:
         """The nodes of the region that read a value."""
@@ -68,6 +75,18 @@ def _few_readers(g: GraphView, name: str) -> list[Node]:
     return readers if len(readers) <= _CROWD else []
 
 
+def region_at(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Region:
+    """The region of a value in the layout ``perm``, grown once for all its values while the graph is unchanged."""
+    if g.notes is None:
+        return grow(g, table, name, perm)
+    region: Region | None = g.notes.get((id(table), name, perm))
+    if region is None:
+        region = grow(g, table, name, perm)
+        if not region.is_cut_off:
+            g.notes.update(dict.fromkeys(((id(table), *value) for value in region.layouts.items()), region))
+    return region
+
+
 def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Region:
     """The nodes connected to a value that can work in another layout, when the value has the layout ``perm``."""
     region = Region(layouts={name: perm})
@@ -81,7 +100,7 @@ def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Reg
             is_above = node is producer and node.op_type in CHANGING_RANK
             carry = (unsqueeze_above if is_above else table.get(node.op_type)) if is_new else None
             carried = carry(g, node, layout) if carry is not None else None
-            if carried is None or len(region.nodes) == _LARGEST:
+            if carried is None or region.is_cut_off:
                 continue
             moved = _values(g, node, carried)
             staying = {name for place, name in enumerate(node.input) if place not in carried.operands}
@@ -95,16 +114,18 @@ def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Reg
 
 def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
     """Whether a Transpose is the first one from which this region is found; each of them finds a region that is not cut off."""
-    if len(region.nodes) == _LARGEST:
-        return True
+    if region.first is None:
+        region.first = min(_ends(g, region), default=anchor.label)
+    return region.is_cut_off or region.first >= anchor.label
+
+
+def _ends(g: GraphView, region: Region) -> Iterator[int]:
+    """The labels of the Transposes from which a region is found."""
     for name, perm in region.layouts.items():
-        for node in transposes_of(g, name):
-            if node.label < anchor.label and permutation(g, node) == list(perm):
-                return False
+        yield from (node.label for node in transposes_of(g, name) if permutation(g, node) == list(perm))
         source = source_of(g, region, name)
-        if source is not None and source.node.label < anchor.label and is_identity(composed(source.perm, perm)):
-            return False
-    return True
+        if source is not None and is_identity(composed(source.perm, perm)):
+            yield source.node.label
 
 
 def _values(g: GraphView, node: Node, carried: Carried) -> dict[str, Perm]:
@@ -132,7 +153,7 @@ def terms(g: GraphView, region: Region) -> list[Term]:
     before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
     found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
     found += [Term(1, 0, (ALWAYS,), (node,)) for node in after if node not in before]
-    return [term for term in found if term.cost]
+    return [term for term in found if term.cost and term.chosen and term.left]
 
 
 def _behind_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:

@@ -13,7 +13,7 @@ from .._folding import constant
 from .._nodes import is_op
 from ._cut import cheapest, price
 from ._layouts import MOVING, SUMMING, Carry, can_be_relaid, composed, inverse, is_identity, relaid
-from ._region import Region, equal_transpose, grow, is_found_from, is_needed_as_it_is, source_of, terms, transposes_of
+from ._region import Region, equal_transpose, is_found_from, is_needed_as_it_is, region_at, source_of, terms, transposes_of
 
 
 class TransposeRegionPattern(PatternOptimization):
@@ -46,11 +46,12 @@ class TransposeRegionPattern(PatternOptimization):
         if perm is None or sorted(perm) != list(range(len(perm))):
             return self.none(node, msg="the permutation is unknown")
         for name, layout in ((node.output[0], inverse(perm)), (node.input[0], tuple(perm))):
-            region = grow(g, self.table, name, layout)  # (2)
+            region = region_at(g, self.table, name, layout)  # (2)
             if any(n.op_type in self.decisive for n in region.nodes) and is_found_from(g, region, node):
                 costs = terms(g, region)  # (3)
-                chosen = cheapest(costs)
-                (before, count), (after, left) = price(costs, set()), price(costs, chosen)
+                before, count = price(costs, set())
+                chosen = cheapest(costs) if before else set()
+                after, left = price(costs, chosen)
                 if after < before and left <= count:  # (1)
                     return self._found(g, region.part(chosen))
         return self.none(node, msg="no region around it takes fewer Transposes in another layout")

@@ -17,6 +17,8 @@ from xoptim.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 UNIFORM_LIMIT = 1 << 14
 """Number of elements up to which a constant is searched for differing elements."""
+_SAMPLE = 64
+"""Bytes of each of the three parts of a sample."""
 
 
 class Tensor:
@@ -28,12 +30,13 @@ class Tensor:
         is_external: whether the data is in a file of its own.
     """
 
-    __slots__ = ("_array", "_info", "_key", "_stored", "_uniform", "dtype", "is_external", "shape")
+    __slots__ = ("_array", "_info", "_key", "_sample", "_stored", "_uniform", "dtype", "is_external", "shape")
 
     def __init__(self, source: StoredTensor | np.ndarray) -> None:
         self._stored: StoredTensor | None = None
         self._array: np.ndarray | None = None
         self._key: tuple[object, ...] | None = None
+        self._sample: tuple[bytes, ...] | None = None
         self._info: Info | None = None
         self._uniform: tuple[np.ndarray | None] | None = None
         self.shape: tuple[int, ...] = source.shape
@@ -131,6 +134,19 @@ class Tensor:
         if self.dtype in (TensorProto.INT64, TensorProto.INT32):
             return Info(self.dtype, shape, tuple(array.ravel().tolist()))
         return valued(self.dtype, shape, integral_values(array))
+
+    def sample(self) -> tuple[bytes, ...]:
+        """Some of the bytes, none of external data: tensors of a type and shape differ where samples do."""
+        if self._sample is None:
+            self._sample = self._find_sample()
+        return self._sample
+
+    def _find_sample(self) -> tuple[bytes, ...]:
+        if self.is_external or self.dtype == TensorProto.STRING or self.nbytes <= 2 * _SAMPLE:
+            return ()
+        raw = self.to_raw()
+        middle = len(raw) // 2
+        return raw[:_SAMPLE], raw[middle : middle + _SAMPLE], raw[-_SAMPLE:]
 
     def key(self) -> tuple[object, ...]:
         """A key that is equal for two tensors exactly when their types, shapes and bits are; computed once.

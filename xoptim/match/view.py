@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,15 +33,20 @@ class GraphBuilderPatternOptimization(GraphQueries):
     Args:
         graph: the main graph, a subgraph, or the body of a function.
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
+
+    Attributes:
+        notes: results of searches that a pattern keeps for the next nodes; emptied whenever the graph has changed, ``None``
+            where nobody does that.
     """
 
-    __slots__ = ("_draft", "_given", "graph", "provider", "scope")
+    __slots__ = ("_draft", "_given", "graph", "notes", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "") -> None:
         self.graph = self.scope = graph
         self.provider = provider
         self._draft = Draft(graph)
         self._given = GivenTensors(graph)
+        self.notes: dict[Hashable, Any] | None = None
 
     # ---------------------------------------------------------------- shapes and types
 

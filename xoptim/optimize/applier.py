@@ -87,6 +87,7 @@ class Applier:
         given = self._replace(match, anchor, matched)
         if given is None:
             return None
+        self.view.notes = {}
         added = [node for node in given if node not in matched]
         gone = [node for node in matched if node.graph is None]
         state, pattern = self.state, match.pattern

@@ -96,6 +96,7 @@ class Engine:
             if not nodes:
                 break
             sweep = None
+            self.applier.view.notes = {}
             self._rounds_left -= 1
             state.events.iteration += 1
             start, rewriting = perf_counter(), 0.0
@@ -114,6 +115,7 @@ class Engine:
             self._clean()
             self._report_round(f"{found} matches, {applied} applied", start, rewriting, rewritten)
             total += applied
+        self.applier.view.notes = None
         return total
 
     def _chosen(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[tuple[MatchResult, bool]]:

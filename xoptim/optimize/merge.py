@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnx import TensorProto
-
 from xoptim.facts.info import Info
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
-from xoptim.graph.tensors import Tensor
-
-_SAMPLE = 64
 
 
 def merge_initializers(graph: Graph) -> int:
@@ -25,19 +20,10 @@ def merge_initializers(graph: Graph) -> int:
             groups.setdefault((tensor.dtype, tensor.shape), []).append(name)
     for alike in [names for names in groups.values() if len(names) > 1]:
         samples: dict[object, list[str]] = {}
-        for name in alike:
-            samples.setdefault(_sample(graph.initializers[name]), []).append(name)
+        for name in alike:  # all bytes are compared only where samples are equal
+            samples.setdefault(graph.initializers[name].sample(), []).append(name)
         count += sum(_merge_equal(graph, names) for names in samples.values() if len(names) > 1)
     return count
-
-
-def _sample(tensor: Tensor) -> object:
-    """Some of the bytes: the digest of all bytes is computed only for tensors with equal samples."""
-    if tensor.is_external or tensor.dtype == TensorProto.STRING or tensor.nbytes <= 2 * _SAMPLE:
-        return None
-    raw = tensor.to_raw()
-    middle = len(raw) // 2
-    return raw[:_SAMPLE], raw[middle : middle + _SAMPLE], raw[-_SAMPLE:]
 
 
 def _merge_equal(graph: Graph, names: list[str]) -> int:
