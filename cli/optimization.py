@@ -123,12 +123,13 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
         if choices["benchmark"] and not summary.refusal(choices["strict"]):
             progress.say("measuring")
             summary.latency = _measured(subject, proof, choices)
-        summary.written = write(proof, target, summary, choices, progress)
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
             progress.say("looking for options that would help")
             summary.hints = _hints(proof, _options(choices, progress))
-        if not summary.refusal(choices["strict"]):
-            summary.page = page.write(subject, proof, summary, progress)
+        made = None if summary.refusal(choices["strict"]) else page.made(subject, proof, summary, progress)
+        # Nothing that takes long comes after it: who interrupts a command is told that nothing was written.
+        summary.written = write(proof, target, summary, choices, progress)
+        summary.page = page.save(made)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:

@@ -13,7 +13,7 @@ from xoptim.bench import BenchOptions
 from xoptim.preparing import Source
 from xoptim.proof import Proof
 from xoptim.report.journal import Recorder
-from xoptim.report.reports import measured, report_of, subject_of
+from xoptim.report.reports import HtmlReport, measured, report_of, subject_of
 
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, writable
 from .pipeline import DIFFERENT, protect_weights
@@ -53,8 +53,8 @@ class PageRequest:
         if self._recorder is not None:
             self._recorder.loaded(builder)
 
-    def write(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> Path | None:
-        """Write the page; returns its file, ``None`` without one.
+    def made(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
+        """The page, ``None`` without one.
 
         Args:
             subject: the original.
@@ -64,11 +64,11 @@ class PageRequest:
         """
         if self._path is None or self._recorder is None:
             return None
-        progress.say("writing the report")
+        progress.say("drawing the report")
         result = "standard output" if summary.target == STANDARD_OUTPUT else summary.target.name
         facts = replace(
             subject_of(proof.report, summary.model.name, result),
-            sizes=(summary.bytes_before, summary.bytes_after or 0),
+            sizes=(summary.bytes_before, proof.bytes_after),
             opsets=summary.opsets,
             latency=summary.latency,
         )
@@ -76,10 +76,14 @@ class PageRequest:
             original = subject.proto if isinstance(subject, Source) else subject
             try:
                 facts = measured(facts, original, proof.proto, summary.latency.options)
-            except XoptimError as error:  # the model is written already
+            except XoptimError as error:  # the model is written all the same
                 click.echo(f"xopt: warning: operators not measured: {error}", err=True)
         provider = proof.builder.optimization_options.provider
-        return report_of(self._recorder.of(proof.builder.model), facts, provider).save(self._path)
+        return report_of(self._recorder.of(proof.builder.model), facts, provider)
+
+    def save(self, page: HtmlReport | None) -> Path | None:
+        """Write the page; returns its file."""
+        return None if page is None or self._path is None else page.save(self._path)
 
 
 @click.command("report")

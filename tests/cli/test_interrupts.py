@@ -40,7 +40,7 @@ class FullDisk:
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     open_handle: Callable[..., IO[Any]] = os.fdopen
-    monkeypatch.setattr("xoptim.graph.save.os.fdopen", lambda handle, mode: FullDisk(open_handle(handle, mode)))
+    monkeypatch.setattr("xoptim.graph.replacing.os.fdopen", lambda handle, mode: FullDisk(open_handle(handle, mode)))
 
 
 def raising(error: BaseException) -> Callable[..., None]:
@@ -72,7 +72,7 @@ def test_ctrl_c_while_the_result_is_written(
             patch.setattr(FullDisk, "write", raising(KeyboardInterrupt()))
             fill_disk(patch)
         else:
-            patch.setattr(f"xoptim.graph.save.{place}", raising(KeyboardInterrupt()))
+            patch.setattr(f"xoptim.graph.replacing.{place}", raising(KeyboardInterrupt()))
         outcome = xopt("model.onnx", *options, "--no-verify")
     assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "xopt: error: interrupted; nothing was written")
     assert (Path("model.onnx").read_bytes(), Path("old.onnx").read_bytes()) == (given, b"old")
@@ -108,7 +108,7 @@ def test_a_limit_of_the_system() -> None:
 def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     write(TRANSPOSES)
     with monkeypatch.context() as patch:
-        patch.setattr("xoptim.graph.save.os.replace", raising(PermissionError(errno.EACCES, "Permission denied")))
+        patch.setattr("xoptim.graph.replacing.os.replace", raising(PermissionError(errno.EACCES, "Permission denied")))
         assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': Permission denied"
     assert files() == {"model.onnx"}
 
@@ -130,4 +130,14 @@ def test_a_target_that_is_a_folder(xopt: Xopt) -> None:
 def test_a_target_in_a_folder_that_is_missing(xopt: Xopt) -> None:
     write(TRANSPOSES)
     assert xopt("model.onnx", "-o", "a/b.onnx").error == "the folder 'a' does not exist; make it first"
+    assert files() == {"model.onnx"}
+
+
+@pytest.mark.parametrize("step", ["_hints", "PageRequest.made"])
+def test_what_takes_long_comes_before_the_model_is_written(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Then the message of an interrupt is right: nothing was written."""
+    write(RELU)
+    monkeypatch.setattr(f"xoptim.cli.optimization.{step}", raising(KeyboardInterrupt()))
+    outcome = xopt("model.onnx", "--report", "page.html")
+    assert (outcome.code, outcome.err.strip()) == (130, "xopt: error: interrupted; nothing was written")
     assert files() == {"model.onnx"}
