@@ -114,9 +114,11 @@ def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Reg
 
 def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
     """Whether a Transpose is the first one from which this region is found; each of them finds a region that is not cut off."""
+    if region.is_cut_off:
+        return True
     if region.first is None:
         region.first = min(_ends(g, region), default=anchor.label)
-    return region.is_cut_off or region.first >= anchor.label
+    return region.first >= anchor.label
 
 
 def _ends(g: GraphView, region: Region) -> Iterator[int]:
