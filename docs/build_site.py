@@ -67,10 +67,9 @@ def write_sources(folder: Path) -> None:
     index = (folder / "README.md").read_text(encoding="utf-8")
     (folder / "README.md").unlink()
     (folder / "index.md").write_text(f"{index}\n{toc}", encoding="utf-8")
-    listed = folder / "docs" / "patterns" / "README.md"
-    listed.write_text(
-        listed.read_text(encoding="utf-8") + "\n```{toctree}\n:hidden:\n:glob:\n\n[A-Z]*\n```\n", encoding="utf-8"
-    )
+    for page in (folder / "docs" / "patterns").glob("*.md"):
+        if page.name != "README.md":  # which lists them; each page of the site repeats the names of all that the index has
+            page.write_text(f"---\norphan: true\n---\n\n{page.read_text(encoding='utf-8')}", encoding="utf-8")
     (folder / "api.rst").write_text(_reference(), encoding="utf-8")
     (folder / "_static").mkdir(exist_ok=True)
     (folder / "_static" / "graph.css").write_text(STYLE, encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -27,6 +28,25 @@ def _frozen() -> None:
     """Exclude objects that earlier tests keep from later garbage collections, which otherwise take up to two seconds each."""
     gc.collect()
     gc.freeze()
+
+
+_BRIEFLY = {
+    ("xoptim.bench.rounds", "_WARM"): 0.0,
+    ("xoptim.bench.rounds", "_TURN"): 0.0,
+    ("xoptim.tune.meter", "_TURNS"): 0.001,
+    ("xoptim.tune.stand", "PROFILED"): 0.001,
+    ("xoptim.tune.speed", "SECONDS"): 0.1,
+    ("xoptim.cli.optimization", "PATIENCE"): 0.01,
+    ("xoptim.cli.reporting", "_PATIENCE"): 0.01,
+}
+"""Seconds of measurements. Each of them has a fewest number of runs besides, which is left as it is."""
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements take few runs, for tests to which the values of the figures do not matter."""
+    for (module, name), seconds in _BRIEFLY.items():
+        monkeypatch.setattr(import_module(module), name, seconds)
 
 
 LEFT_OUT = pytest.StashKey[int]()

@@ -15,11 +15,8 @@ ABS = "agraph (float[a,b] x) => (float[a,b] y) { y = Abs(x) }"
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def patience(brief: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The values of the figures do not matter here: nothing is warmed up, and loading is not measured."""
-    monkeypatch.setattr("xoptim.cli.optimization.PATIENCE", 0.01)
-    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
-    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
     monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from xoptim.cli.main import run
 
 from tests.cli.command import RELU, Xopt, write
 
@@ -37,10 +38,27 @@ def test_other_shells(xopt: Xopt) -> None:
         ("xopt completion f", 2, {"plain,fish"}),
     ],
 )
-def test_what_is_offered(words: str, number: int, expected: set[str]) -> None:
+def test_what_is_offered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, number: int, expected: set[str]
+) -> None:
     write(RELU)
-    environment = {**os.environ, "COMP_WORDS": words, "COMP_CWORD": str(number), "_XOPT_COMPLETE": "bash_complete"}
+    for name, value in _asked(words, number).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as end:
+        run([])
+    captured = capsys.readouterr()
+    assert (end.value.code, captured.err) == (0, "")
+    assert expected <= set(captured.out.split())
+
+
+def test_a_shell_asks_a_process() -> None:
+    environment = {**os.environ, **_asked("xopt sta", 1)}
     program = "from xoptim.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert expected <= set(done.stdout.split())
+    assert "plain,stats" in done.stdout.split()
+
+
+def _asked(words: str, number: int) -> dict[str, str]:
+    """The variables with which bash asks how a word can go on."""
+    return {"COMP_WORDS": words, "COMP_CWORD": str(number), "_XOPT_COMPLETE": "bash_complete"}

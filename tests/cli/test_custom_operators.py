@@ -52,6 +52,7 @@ def test_every_command_that_runs_models_has_the_option() -> None:
     assert runs - has <= {"explain", "find", "doctor"}, "these only match patterns"
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_it_is_loaded(xopt: Xopt, library: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write(TRANSPOSES)

@@ -28,8 +28,7 @@ def test_an_optimization(xopt: Xopt) -> None:
 
 
 @pytest.mark.slow
-def test_with_times(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.cli.optimization.PATIENCE", 0.01)
+def test_with_times(xopt: Xopt, brief: None) -> None:
     write(TEXT)
     assert xopt("model.onnx", "--report", "page.html", "--benchmark", "--dim", "n=4").code == 0
     assert "ms before" in Path("page.html").read_text(encoding="utf-8")

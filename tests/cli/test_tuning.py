@@ -10,20 +10,13 @@ import pytest
 import xoptim
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
 from tests.tune.fakes import FakeMeter
-from xoptim.tune import meter, stand
 from xoptim.tune.candidates import Choice
 from xoptim.tune.stand import Stand
 
 QUICK = ("--threads", "1", "--budget", "0.1")
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values of the figures do not matter here: nothing is warmed up."""
-    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
-    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
-    monkeypatch.setattr(meter, "_TURNS", 0.001)
-    monkeypatch.setattr(stand, "PROFILED", 0.001)
+pytestmark = pytest.mark.usefixtures("brief")
 
 
 @pytest.fixture

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 
-from tests.conformance.judging import outcomes
+from tests.conformance.cases import all_cases
+from tests.conformance.judging import judge
 from tests.conformance.page import PAGE, render, summary
 
 
 def main() -> int:
     """Write the page; the exit status is 1 when a case fails."""
     logging.basicConfig(level=logging.ERROR)
-    found = sorted(outcomes(0, 1), key=lambda outcome: outcome.case)
+    found = sorted(map(judge, all_cases()), key=lambda outcome: outcome.case)
     PAGE.write_text(render(found), encoding="utf-8")
     faults = [fault for outcome in found for fault in outcome.faults]
     sys.stdout.writelines(f"{fault}\n" for fault in faults)

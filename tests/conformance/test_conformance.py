@@ -1,4 +1,7 @@
-"""Every conformance case that onnxruntime gets right is right after the optimization, with constants for inputs too."""
+"""Every conformance case that onnxruntime gets right is right after the optimization, with constants for inputs too.
+
+A case is optimized here in one of its forms; ``make conformance`` tries all of them.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,7 @@ def test_how_a_case_is_judged() -> None:
     right = judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]))
     assert right == Outcome("toy/toy", "", 6)
     assert judge(_case(TEXT, [X, X], [X])).left_out == "other numbers"
+    assert [judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]), form).runs for form in range(4)] == [2, 2, 2, 2]
     unknown = judge(_case("agraph (float[2] x) => (float[2] y) { y = Unheard(x) }", [X], [X]))
     assert unknown.left_out.startswith("unknown operator or version: ")
     page = render([right, right._replace(case="node/a", left_out="refused: so"), right._replace(case="node/b")])

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("xoptim", "patterns", "cli", "tests", "examples", "benchmarks")
+with_mypy = pytest.mark.xdist_group("mypy")
+"""Marks tests that run mypy with the settings of the repository: one after the other, they share what it has read."""
 in_one_process = pytest.mark.xdist_group("sources")
 """Marks files of tests that read all sources, so that one process parses them once for all of these tests."""
 

@@ -49,6 +49,7 @@ def _scripts() -> Iterator[Any]:
     for path in sorted(EXAMPLES.glob("*.py")):
         # torch's exporter warns about its own use of torch
         marks = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")] if "torch" in path.stem else []
+        marks += [pytest.mark.slow] if path.stem == "circuit" else []
         yield pytest.param(path, id=path.stem, marks=marks)
 
 

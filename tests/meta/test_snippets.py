@@ -66,7 +66,7 @@ def _blocks(name: str, language: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _playground(tmp_path: Path, brief: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder of its own and short measurements; what snippets set for the process is restored."""
     for options, shorter in ((BenchOptions, {"seconds": 0.05, "passes": 1, "loading": False}), (TuneOptions, {"budget": 1.0})):
         defaults: Any = options.__init__.__kwdefaults__

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mypy import api
 
-from tests.meta.sources import ROOT
+from tests.meta.sources import ROOT, with_mypy
 
 CODE = """
 from pathlib import Path
@@ -35,6 +35,7 @@ xoptim.verify(model, model, exactness="nearly")  # error: exactness
 """
 
 
+@with_mypy
 @pytest.mark.slow
 def test_the_public_door(tmp_path: Path) -> None:
     """Each line has the error that its comment announces, and no line has another one."""

@@ -18,7 +18,7 @@ from xoptim import Rewrite, installed_patterns
 from xoptim.testing.pairs import PairCheck, have_a_common_opset
 
 PATTERNS = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
-APPLIED, COMPARED = 3, 31
+APPLIED, COMPARED = 5, 61
 """One pair in so many is applied, and compared: prime numbers, so that each pattern meets others on either side."""
 ALL = os.environ.get("PAIRS") == "all"
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from mypy import api
 
-from tests.meta.sources import ROOT
+from tests.meta.sources import ROOT, with_mypy
 from xoptim.scaffold.stubs import TARGET, main, stub
 
 CODE = """
@@ -61,6 +61,7 @@ def test_it_is_current() -> None:
     assert main(["--check"]) == 0, "run `make docs`"
 
 
+@with_mypy
 @pytest.mark.slow
 def test_mypy(tmp_path: Path) -> None:
     """Each line has the error that its comment announces, and no other line has one."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.tune import meter as measuring
 from xoptim.tune.candidates import UNTOUCHED, Choice, Recipe
 from xoptim.tune.meter import Budget, Model, SideBySide
 from xoptim.validate import LoadError, SessionSettings
@@ -25,17 +24,12 @@ TEXTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values of the figures do not matter here."""
-    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
-    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
+pytestmark = pytest.mark.usefixtures("brief")
 
 
 @pytest.fixture
-def meter(monkeypatch: pytest.MonkeyPatch) -> SideBySide:
+def meter() -> SideBySide:
     """A meter of these models with time for everything."""
-    monkeypatch.setattr(measuring, "_TURNS", 0.001)
     return SideBySide(lambda recipe: Model(parse(TEXTS[recipe]), None), FEEDS, Budget(1000.0))
 
 

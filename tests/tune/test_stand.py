@@ -17,9 +17,8 @@ from xoptim.tune.workshop import Workshop
 
 
 @pytest.fixture
-def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
+def stand(brief: None) -> Stand:
     """The stand of a small model."""
-    monkeypatch.setattr(module, "PROFILED", 0.001)
     shop = Workshop(Source(parse(MODEL)), OptimizationOptions(patterns=SELECTION))
     return Stand(shop, BenchOptions(threads=1, dims={"n": 3}), Budget(1000.0))
 

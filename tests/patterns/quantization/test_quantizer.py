@@ -22,6 +22,7 @@ def as_run(model: onnx.ModelProto, folder: Path) -> Counter[str]:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(folder / "as_run.onnx")
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return Counter(types(onnx.load(options.optimized_model_filepath)))
 
@@ -40,12 +41,12 @@ def test_numbers_and_kernels(name: str, tmp_path: Path) -> None:
     original = network(name)
     for setting in (*SETTINGS, "dynamic"):
         before = quantized(original, setting, tmp_path)
-        given = as_run(before, tmp_path)
+        given, feeds = as_run(before, tmp_path), feeds_of(before, 10)
+        results = run(before, feeds)
         for selection in ("default", "default+onnxruntime"):
             after = optimize(before, patterns=selection, provider="cpu", strict=True)
             assert lost(given, as_run(after, tmp_path)) == {}, f"{setting}, {selection}"
-            feeds = feeds_of(before, 10)
-            for expected, result in zip(run(before, feeds), run(after, feeds), strict=True):
+            for expected, result in zip(results, run(after, feeds), strict=True):
                 np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
