@@ -97,7 +97,7 @@ $(VENV)/.site: $(BIN)/xopt
 site: $(VENV)/.site ## build the documentation as a site, build/site/html; a warning is an error
 	$(BIN)/python docs/build_site.py
 
-near-misses: $(VENV)/.test ## check all near misses of all patterns (the tests check one in five)
+near-misses: $(VENV)/.test ## check all near misses of all patterns (the tests check one in three)
 	$(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py -k near_misses
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them

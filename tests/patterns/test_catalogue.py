@@ -20,8 +20,8 @@ def test_example(pattern: type[PatternOptimization], example: Example) -> None:
     check_example(pattern, example)
 
 
-WHOLE, PARTS = 1000, 5
-"""Where more tests than this are run, one in five near misses is checked; `make near-misses` and few tests check all."""
+WHOLE, PARTS = 1000, 3
+"""Where more tests than this are run, one in three near misses is checked; `make near-misses` and few tests check all."""
 
 
 @pytest.mark.slow
