@@ -222,6 +222,8 @@ def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets:
         raise RewriteError(f"operands and results must be names, at least one result not empty: {node!r}")
     if len(set(results)) < len(results):
         raise RewriteError(f"a new {node.op_type} has two results of the same name: {', '.join(results)}")
+    if node.untouched_proto is not None:
+        return  # a copy of a node of the model, which may be of a deprecated operator
     if (node.domain, node.op_type) in model.hidden_operators:
         raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
     if functions and (node.domain, node.op_type, node.overload) in {function.key for function in functions}:
