@@ -165,12 +165,23 @@ class References:
     def rename(self, old: str, new: str) -> None:
         """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except those of subgraphs."""
         for node in self.consumers(old):
-            self.set_inputs(node, [new if name == old else name for name in node.input])
+            self._replace(node, old, new)
         for node in self.captures(old) if old in self._captures else ():
             assert node.graph is not None
             for body in node.bodies.values():
                 body.references.follow(old, new)
-            node.graph.references.set_inputs(node, [new if name == old else name for name in node.input])
+            node.graph.references._replace(node, old, new)
+
+    def _replace(self, node: Node, old: str, new: str) -> None:
+        """Change one name that a node reads. Only its places are visited: a node may have thousands of operands."""
+        inputs, place = list(node.input), -1
+        for _ in range(inputs.count(old)):
+            place = inputs.index(old, place + 1)
+            inputs[place] = new
+            self.add(new, node)
+            self.drop(old, node)
+        node.input = tuple(inputs)
+        self.notify(node)
 
     def follow(self, old: str, new: str) -> None:
         """Update an output of this graph that is a renamed result of an enclosing graph."""
