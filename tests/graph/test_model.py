@@ -43,4 +43,5 @@ def test_calls_of_functions_that_come_and_go() -> None:
     model.functions[:] = [g, f]
     assert model.function_keys() == {("l", "f", ""), ("l", "g", "")}
     model.functions.clear()
-    assert model.function_operators() == model.function_keys() == set()
+    assert not model.function_operators()
+    assert not model.function_keys()
