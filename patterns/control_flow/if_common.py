@@ -76,9 +76,15 @@ class IfCommonPattern(PatternOptimization):
         return MatchResult(self, [node], partial(self._apart, first, second, Found(values, nodes, same, dropped)))
 
     def _apart(self, first: Graph, second: Graph, found: Found, g: PatternRewriter, node: Node) -> list[Node]:
-        names: dict[str, str] = {}
-        lifted = g.lift(first, found.nodes, names)
-        outside = {found.values[0][name]: names[name] for each in found.nodes for name in each.output if name}
+        outside: dict[Value, str] = {}
+        lifted: list[Node] = []
+        for each in found.nodes:  # an operand may be a copy, or the result of an equal node, which is not lifted
+            names: dict[str, str] = {}
+            for name in filter(None, each.input):
+                value = _value(first, found.values[0], name)
+                names[name] = outside[value] = outside.get(value) or self._outside(g, first, name)
+            lifted += g.lift(first, [each], names)
+            outside.update((found.values[0][name], names[name]) for name in each.output if name)
         copies = []
         for place, value in found.same.items():
             name = outside.get(value) or self._outside(g, first, first.outputs[place])

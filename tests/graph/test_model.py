@@ -26,3 +26,22 @@ def test_names_of_nodes_are_unique_in_the_whole_model() -> None:
     fresh = [model.node_names.fresh(hint) for hint in ("relu", "inner", "neg", "outer", "new", "new", "relu")]
     assert fresh == ["relu_1", "inner_2", "neg_1", "outer_1", "new", "new_1", "relu_2"]
     assert [g.name for g in model.graphs()] == ["f", "agraph", "t", "e"]
+
+
+def test_calls_of_functions_that_come_and_go() -> None:
+    model = load(
+        'agraph (float[n] x) => (float[n] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { v = Neg(u) } '
+        '<domain: "l", opset_import: ["" : 18]> g (u) => (v) { v = Abs(u) }',
+        domains={"l": 1},
+    )
+    f, g = model.functions
+    assert model.function_operators() == {("l", "f"), ("l", "g")}
+    del model.functions[1:]
+    assert model.function_operators() == {("l", "f")}
+    model.functions[:] = [g]
+    assert model.function_keys() == {("l", "g", "")}
+    model.functions[:] = [g, f]
+    assert model.function_keys() == {("l", "f", ""), ("l", "g", "")}
+    model.functions.clear()
+    assert not model.function_operators()
+    assert not model.function_keys()

@@ -23,7 +23,7 @@ def _run(model: onnx.ModelProto, **feeds: Any) -> list[Any]:
 
 
 def _optimized(text: str, *patterns: str) -> onnx.ModelProto:
-    model = parse(text)
+    model = parse(text, domains=(("com.microsoft", 1),) if "com.microsoft" in text else ())
     onnx.checker.check_model(model)
     result: onnx.ModelProto = xoptim.optimize(model, patterns=list(patterns), strict=True)
     onnx.checker.check_model(result, full_check=True)
@@ -98,3 +98,26 @@ def test_a_round_that_needs_its_number_and_holds_a_branch(condition: str) -> Non
     )
     assert "Loop" not in _operators(result)
     assert _operators(result)[-1] == "Unsqueeze"
+
+
+def test_a_call_of_a_function_with_the_name_of_an_operator_stays_a_call() -> None:
+    result = _optimized(
+        "agraph (float[a] x, bool d) => (float[a] y) <bool c = {1}> { y = If(c) < "
+        "then_branch = yes () => (float[a] p) { t = com.microsoft.Gelu(x) p = Relu(t) }, "
+        "else_branch = no () => (float[a] q) { q = Neg(x) }> } "
+        '<domain: "com.microsoft", opset_import: ["" : 18]> Gelu (x) => (y) { z = Neg(x) y = Exp(z) }',
+        "default+onnxruntime",
+    )
+    assert _operators(result) == ["Gelu", "Relu"]
+
+
+def test_a_deprecated_operator_of_a_branch() -> None:
+    model = parse(
+        "agraph (float[1,2,b] x) => (float[1,2,b] y) <float[1] w = {2}, bool c = {1}> { y = If(c) < "
+        "then_branch = yes () => (float[1,2,b] p) { p = GroupNormalization <num_groups = 1> (x, w, w) }, "
+        "else_branch = no () => (float[1,2,b] q) { q = Neg(x) }> }"
+    )
+    result = xoptim.optimize(model, patterns=["IfConstant"], strict=True)
+    assert _operators(result) == ["GroupNormalization"]
+    x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    np.testing.assert_array_equal(_run(model, x=x)[0], _run(result, x=x)[0])

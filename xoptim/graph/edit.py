@@ -134,7 +134,7 @@ class Edit(Graph):
 
     def _admit(self, node: Node, freed: set[str]) -> None:
         """Check one new node and infer its results; from then on the nodes after it may read them."""
-        _check_call(node, self.model, (*self.model.functions, *self.functions), self.target.opsets)
+        _check_call(node, self.model, self.functions, self.target.opsets)
         load_bodies(self, node)
         self._check_names(node, freed)
         results = infer_node(self, node)
@@ -214,7 +214,7 @@ class Edit(Graph):
 
 
 def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets: Mapping[str, int]) -> None:
-    """Raise `RewriteError` unless ONNX can express a new node of a model that has these local functions."""
+    """Raise `RewriteError` unless ONNX can express a new node of a model that is about to get these local functions."""
     results = [name for name in node.output if name]
     if node.graph is not None:
         raise RewriteError(f"a new {node.op_type} is already in the replacement")
@@ -222,9 +222,12 @@ def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets:
         raise RewriteError(f"operands and results must be names, at least one result not empty: {node!r}")
     if len(set(results)) < len(results):
         raise RewriteError(f"a new {node.op_type} has two results of the same name: {', '.join(results)}")
+    if node.untouched_proto is not None:
+        return  # a copy of a node of the model, which may be of a deprecated operator
     if (node.domain, node.op_type) in model.hidden_operators:
         raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
-    if functions and (node.domain, node.op_type, node.overload) in {function.key for function in functions}:
+    called = (node.domain, node.op_type, node.overload)
+    if called in model.function_keys() or any(called == function.key for function in functions):
         return
     wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
     if wrong is not None:

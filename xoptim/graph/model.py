@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import onnx
@@ -61,6 +61,10 @@ class Model:
         self.shell = onnx.ModelProto()
         self.listeners: list[Listener] = []
         self.functions: list[Function] = []
+        """Local functions. New ones come last, and only the last ones are taken away again."""
+        self._last_function: Function | None = None
+        self._function_keys: frozenset[tuple[str, str, str]] = frozenset()
+        self._function_operators: frozenset[tuple[str, str]] = frozenset()
         self.hidden_operators: set[tuple[str, str]] = set()
         """Domain and name of the operators that are hidden by a local function of the same name."""
         self._node_names: Names | None = None
@@ -71,6 +75,20 @@ class Model:
         for function in self.functions:
             yield from function.body.all_graphs()
         yield from self.graph.all_graphs()
+
+    def function_keys(self) -> Set[tuple[str, str, str]]:
+        """Domain, name and overload by which nodes call the local functions."""
+        last = self.functions[-1] if self.functions else None
+        if last is not self._last_function or len(self.functions) != len(self._function_keys):
+            self._last_function = last
+            self._function_keys = frozenset(function.key for function in self.functions)
+            self._function_operators = frozenset(key[:2] for key in self._function_keys)
+        return self._function_keys
+
+    def function_operators(self) -> Set[tuple[str, str]]:
+        """Domain and name by which nodes call the local functions."""
+        self.function_keys()
+        return self._function_operators
 
     def dispose(self) -> None:
         """Break the reference cycles of a model that is no longer needed.

@@ -165,12 +165,12 @@ class References:
     def rename(self, old: str, new: str) -> None:
         """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except those of subgraphs."""
         for node in self.consumers(old):
-            self.set_inputs(node, [new if name == old else name for name in node.input])
+            _replace(self, node, old, new)
         for node in self.captures(old) if old in self._captures else ():
             assert node.graph is not None
             for body in node.bodies.values():
                 body.references.follow(old, new)
-            node.graph.references.set_inputs(node, [new if name == old else name for name in node.input])
+            _replace(node.graph.references, node, old, new)
 
     def follow(self, old: str, new: str) -> None:
         """Update an output of this graph that is a renamed result of an enclosing graph."""
@@ -213,3 +213,15 @@ class References:
         self._uses.clear()
         self._captures.clear()
         self.unread.clear()
+
+
+def _replace(references: References, node: Node, old: str, new: str) -> None:
+    """Change one name that a node reads. Only its places are visited: a node may have thousands of operands."""
+    inputs, place = list(node.input), -1
+    for _ in range(inputs.count(old)):
+        place = inputs.index(old, place + 1)
+        inputs[place] = new
+        references.add(new, node)
+        references.drop(old, node)
+    node.input = tuple(inputs)
+    references.notify(node)

@@ -8,6 +8,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from xoptim.graph.export import export_node, export_nodes
 from xoptim.graph.graph import Graph
+from xoptim.graph.model import call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
@@ -79,7 +80,10 @@ def _copy(source: NodeProto, into: Graph, names: dict[str, str]) -> Node:
     proto.name = into.node_names.fresh(source.name or source.op_type)
     names |= {name: into.names.fresh(name) for name in source.output if name and name not in names}
     _rename(proto, names)
-    return Node.from_proto(proto)
+    node = Node.from_proto(proto)
+    if (node.domain, node.op_type) in into.model.hidden_operators:
+        node.domain = call_domain(node.domain)
+    return node
 
 
 def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:

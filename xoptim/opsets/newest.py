@@ -75,11 +75,24 @@ def newest_for(model: Model, provider: str) -> int:
 def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:
     """The first operator set up to ``target`` in which an operator loses its kernel or a fast one, ``None`` without any."""
     used = _operators_of(model)
+    if any(_is_expanded(provider, op_type, types, present) for op_type, types in used.items()):
+        return present + 1
     for version in range(present + 1, target + 1):
         for op_type, types in (*used.items(), *((name, _TYPES) for name in _fused())):
             if slows_down(provider, op_type, version) or _loses_kernel(provider, op_type, types, version):
                 return version
     return None
+
+
+def _is_expanded(provider: str, op_type: str, types: Iterable[int], present: int) -> bool:
+    """Whether an operator of 64-bit floats runs as the fixed function that ONNX defines, for lack of a kernel.
+
+    onnxruntime does not load it in a later operator set that changes the operators of that function, as 21 does for Selu.
+    Floats of 16 bits without a kernel are cast instead.
+    """
+    found: Any = schema(op_type, "", present)
+    is_fixed = found is not None and bool(found.has_function) and not found.has_context_dependent_function
+    return is_fixed and TensorProto.DOUBLE in types and has_kernel(provider, "", op_type, TensorProto.DOUBLE, present) is False
 
 
 def _operators_of(model: Model) -> dict[str, set[int]]:

@@ -48,7 +48,7 @@ def remove_unused(graph: Graph) -> int:
 def drop_unread_results(graph: Graph) -> int:
     """Leave out optional results that nothing reads; returns how many."""
     count = 0
-    functions = {function.key[:2] for function in graph.model.functions}
+    functions = graph.model.function_operators()
     for node in graph.nodes:
         if len(node.output) < 2 or node.bodies or not graph.is_node_needed(node) or (node.domain, node.op_type) in functions:
             continue

@@ -46,7 +46,7 @@ def merge_nodes(graph: Graph) -> int:
     """
     seen: dict[object, list[Node]] = {}
     values: dict[object, str] = {}
-    functions = {f.key[:2] for f in graph.model.functions}
+    functions = graph.model.function_operators()
     former: dict[str, str] = {}
     """For outputs of the graph that an earlier node produces now: the name of the same result in ``seen``."""
     count = 0
