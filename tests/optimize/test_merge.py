@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.support import load, parse, same_results, types, verify
+from tests.support import load, parse, run, same_results, types, verify
 from xoptim.graph.load import load_model
 from xoptim.graph.redirect import can_rename
 from xoptim.optimize.merge import merge_initializers, merge_nodes
@@ -89,8 +89,52 @@ def test_outputs_keep_their_names() -> None:
     }"""
     after = merged(text)
     assert [o.name for o in after.graph.output] == ["p", "q", "r"]
-    assert types(after) == ["Neg", "Neg", "Add"], "two outputs are two results"
+    assert types(after) == ["Neg", "Identity", "Add"], "two outputs are two results"
     same_results(parse(text), after, {"x": np.array([1, 2], np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "expected"),
+    [
+        ("y = MatMul(x, k) z = MatMul(x, k)", "y, z", ["MatMul", "Identity"]),
+        ("a = MatMul(x, k) y = Exp(a) b = MatMul(x, k) z = Exp(b)", "y, z", ["MatMul", "Exp", "Identity"]),
+        ("y = Exp(x) a = Abs(y) z = Exp(x) b = Abs(z) w = Add(a, b)", "y, z, w", ["Exp", "Abs", "Identity", "Add"]),
+        ("y = Exp(x) z = Exp(x) w = Exp(x)", "y, z, w", ["Exp", "Identity", "Identity"]),
+        ("y, i = TopK(x, n) z, j = TopK(x, n) w = Add(i, j)", "y, z, w", ["TopK", "Identity", "Add"]),
+        ("y, i = TopK(x, n) z, j = TopK(x, n)", "y, i, z, j", ["TopK", "TopK"]),
+        ("y = Identity(x) z = Identity(x)", "y, z", ["Identity", "Identity"]),
+        ("y = RandomNormalLike(x) z = RandomNormalLike(x)", "y, z", ["RandomNormalLike", "RandomNormalLike"]),
+    ],
+)
+def test_equal_nodes_that_both_give_an_output(nodes: str, outputs: str, expected: list[str]) -> None:
+    text = f"agraph (float[2,3] x) => ({outputs}) <float[3,3] k = {{1,2,3,4,5,6,7,8,9}}, int64[1] n = {{2}}> {{ {nodes} }}"
+    graph = load(text)
+    merge_nodes(graph.graph)
+    verify(graph)
+    after = merged(text)
+    assert types(after) == expected
+    assert [value.name for value in after.graph.output] == outputs.split(", ")
+    assert merged(after) == after
+    if "Random" not in nodes:
+        feeds = {"x": np.array([[1, 2, 3], [0, -1, 2]], np.float32)}
+        for before, got in zip(run(parse(text), feeds), run(after, feeds), strict=True):
+            np.testing.assert_array_equal(got, before)
+
+
+def test_a_branch_that_returns_one_value_twice() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y, float[2] z) {
+      y, z = If (c) <then_branch = t () => (float[2] p, float[2] q) { p = Exp(x) q = Exp(x) },
+                     else_branch = u () => (float[2] r, float[2] s) { r = Abs(x) s = Exp(r) }>
+    }"""
+    after = merged(text)
+    assert types(after.graph.node[0].attribute[0].g) == ["Exp", "Identity"]
+    for condition in (True, False):
+        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+
+
+def test_a_sequence_that_is_two_outputs_is_made_twice() -> None:
+    text = "agraph (float[2] x) => (seq(float[2]) y, seq(float[2]) z) { y = SequenceConstruct(x) z = SequenceConstruct(x) }"
+    assert types(merged(text)) == ["SequenceConstruct", "SequenceConstruct"]
 
 
 def test_captured_results() -> None:

@@ -69,7 +69,7 @@ def page() -> str:
     for number, theme in enumerate(themes(), 1):
         lines = [
             f"| {number}.{place} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} | {row.after} | "
-            f"{', '.join(row.by) or 'folding'} |\n"
+            f"{', '.join(row.by) or 'folding and merging'} |\n"
             for place, row in enumerate(theme.rows, 1)
         ]
         parts.append(f"\n## {theme.title}\n\n| id | rewrite | before | after | by |\n|---|---|---|---|---|\n{''.join(lines)}")

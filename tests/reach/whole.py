@@ -14,5 +14,12 @@ THEME = Theme(
             "Constant Relu",
             (),
         ),
+        Row(
+            "equal nodes that give an output each → one, and a copy",
+            "agraph (float[a,2] x) => (float[a,2] y, float[a,2] z) <float[2,2] w = {1, 2, 3, 4}> { m = MatMul(x, w) y = Exp(m) "
+            "n = MatMul(x, w) z = Exp(n) }",
+            "Exp Identity MatMul",
+            (),
+        ),
     ),
 )

@@ -272,8 +272,9 @@ def _stays(graph: Graph, node: Node) -> bool:
 
 
 def _constant(name: str, tensor: Tensor, node: Node) -> Node:
-    """A Constant in the place of a node, which keeps the name and the remarks of the node."""
-    constant = Node("Constant", (), [name], {"value": tensor.to_proto("")}, name=node.name, doc_string=node.remark)
+    """A Constant in the place of a node, which keeps the remarks of the node, and its name unless it has several results."""
+    own = node.name if len(node.output) == 1 else ""
+    constant = Node("Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark)
     constant.metadata = node.metadata_props()
     return constant
 

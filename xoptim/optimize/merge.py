@@ -56,7 +56,8 @@ def merge_nodes(graph: Graph) -> int:
     """Eliminate common subexpressions in one sweep: keep the first of several equal nodes.
 
     Operands of commutative operators may stand in either order. Integer results whose elements are known to be equal
-    expressions of the model's dimensions are equal, whichever operators compute them.
+    expressions of the model's dimensions are equal, whichever operators compute them. Where both nodes give an output of the
+    graph, the second one becomes a copy of the first, and what reads it reads the first.
     """
     seen: dict[object, list[Node]] = {}
     values: dict[object, str] = {}
@@ -89,6 +90,8 @@ def merge_nodes(graph: Graph) -> int:
             pairs = zip(node.output, names, strict=False)
             former.update((old, former.get(new, new)) for old, new in pairs if graph.is_output(old))
             count += 1
+        elif twin is not None and _copy(graph, node, twin):
+            count += 1
         else:
             candidates.append(node)
     return count
@@ -116,6 +119,27 @@ def _absorb(graph: Graph, node: Node, twin: Node) -> bool:
     if any(not new for old, new in pairs if graph.is_needed(old)):
         return False
     return _redirect(graph, node, tuple((old, new) for old, new in pairs if new))
+
+
+def _copy(graph: Graph, node: Node, twin: Node) -> bool:
+    """Replace a node by one Identity, where one of its results is an output that an equal node gives under another name."""
+    pairs = [(old, new) for old, new in zip(node.output, twin.output, strict=False) if old and graph.is_needed(old)]
+    ends = [(old, new) for old, new in pairs if graph.is_output(old)]
+    if node.op_type == "Identity" or len(ends) != 1 or not all(new and can_rename(graph, old, new) for old, new in pairs):
+        return False
+    ((old, new),) = ends
+    info, place = graph.info_of(old), node.previous
+    if not info.is_tensor:  # older versions of Identity take tensors only
+        return False
+    for former, name in pairs:
+        graph.rename(former, name)
+    graph.remove(node)
+    copy = Node("Identity", [new], [old], name=node.name, doc_string=node.remark)
+    copy.metadata = node.metadata_props()
+    graph.insert(copy, place)
+    graph.learn(old, info)
+    graph.learn_constness(copy)
+    return True
 
 
 def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
