@@ -134,6 +134,12 @@ class Graph:
         if not self.is_input(name):
             self.facts.drop((name,))
 
+    def remove_input(self, name: str) -> None:
+        """Remove an input that is not read."""
+        self.inputs.remove(name)
+        del self.declared_inputs[name]
+        self.facts.drop((name,))
+
     def insert(self, node: Node, after: Node | None) -> None:
         """Add a node right after another one (at the beginning for ``None``).
 
