@@ -272,3 +272,92 @@ def test_an_output_that_took_over_stands_for_its_value() -> None:
     assert merge_nodes(model.graph) == 3
     verify(model)
     assert types(model) == ["Shape", "Neg", "Add"]
+
+
+# ------------------------------------------------------------------ subgraphs
+
+BOTH = "agraph (bool c, float[2,2] x, float[2,2] z, float[2] o) => (float[2,2] y, float[2,2] w) <float[2] o = {1, 2}>"
+
+
+def branches(model: onnx.ModelProto) -> list[list[str]]:
+    return [types(attribute.g) for node in model.graph.node for attribute in node.attribute if attribute.HasField("g")]
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "expected"),
+    [
+        ("w = MatMul(x, z)", "m = MatMul(x, z) p = Exp(m)", ["Exp"]),
+        ("w = Add(x, z)", "m = Add(z, x) p = Exp(m)", ["Exp"]),
+        ("m = Sin(x) w = Exp(m)", "k = Sin(x) l = Exp(k) p = Neg(l)", ["Neg"]),
+        ("w = MatMul(x, z)", "p = MatMul(x, z)", ["Identity"]),
+        ("k = Constant <value = float[1] {3}> () w = Mul(x, k)", "k1 = Constant <value = float[1] {3}> () p = Mul(x, k1)",
+         ["Identity"]),
+        ("k = Constant <value = float[1] {3}> () w = Mul(x, k)", "k1 = Constant <value = float[1] {4}> () p = Mul(x, k1)",
+         ["Mul"]),
+        ("w = Mul(x, o)", "m = Mul(x, o) p = Exp(m)", ["Exp"]),
+        ("w = Mul(x, o)", "k1 = Constant <value = float[2] {1, 2}> () m = Mul(x, k1) p = Exp(m)", ["Mul", "Exp"]),
+        ("w = Sub(x, z)", "m = Sub(z, x) p = Exp(m)", ["Sub", "Exp"]),
+        ("w = MatMul(x, z)", "t = Neg(z) m = MatMul(x, t) p = Exp(m)", ["Neg", "MatMul", "Exp"]),
+        ("w = RandomNormalLike(x)", "m = RandomNormalLike(x) p = Exp(m)", ["RandomNormalLike", "Exp"]),
+        ("w = Identity(x)", "m = Sqrt(x) p = Identity(x)", ["Identity"]),
+    ],
+)  # fmt: skip
+def test_a_branch_reads_what_is_computed_before_it(before: str, inside: str, expected: list[str]) -> None:
+    text = f"""{BOTH} {{ {before} y = If (c) <then_branch = t () => (float[2,2] p) {{ {inside} }},
+        else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
+    model = load(text)
+    merge_initializers(model.graph)
+    merge_nodes(model.graph)
+    verify(model)
+    after = optimize(parse(text), patterns=None)
+    assert branches(after)[0] == expected
+    if "Random" not in before:
+        x = np.array([[1, -2], [0.5, 3]], np.float32)
+        for condition in (True, False):
+            same_results(parse(text), after, {"c": np.array(condition), "x": x, "z": x.T.copy(), "o": x[0]})
+
+
+def test_what_stands_behind_a_branch_is_not_read_there() -> None:
+    text = f"""{BOTH} {{ y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z) p = Exp(m) }},
+        else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> w = MatMul(x, z) }}"""
+    assert branches(merged(text)) == [["MatMul", "Exp"], ["Abs"]]
+
+
+def test_a_loop_reads_what_is_computed_before_it() -> None:
+    text = """agraph (int64 n, float[2,2] x, float[2,2] z) => (float[2,2] y, float[2,2] w) {
+      w = MatMul(x, z) y = Loop(n, , x) < body = round (int64 i, bool d, float[2,2] s) => (bool e, float[2,2] t) {
+        e = Identity(d) m = MatMul(x, z) k = MatMul(s, z) a = Add(m, k)
+        t = If (d) <then_branch = g () => (float[2,2] p) { j = MatMul(x, z) l = MatMul(s, z) p = Sub(l, j) },
+                    else_branch = h () => (float[2,2] q) { q = Add(a, s) }> }> }"""
+    model = load(text)
+    merge_nodes(model.graph)
+    verify(model)
+    after = merged(text)
+    body = after.graph.node[1].attribute[0].g
+    assert types(body) == ["Identity", "MatMul", "Add", "If"]
+    assert [types(attribute.g) for attribute in body.node[3].attribute] == [["Sub"], ["Add"]]
+    x = np.array([[1, -2], [0.5, 3]], np.float32)
+    for rounds in (0, 1, 3):
+        same_results(parse(text), after, {"n": np.array(rounds), "x": x, "z": x.T.copy()})
+
+
+def test_a_name_that_a_branch_hides_is_not_read_there() -> None:
+    text = f"""{BOTH} {{ a = MatMul(x, z) w = Exp(a)
+      y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z) a = Neg(m) p = Exp(a) }},
+                  else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
+    model = load(text)
+    merge_nodes(model.graph)
+    verify(model)
+    assert [len(body.nodes) for body in list(model.graph.nodes)[2].bodies.values()] == [3, 1]
+
+
+def test_subgraphs_of_functions() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y) { y = l.f(c, x) }
+      <domain: "l", opset_import: ["" : 18]> f (b, u) => (v) {
+      s = Sin(u) k = If (b) <then_branch = t () => (p) { m = Sin(u) p = Exp(m) }, else_branch = e () => (q) { q = Abs(u) }>
+      v = Add(k, s) }"""
+    proto = parse(text, domains={"l": 1})
+    after = merged(proto)
+    assert [types(attribute.g) for attribute in after.functions[0].node[1].attribute] == [["Exp"], ["Abs"]]
+    for condition in (True, False):
+        same_results(proto, after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})

@@ -21,5 +21,13 @@ THEME = Theme(
             "Exp Identity MatMul",
             (),
         ),
+        Row(
+            "a node of a branch that is equal to a node before the If → its result",
+            "agraph (float[a,2] x, float[2,2] z, bool c) => (float[a,2] y, float[a,2] w) { m = MatMul(x, z) w = Sin(m) y = "
+            "If(c) < then_branch = yes () => (float[a,2] p) { n = MatMul(x, z) k = Sin(n) p = Neg(k) }, "
+            "else_branch = no () => (float[a,2] q) { q = Exp(m) }> }",
+            "If MatMul Sin",
+            (),
+        ),
     ),
 )
