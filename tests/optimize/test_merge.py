@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -361,3 +364,47 @@ def test_subgraphs_of_functions() -> None:
     assert [types(attribute.g) for attribute in after.functions[0].node[1].attribute] == [["Exp"], ["Abs"]]
     for condition in (True, False):
         same_results(proto, after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+
+
+def drawn(rng: random.Random, known: list[str], depth: int, fresh: Iterator[int]) -> tuple[str, list[str]]:
+    """Nodes that compute from known names, so few that many are equal, in subgraphs too; and the new names."""
+    lines: list[str] = []
+    made: list[str] = []
+    for _ in range(rng.randint(2, 6)):
+        name, visible = f"r{next(fresh)}", [*known, *made]
+        a, b = rng.choice(visible[:4]), rng.choice(visible[:4])
+        choice = rng.random()
+        if depth < 2 and choice < 0.2:
+            (yes, first), (no, second) = (drawn(rng, visible, depth + 1, fresh) for _ in range(2))
+            lines.append(
+                f"{name} = If (c) <then_branch = t () => (float[2,2] {first[-1]}) {{ {yes} }}, "
+                f"else_branch = e () => (float[2,2] {second[-1]}) {{ {no} }}>"
+            )
+        elif depth < 2 and choice < 0.35:
+            i, d, e, s = (f"{letter}{next(fresh)}" for letter in "ides")
+            inside, within = drawn(rng, [s, *visible], depth + 1, fresh)
+            lines.append(
+                f"{name} = Loop(n, , {a}) < body = l (int64 {i}, bool {d}, float[2,2] {s}) => "
+                f"(bool {e}, float[2,2] {within[-1]}) {{ {e} = Identity({d}) {inside} }}>"
+            )
+        else:
+            lines.append(f"{name} = {rng.choice(['Tanh', 'Sigmoid'])}({a})" if choice < 0.6 else f"{name} = Add({a}, {b})")
+        made.append(name)
+    return " ".join(lines), made
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs_of_subgraphs_in_which_much_is_equal(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes, made = drawn(rng, ["x", "z"], 0, itertools.count())
+    ends = ", ".join(f"float[2,2] {name}" for name in rng.sample(made, min(3, len(made))))
+    text = f"agraph (bool c, int64 n, float[2,2] x, float[2,2] z) => ({ends}) {{ {nodes} }}"
+    proto = parse(text)
+    model = load_model(proto)
+    merge_nodes(model.graph)
+    verify(model)
+    x = np.array([[1, -2], [0.5, 3]], np.float32)
+    for patterns in (None, "default"):
+        after = optimize(proto, patterns=patterns, strict=True)
+        for condition, rounds in ((True, 0), (False, 2), (True, 1)):
+            same_results(proto, after, {"c": np.array(condition), "n": np.array(rounds), "x": x, "z": x.T.copy()})
