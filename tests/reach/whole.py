@@ -30,6 +30,13 @@ THEME = Theme(
             (),
         ),
         Row(
+            "a stacked result of a Loop that is not read → none",
+            "agraph (float[a] x, int64 n) => (float[a] y) { y, k = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) "
+            "=> (bool e, float[a] t, float[a] u) { e = Identity(d) t = Sin(s) u = Cos(s) }> }",
+            "Loop",
+            ("LoopState",),
+        ),
+        Row(
             "Split(x·W + b) of which a part is not read → the product with fewer columns",
             "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[4] "
             "c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { m = MatMul(x, w) s = Add(m, c) y, u, z = Split <axis = -1> (s, n) }",
