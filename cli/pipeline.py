@@ -54,6 +54,8 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
         unfolded=report.unfolded,
         each=proof.each,
         repetitions=report.repetitions,
+        unused_inputs=report.unused_inputs,
+        dropped_inputs=report.dropped_inputs,
     )
 
 

@@ -50,6 +50,8 @@ class Summary:
         repetitions: the blocks of ``--outline`` and ``--roll``.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
         page: the file of ``--report``.
+        unused_inputs: inputs of the result that nothing reads.
+        dropped_inputs: inputs that ``--drop-unused-inputs`` removed.
     """
 
     model: Path
@@ -75,6 +77,8 @@ class Summary:
     speed: SpeedCheck | None = None
     repetitions: tuple[Repetition, ...] = ()
     page: Path | None = None
+    unused_inputs: tuple[str, ...] = ()
+    dropped_inputs: tuple[str, ...] = ()
 
     def refusal(self, strict: bool) -> str:
         """The reason why the result must not be written, empty when it may be.
@@ -118,6 +122,8 @@ class Summary:
             "latency": None if self.latency is None else self.latency.latency(),
             "unfolded": None if self.unfolded is None else self.unfolded.to_json(),
             "hints": [hint.to_json() for hint in self.hints],
+            "unused_inputs": list(self.unused_inputs),
+            "dropped_inputs": list(self.dropped_inputs),
             "repetitions": [each.to_json() for each in self.repetitions],
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
@@ -196,8 +202,17 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"unfolded    {names}: folding {which} {sizes}"
     if summary.unchecked:
         yield f"checker     onnx.checker does not know {', '.join(summary.unchecked)}, which onnxruntime runs"
+    if summary.dropped_inputs:
+        yield f"dropped     {', '.join(summary.dropped_inputs)}: nothing reads {_them(summary.dropped_inputs)}"
+    if summary.unused_inputs:
+        names = ", ".join(summary.unused_inputs)
+        yield f"hint        nothing reads {names}; --drop-unused-inputs removes {_them(summary.unused_inputs)}"
     for hint in summary.hints:
         yield f"hint        {hint}"
+
+
+def _them(names: tuple[str, ...]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def _operators(summary: Summary) -> Rows:

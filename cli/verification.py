@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from xoptim import verify
+from xoptim import Exactness, verify
 
 from .files import MODEL
 from .validation import check_choices, check_values_used, validation_options
@@ -20,6 +20,7 @@ from .validation import check_choices, check_values_used, validation_options
 @click.argument("other", type=MODEL)
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @check_choices
+@click.option("--fewer-inputs", is_flag=True, help="OTHER may lack inputs of ORIGINAL, whose values must not matter.")
 @click.option("--exact", is_flag=True, help="Demand equal bits.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify_command(original: Path, other: Path, **choices: Any) -> int:
@@ -28,7 +29,8 @@ def verify_command(original: Path, other: Path, **choices: Any) -> int:
     Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
     """
     options = validation_options(choices)
-    options = replace(options, exactness="exact" if choices["exact"] else "rounding")
+    exactness: Exactness = "exact" if choices["exact"] else "rounding"
+    options = replace(options, exactness=exactness, fewer_inputs=choices["fewer_inputs"])
     reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
     check_values_used(reports, options)
     if choices["as_json"]:

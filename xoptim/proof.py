@@ -138,6 +138,8 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
     options.selected()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []
     original, checks = located(model, proof.checks)
+    if options.drop_unused_inputs:
+        checks = replace(checks, fewer_inputs=True)
     while True:
         each = EachCheck(original, checks) if proof.each else None
         found = _optimize(model, replace(options, on_application=_both(options.on_application, each)), proof)

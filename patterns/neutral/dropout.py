@@ -50,8 +50,7 @@ class DropoutPattern(EasyPatternOptimization):
         return (
             Example("agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }", after, opset=10),
             Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool mode = {0}> "
-                "{ t = Dropout(x, r, mode) y = Relu(t) }",
+                "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool m = {0}> { t = Dropout(x, r, m) y = Relu(t) }",
                 after,
             ),
             Example(

@@ -209,7 +209,8 @@ KEYS: dict[str, Any] = {
     "opset_before": int, "opset_after": int, "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str,
     "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validate_seconds": float,
     "unfolded": type(None), "report": type(None), "validation": list, "left_out": list,
-    "each": type(None), "latency": type(None), "hints": list, "repetitions": list, "only_if_faster": type(None),
+    "each": type(None), "latency": type(None), "hints": list, "unused_inputs": list,
+    "dropped_inputs": list, "repetitions": list, "only_if_faster": type(None),
 }  # fmt: skip
 REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",

@@ -104,7 +104,7 @@ def test_the_number_of_runs_grows_slowly(seed: int) -> None:
 
 def test_folding_can_be_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     add = Folder._add
-    monkeypatch.setattr(Folder, "_add", lambda self, name, value: add(self, name, value + 1))
+    monkeypatch.setattr(Folder, "_add", lambda self, name, value, *rest: add(self, name, value + 1, *rest))
     model = parse("agraph (float[N,3] x) => (float[N,3] y) <float[3] k = {1, 2, 3}> { e = Exp(k) y = Mul(x, e) }")
     found = suspect(model, "default")
     culprit = found.find_culprit()

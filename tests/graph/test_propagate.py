@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.support import load, node_of, parse
+from xoptim.facts.dim_integers import as_integer
 from xoptim.facts.dims import fresh, named
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import UNKNOWN, Info
@@ -64,6 +65,15 @@ def test_a_name_is_better_than_none() -> None:
     assert refine(Info(FLOAT, (unnamed,)), Info(FLOAT, (N,))).shape == (N,)
     known = Info(FLOAT, (N,))
     assert refine(known, Info(FLOAT, (fresh(),))) is known
+
+
+def test_a_size_that_wraps_around_nowhere_is_better_than_the_integer_that_it_was() -> None:
+    size = 4 * N * M
+    wrapped = as_integer(size, 64)
+    assert wrapped is not size
+    assert refine(Info(INT64, (1,), (wrapped,)), Info(INT64, (1,), (size,))).data == (size,)
+    known = Info(INT64, (1,), (size,))
+    assert refine(known, Info(INT64, (1,), (wrapped,))) is known
 
 
 def test_results_that_exist_may_not_change() -> None:

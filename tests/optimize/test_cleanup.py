@@ -5,8 +5,11 @@ import pytest
 
 from tests.optimize.rules import tuned
 from tests.support import load, node_of, parse, same_results, types, verify
+from xoptim.builder import GraphBuilder
 from xoptim.graph.redirect import redirect
 from xoptim.optimize.cleanup import drop_unread_results, remove_identities, remove_unused, remove_unused_initializers
+from xoptim.optimize.options import OptimizationOptions
+from xoptim.optimizing import optimize
 
 
 @pytest.mark.parametrize(
@@ -152,3 +155,48 @@ def test_results_of_nodes_that_are_not_the_operator() -> None:
     )
     assert drop_unread_results(odd.graph) == 0, "it has an attribute that does not exist"
     verify(odd)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "kept"),
+    [
+        ("float[2] x, float[2] z", "y = Neg(x)", ["x"]),
+        ("float[2] x, float[2] z", "a = Abs(z) y = Neg(x)", ["x"]),
+        ("float[2] x, float[2] z", "y = Identity(x) w = Identity(z)", ["x", "z"]),
+        ("float[2] x, float[2,3] z", "s = Shape(z) w = Cast <to = 1> (s) y = Neg(x)", ["x"]),
+        ("float[2] x, float[2] k", "y = Neg(x)", ["x", "k"]),
+        ("float[2] x, bool c, float[2] z", "y = If(c) <then_branch = t () => (float[2] p) { p = Abs(z) }, "
+         "else_branch = e () => (float[2] q) { q = Neg(x) }>", ["x", "c", "z"]),
+        ("seq(float[2]) q, float[2] x", "y = Neg(x)", ["x"]),
+    ],
+)  # fmt: skip
+def test_unused_inputs(inputs: str, nodes: str, kept: list[str]) -> None:
+    ends = "float[2] y, float[2] w" if "w =" in nodes else "float[2] y"
+    proto = parse(f"agraph ({inputs}) => ({ends}) <float[2] k = {{1, 2}}> {{ {nodes} }}")
+    gr = GraphBuilder(proto, optimization_options=OptimizationOptions(drop_unused_inputs=True))
+    gr.optimize()
+    verify(gr.model)
+    assert [value.name for value in gr.to_onnx(optimize=False).graph.input] == kept
+    assert not gr.report().unused_inputs
+    assert sorted((*gr.report().dropped_inputs, *kept)) == sorted(value.name for value in proto.graph.input)
+    plain = GraphBuilder(proto)
+    plain.optimize()
+    assert plain.report().unused_inputs == gr.report().dropped_inputs
+    assert [value.name for value in plain.to_onnx(optimize=False).graph.input] == [value.name for value in proto.graph.input]
+
+
+def test_an_input_that_training_reads_stays() -> None:
+    proto = parse("agraph (float[2] x, float[2] z) => (float[2] y) { y = Neg(x) }")
+    proto.training_info.add().algorithm.node.add(op_type="Relu", input=["z"], output=["w"])
+    after = optimize(proto, drop_unused_inputs=True)
+    assert [value.name for value in after.graph.input] == ["x", "z"]
+
+
+def test_initializers_of_an_old_format_are_no_unused_inputs() -> None:
+    proto = parse("agraph (float[2] x, float[2] w, float[2] v) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {1, 1}> "
+                  "{ a = Neg(v) y = Add(x, w) }", ir_version=3, opset=8)  # fmt: skip
+    after = optimize(proto, drop_unused_inputs=True)
+    assert [value.name for value in after.graph.input if value.name == "x"] == ["x"]
+    gr = GraphBuilder(proto)
+    gr.optimize()
+    assert gr.report().unused_inputs == ()

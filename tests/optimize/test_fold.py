@@ -77,8 +77,8 @@ def test_a_region_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
         f"k = Concat <axis = 0> ({reads}) y = Neg(k) z = Add(k, x) }}"
     )
     after, _ = folded(text)
-    assert sizes == [21]
-    assert types(after) == ["Neg", "Add"]
+    assert sizes == [22]
+    assert types(after) == ["Constant", "Add"]
 
 
 def test_one_bad_node_spoils_only_itself() -> None:
@@ -122,13 +122,14 @@ def test_a_result_may_be_as_large_as_what_goes() -> None:
         "r = test.Thing(w) y = Add(x, r)",
         "r = Add(o, w) y = Add(x, r)",
         "r = DequantizeLinear(q, k, z) y = Add(x, r)",
-        "y = Add(w, w)",
+        "y = Identity(w)",
+        "y = ConstantOfShape(n)",
     ],
 )
 def test_what_is_not_folded(nodes: str) -> None:
     text = (
         "agraph (float[2] x, float[2] o) => (float[2] y) <float[2] w = {1, 2}, float[2] o = {1, 1}, int8[2] q = {1, 2}, "
-        f"float k = {{0.5}}, int8 z = {{0}}> {{ {nodes} }}"
+        f"float k = {{0.5}}, int8 z = {{0}}, int64[1] n = {{2}}> {{ {nodes} }}"
     )
     model = parse(text, domains={"test": 1})
     after, _ = folded(model)
@@ -153,8 +154,53 @@ def test_outputs_stay_outputs() -> None:
     after, _ = folded(text)
     assert [o.name for o in after.graph.output] == ["y", "a"]
     same_results(parse(text), after, FEEDS)
+    assert types(after) == ["Constant", "Add"]
     constant = "agraph () => (float[2] y) { y = Constant <value = float[2] {1, 2}> () }"
     assert types(folded(constant)[0]) == ["Constant"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("a = Neg(w) y = Exp(a)", ["Constant"]),
+        ('a = Einsum <equation = "i,j->ij"> (w, w) y = Einsum <equation = "ij->i"> (a)', ["Constant"]),
+        ("a = Neg(w) y = Exp(a) z = Abs(y)", ["Constant", "Constant"]),
+        ("y, z = TopK <axis = 0> (w, n)", ["Constant", "Constant"]),
+        ("y = Neg(w) a = Add(x, y) z = Exp(a)", ["Constant", "Add", "Exp"]),
+        ("s = Shape(x) y = Cast <to = 1> (s)", ["Constant"]),
+        ("y = Shape(x)", ["Constant"]),
+        ("y = Neg(v) a = Exp(y) z = Add(a, x)", ["Neg", "Exp", "Add"]),
+    ],
+)
+def test_a_constant_output_is_one_constant(nodes: str, expected: list[str]) -> None:
+    ends = "y, z" if "z" in nodes else "y"
+    text = (
+        f"agraph (float[2] x, float[1] v) => ({ends}) <float[2] w = {{1, 2}}, int64[1] n = {{1}}, float[1] v = {{3}}> "
+        f"{{ {nodes} }}"
+    )
+    after, _ = folded(text)
+    assert types(after) == expected
+    for expected_value, got in zip(run(parse(text), FEEDS), run(after, FEEDS), strict=True):
+        assert got.dtype == expected_value.dtype
+        np.testing.assert_allclose(got, expected_value, rtol=1e-6)
+    assert folded(after)[0] == after
+
+
+def test_a_constant_output_of_a_megabyte_stays_computed() -> None:
+    text = "agraph () => (float[n] y) <int64 o = {0}, int64 e = {300000}, int64 i = {1}> { r = Range(o, e, i) y = Neg(r) }"
+    assert types(folded(text, max_growth="unlimited")[0]) == ["Neg"]
+
+
+def test_a_branch_that_returns_constants() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}> {
+      y, z = If (c) <then_branch = t () => (float[2] p, float[2] q) { a = Neg(w) p = Exp(a) q = Abs(a) },
+                     else_branch = u () => (float[2] r, float[2] s) { r = Neg(w) s = Add(x, r) }>
+    }"""
+    after, _ = folded(text)
+    branches = [attribute.g for attribute in after.graph.node[0].attribute]
+    assert [types(branch) for branch in branches] == [["Constant", "Constant"], ["Constant", "Add"]]
+    for condition in (True, False):
+        same_results(parse(text), after, {"c": np.array(condition), **FEEDS})
 
 
 def test_shapes_that_are_known_without_weights() -> None:

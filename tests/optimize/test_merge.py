@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.support import load, parse, same_results, types, verify
+from tests.support import load, parse, run, same_results, types, verify
 from xoptim.graph.load import load_model
 from xoptim.graph.redirect import can_rename
 from xoptim.optimize.merge import merge_initializers, merge_nodes
@@ -89,8 +92,52 @@ def test_outputs_keep_their_names() -> None:
     }"""
     after = merged(text)
     assert [o.name for o in after.graph.output] == ["p", "q", "r"]
-    assert types(after) == ["Neg", "Neg", "Add"], "two outputs are two results"
+    assert types(after) == ["Neg", "Identity", "Add"], "two outputs are two results"
     same_results(parse(text), after, {"x": np.array([1, 2], np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "expected"),
+    [
+        ("y = MatMul(x, k) z = MatMul(x, k)", "y, z", ["MatMul", "Identity"]),
+        ("a = MatMul(x, k) y = Exp(a) b = MatMul(x, k) z = Exp(b)", "y, z", ["MatMul", "Exp", "Identity"]),
+        ("y = Exp(x) a = Abs(y) z = Exp(x) b = Abs(z) w = Add(a, b)", "y, z, w", ["Exp", "Abs", "Identity", "Add"]),
+        ("y = Exp(x) z = Exp(x) w = Exp(x)", "y, z, w", ["Exp", "Identity", "Identity"]),
+        ("y, i = TopK(x, n) z, j = TopK(x, n) w = Add(i, j)", "y, z, w", ["TopK", "Identity", "Add"]),
+        ("y, i = TopK(x, n) z, j = TopK(x, n)", "y, i, z, j", ["TopK", "TopK"]),
+        ("y = Identity(x) z = Identity(x)", "y, z", ["Identity", "Identity"]),
+        ("y = RandomNormalLike(x) z = RandomNormalLike(x)", "y, z", ["RandomNormalLike", "RandomNormalLike"]),
+    ],
+)
+def test_equal_nodes_that_both_give_an_output(nodes: str, outputs: str, expected: list[str]) -> None:
+    text = f"agraph (float[2,3] x) => ({outputs}) <float[3,3] k = {{1,2,3,4,5,6,7,8,9}}, int64[1] n = {{2}}> {{ {nodes} }}"
+    graph = load(text)
+    merge_nodes(graph.graph)
+    verify(graph)
+    after = merged(text)
+    assert types(after) == expected
+    assert [value.name for value in after.graph.output] == outputs.split(", ")
+    assert merged(after) == after
+    if "Random" not in nodes:
+        feeds = {"x": np.array([[1, 2, 3], [0, -1, 2]], np.float32)}
+        for before, got in zip(run(parse(text), feeds), run(after, feeds), strict=True):
+            np.testing.assert_array_equal(got, before)
+
+
+def test_a_branch_that_returns_one_value_twice() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y, float[2] z) {
+      y, z = If (c) <then_branch = t () => (float[2] p, float[2] q) { p = Exp(x) q = Exp(x) },
+                     else_branch = u () => (float[2] r, float[2] s) { r = Abs(x) s = Exp(r) }>
+    }"""
+    after = merged(text)
+    assert types(after.graph.node[0].attribute[0].g) == ["Exp", "Identity"]
+    for condition in (True, False):
+        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+
+
+def test_a_sequence_that_is_two_outputs_is_made_twice() -> None:
+    text = "agraph (float[2] x) => (seq(float[2]) y, seq(float[2]) z) { y = SequenceConstruct(x) z = SequenceConstruct(x) }"
+    assert types(merged(text)) == ["SequenceConstruct", "SequenceConstruct"]
 
 
 def test_captured_results() -> None:
@@ -228,3 +275,136 @@ def test_an_output_that_took_over_stands_for_its_value() -> None:
     assert merge_nodes(model.graph) == 3
     verify(model)
     assert types(model) == ["Shape", "Neg", "Add"]
+
+
+# ------------------------------------------------------------------ subgraphs
+
+BOTH = "agraph (bool c, float[2,2] x, float[2,2] z, float[2] o) => (float[2,2] y, float[2,2] w) <float[2] o = {1, 2}>"
+
+
+def branches(model: onnx.ModelProto) -> list[list[str]]:
+    return [types(attribute.g) for node in model.graph.node for attribute in node.attribute if attribute.HasField("g")]
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "expected"),
+    [
+        ("w = MatMul(x, z)", "m = MatMul(x, z) p = Exp(m)", ["Exp"]),
+        ("w = Add(x, z)", "m = Add(z, x) p = Exp(m)", ["Exp"]),
+        ("m = Sin(x) w = Exp(m)", "k = Sin(x) l = Exp(k) p = Neg(l)", ["Neg"]),
+        ("w = MatMul(x, z)", "p = MatMul(x, z)", ["Identity"]),
+        ("k = Constant <value = float[1] {3}> () w = Mul(x, k)", "k1 = Constant <value = float[1] {3}> () p = Mul(x, k1)",
+         ["Identity"]),
+        ("k = Constant <value = float[1] {3}> () w = Mul(x, k)", "k1 = Constant <value = float[1] {4}> () p = Mul(x, k1)",
+         ["Mul"]),
+        ("w = Mul(x, o)", "m = Mul(x, o) p = Exp(m)", ["Exp"]),
+        ("w = Mul(x, o)", "k1 = Constant <value = float[2] {1, 2}> () m = Mul(x, k1) p = Exp(m)", ["Mul", "Exp"]),
+        ("w = Sub(x, z)", "m = Sub(z, x) p = Exp(m)", ["Sub", "Exp"]),
+        ("w = MatMul(x, z)", "t = Neg(z) m = MatMul(x, t) p = Exp(m)", ["Neg", "MatMul", "Exp"]),
+        ("w = RandomNormalLike(x)", "m = RandomNormalLike(x) p = Exp(m)", ["RandomNormalLike", "Exp"]),
+        ("w = Identity(x)", "m = Sqrt(x) p = Identity(x)", ["Identity"]),
+    ],
+)  # fmt: skip
+def test_a_branch_reads_what_is_computed_before_it(before: str, inside: str, expected: list[str]) -> None:
+    text = f"""{BOTH} {{ {before} y = If (c) <then_branch = t () => (float[2,2] p) {{ {inside} }},
+        else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
+    model = load(text)
+    merge_initializers(model.graph)
+    merge_nodes(model.graph)
+    verify(model)
+    after = optimize(parse(text), patterns=None)
+    assert branches(after)[0] == expected
+    if "Random" not in before:
+        x = np.array([[1, -2], [0.5, 3]], np.float32)
+        for condition in (True, False):
+            same_results(parse(text), after, {"c": np.array(condition), "x": x, "z": x.T.copy(), "o": x[0]})
+
+
+def test_what_stands_behind_a_branch_is_not_read_there() -> None:
+    text = f"""{BOTH} {{ y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z) p = Exp(m) }},
+        else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> w = MatMul(x, z) }}"""
+    assert branches(merged(text)) == [["MatMul", "Exp"], ["Abs"]]
+
+
+def test_a_loop_reads_what_is_computed_before_it() -> None:
+    text = """agraph (int64 n, float[2,2] x, float[2,2] z) => (float[2,2] y, float[2,2] w) {
+      w = MatMul(x, z) y = Loop(n, , x) < body = round (int64 i, bool d, float[2,2] s) => (bool e, float[2,2] t) {
+        e = Identity(d) m = MatMul(x, z) k = MatMul(s, z) a = Add(m, k)
+        t = If (d) <then_branch = g () => (float[2,2] p) { j = MatMul(x, z) l = MatMul(s, z) p = Sub(l, j) },
+                    else_branch = h () => (float[2,2] q) { q = Add(a, s) }> }> }"""
+    model = load(text)
+    merge_nodes(model.graph)
+    verify(model)
+    after = merged(text)
+    body = after.graph.node[1].attribute[0].g
+    assert types(body) == ["Identity", "MatMul", "Add", "If"]
+    assert [types(attribute.g) for attribute in body.node[3].attribute] == [["Sub"], ["Add"]]
+    x = np.array([[1, -2], [0.5, 3]], np.float32)
+    for rounds in (0, 1, 3):
+        same_results(parse(text), after, {"n": np.array(rounds), "x": x, "z": x.T.copy()})
+
+
+def test_a_name_that_a_branch_hides_is_not_read_there() -> None:
+    text = f"""{BOTH} {{ a = MatMul(x, z) w = Exp(a)
+      y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z) a = Neg(m) p = Exp(a) }},
+                  else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
+    model = load(text)
+    merge_nodes(model.graph)
+    verify(model)
+    assert [len(body.nodes) for body in list(model.graph.nodes)[2].bodies.values()] == [3, 1]
+
+
+def test_subgraphs_of_functions() -> None:
+    text = """agraph (bool c, float[2] x) => (float[2] y) { y = l.f(c, x) }
+      <domain: "l", opset_import: ["" : 18]> f (b, u) => (v) {
+      s = Sin(u) k = If (b) <then_branch = t () => (p) { m = Sin(u) p = Exp(m) }, else_branch = e () => (q) { q = Abs(u) }>
+      v = Add(k, s) }"""
+    proto = parse(text, domains={"l": 1})
+    after = merged(proto)
+    assert [types(attribute.g) for attribute in after.functions[0].node[1].attribute] == [["Exp"], ["Abs"]]
+    for condition in (True, False):
+        same_results(proto, after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+
+
+def drawn(rng: random.Random, known: list[str], depth: int, fresh: Iterator[int]) -> tuple[str, list[str]]:
+    """Nodes that compute from known names, so few that many are equal, in subgraphs too; and the new names."""
+    lines: list[str] = []
+    made: list[str] = []
+    for _ in range(rng.randint(2, 6)):
+        name, visible = f"r{next(fresh)}", [*known, *made]
+        a, b = rng.choice(visible[:4]), rng.choice(visible[:4])
+        choice = rng.random()
+        if depth < 2 and choice < 0.2:
+            (yes, first), (no, second) = (drawn(rng, visible, depth + 1, fresh) for _ in range(2))
+            lines.append(
+                f"{name} = If (c) <then_branch = t () => (float[2,2] {first[-1]}) {{ {yes} }}, "
+                f"else_branch = e () => (float[2,2] {second[-1]}) {{ {no} }}>"
+            )
+        elif depth < 2 and choice < 0.35:
+            i, d, e, s = (f"{letter}{next(fresh)}" for letter in "ides")
+            inside, within = drawn(rng, [s, *visible], depth + 1, fresh)
+            lines.append(
+                f"{name} = Loop(n, , {a}) < body = l (int64 {i}, bool {d}, float[2,2] {s}) => "
+                f"(bool {e}, float[2,2] {within[-1]}) {{ {e} = Identity({d}) {inside} }}>"
+            )
+        else:
+            lines.append(f"{name} = {rng.choice(['Tanh', 'Sigmoid'])}({a})" if choice < 0.6 else f"{name} = Add({a}, {b})")
+        made.append(name)
+    return " ".join(lines), made
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs_of_subgraphs_in_which_much_is_equal(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes, made = drawn(rng, ["x", "z"], 0, itertools.count())
+    ends = ", ".join(f"float[2,2] {name}" for name in rng.sample(made, min(3, len(made))))
+    text = f"agraph (bool c, int64 n, float[2,2] x, float[2,2] z) => ({ends}) {{ {nodes} }}"
+    proto = parse(text)
+    model = load_model(proto)
+    merge_nodes(model.graph)
+    verify(model)
+    x = np.array([[1, -2], [0.5, 3]], np.float32)
+    for patterns in (None, "default"):
+        after = optimize(proto, patterns=patterns, strict=True)
+        for condition, rounds in ((True, 0), (False, 2), (True, 1)):
+            same_results(proto, after, {"c": np.array(condition), "n": np.array(rounds), "x": x, "z": x.T.copy()})

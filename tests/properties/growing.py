@@ -137,6 +137,8 @@ class Growing:
         self.initializers: list[TensorProto] = []
         self.optional: list[TensorProto] = []
         self.made: list[tuple[onnx.NodeProto, tuple[Value, ...]]] = []
+        self.outside: list[tuple[onnx.NodeProto, tuple[Value, ...]]] = []
+        """Nodes and results made before an inner graph, around it."""
         self._names = 0
 
     # ---------------------------------------------------------------- choices
@@ -262,12 +264,13 @@ class Growing:
     @contextmanager
     def scope(self) -> Iterator[tuple[list[onnx.NodeProto], list[TensorProto]]]:
         """Nodes and initializers of an inner graph; what is made within is forgotten afterwards."""
-        outer = self.nodes, self.initializers, self.values, self.made
+        outer = self.nodes, self.initializers, self.values, self.made, self.outside
+        self.outside = [*self.outside, *self.made]
         self.nodes, self.initializers, self.values, self.made = [], [], list(self.values), []
         self.depth += 1
         yield self.nodes, self.initializers
         self.depth -= 1
-        self.nodes, self.initializers, self.values, self.made = outer
+        self.nodes, self.initializers, self.values, self.made, self.outside = outer
 
     # ---------------------------------------------------------------- result
 

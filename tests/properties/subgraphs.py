@@ -14,9 +14,10 @@ Step = Callable[[Growing], None]
 
 
 def repeat(g: Growing) -> None:
-    """The same node again, for the same operands."""
-    if g.made:
-        node, results = g.made[-1 - g.below(min(len(g.made), 8))]
+    """The same node again, for the same operands; in an inner graph also one from outside."""
+    made = [*g.outside, *g.made]
+    if made:
+        node, results = made[-1 - g.below(min(len(made), 8))]
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         fresh = tuple(value._replace(name=g.name()) for value in results)

@@ -130,7 +130,8 @@ THEME = Theme(
         ),
         Refused(
             "a call of a local function that blocks a rewrite → the nodes of the function",
-            "Open: functions are optimized by themselves; `--inline` replaces all calls by their nodes.",
+            "Open: functions are optimized by themselves, and stay. The summary lists the rewrites that `--inline` would give, "
+            "which replaces all calls by their nodes.",
         ),
         Refused("If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."),
     ),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import onnx
 
 import xoptim
-from tests.reach import choices, flow, movement, parts, products, sizes, traditional
+from tests.reach import choices, flow, movement, parts, products, sizes, traditional, whole
 from tests.reach.rows import Row, Theme
 from tests.support import parse
 from xoptim.optimize.application import Application
@@ -40,7 +40,7 @@ class Reached(NamedTuple):
 
 def themes() -> tuple[Theme, ...]:
     """All rows, by kind."""
-    return (movement.THEME, parts.THEME, sizes.THEME, choices.THEME, products.THEME, flow.THEME, traditional.THEME)
+    return (movement.THEME, parts.THEME, sizes.THEME, choices.THEME, products.THEME, flow.THEME, traditional.THEME, whole.THEME)
 
 
 def rows() -> Iterator[tuple[str, Row]]:
@@ -69,7 +69,7 @@ def page() -> str:
     for number, theme in enumerate(themes(), 1):
         lines = [
             f"| {number}.{place} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} | {row.after} | "
-            f"{', '.join(row.by) or 'folding'} |\n"
+            f"{', '.join(row.by) or 'folding and merging'} |\n"
             for place, row in enumerate(theme.rows, 1)
         ]
         parts.append(f"\n## {theme.title}\n\n| id | rewrite | before | after | by |\n|---|---|---|---|---|\n{''.join(lines)}")

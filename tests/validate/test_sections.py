@@ -115,6 +115,15 @@ def test_other_signatures() -> None:
     assert report.reason == "output 'y3': is missing"
 
 
+def test_an_input_that_the_other_model_lacks() -> None:
+    model, other = chain(3), chain(3)
+    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"]))
+    assert check(model, other).reason == "input 'z': is missing"
+    report = check(model, other, fewer_inputs=True)
+    assert (report.status, report.sections) == ("equal", 3)
+    assert check(other, model, fewer_inputs=True).reason == "input 'z': is new"
+
+
 def test_what_crosses_a_cut() -> None:
     """Captures of subgraphs, calls, outputs half-way, one result read much later, and a sequence, at which nothing is cut."""
     text = f"""agraph (float[n,{SIDE}] x, bool b) => (float[n,{SIDE}] y, float[n,{SIDE}] early, int64[2] s)

@@ -85,7 +85,9 @@ def _spread(seconds: Sequence[float]) -> float:
 
 
 def _compare(first: Subject, other: Subject, feeds: Mapping[str, Value], options: BenchOptions) -> ValidationReport:
-    given = ValidationOptions(providers=(options.provider,), feeds=feeds, assignments=1, extremes=False, run_limit=None)
+    given = ValidationOptions(
+        providers=(options.provider,), feeds=feeds, assignments=1, extremes=False, run_limit=None, fewer_inputs=True
+    )
     return validate(first.path, other.path, given)
 
 

@@ -86,13 +86,14 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
 
     Raises:
         LoadError: onnxruntime refuses the model.
-        FeedError: it has other inputs than the first one.
+        FeedError: it has inputs that the first one lacks.
         RunError: it fails on the values.
     """
     with _named_in_errors(subject):
         session = Session(subject.path, settings)
-        other = {port.name for port in session.inputs} ^ feeds.keys()
-        if other:
+        needed = {port.name for port in session.inputs}
+        other = needed ^ feeds.keys()
+        if not needed <= feeds.keys():
             names = ", ".join(sorted(other))
             raise FeedError(f"it cannot be fed like the first model: only one of them has the inputs {names}")
         session.run(feeds)

@@ -31,6 +31,8 @@ class OptimizationReport:
         left_out: rewrites and steps that changed results and were left out.
         unfolded: what was left unfolded because it would make the model larger than ``max_growth`` allows, if anything.
         repetitions: blocks that repeat and are written once, or could not be, with the options ``outline`` and ``roll``.
+        unused_inputs: inputs of the result that nothing reads.
+        dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
     """
 
     rows: list[dict[str, Any]]
@@ -42,6 +44,8 @@ class OptimizationReport:
     left_out: tuple[Culprit, ...] = ()
     unfolded: Unfolded | None = None
     repetitions: tuple[Repetition, ...] = ()
+    unused_inputs: tuple[str, ...] = ()
+    dropped_inputs: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         applied = sum(self.applied.values())

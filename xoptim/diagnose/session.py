@@ -48,6 +48,8 @@ class Session:
             exactness=weakest(used),
             unfolded=self._last.unfolded(),
             repetitions=tuple(self._last.repetitions),
+            unused_inputs=tuple(self._last.unused_inputs()),
+            dropped_inputs=tuple(self._last.dropped_inputs),
         )
 
     def forget(self) -> None:

@@ -34,8 +34,7 @@ class Graph:
     def __init__(self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None) -> None:
         self.model = model
         self.name = name
-        self.parent = parent
-        self.owner = owner
+        self.parent, self.owner = parent, owner
         self.opsets: dict[str, int] = model.opsets if parent is None else parent.opsets
         self.inputs: list[str] = []
         self.annotations: dict[str, onnx.TensorAnnotation] = {}
@@ -97,8 +96,7 @@ class Graph:
         """The facts about a result, `UNKNOWN` when there are none."""
         graph: Graph | None = self
         while graph is not None:
-            info = graph.known(name)
-            if info is not None:
+            if (info := graph.known(name)) is not None:
                 return info
             graph = graph.parent
         return UNKNOWN
@@ -112,8 +110,7 @@ class Graph:
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
         """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse initializer."""
-        if listed:
-            self.inputs.append(name)
+        self.inputs += [name] if listed else []
         self.declared_inputs[name] = info
         self.learn(name, info)
         self.names.used.add(name)
@@ -133,6 +130,12 @@ class Graph:
         del self.initializers[name]
         if not self.is_input(name):
             self.facts.drop((name,))
+
+    def remove_input(self, name: str) -> None:
+        """Remove an input that is not read."""
+        self.inputs.remove(name)
+        del self.declared_inputs[name]
+        self.facts.drop((name,))
 
     def insert(self, node: Node, after: Node | None) -> None:
         """Add a node right after another one (at the beginning for ``None``).

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 import onnx
 
+from xoptim.facts.dim_integers import before_wrapping
 from xoptim.facts.dims import Dim
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
@@ -214,7 +215,8 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
         return old
     if isinstance(new, int):
         return new
-    return new if old.is_anonymous and not new.is_anonymous else old
+    # A size that wraps around nowhere, as other operators show, is known better than the integer that it was.
+    return new if (old.is_anonymous and not new.is_anonymous) or before_wrapping(old) is new else old
 
 
 def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:

@@ -77,6 +77,13 @@ def _keep_results(graph: Graph, node: Node, kept: list[str]) -> bool:
     return True
 
 
+def unused_inputs(graph: Graph) -> list[str]:
+    """The inputs of the main graph that nothing reads; those with a default are left out, which need not be given."""
+    source = graph.source
+    stored = {*graph.initializers, *(() if source is None else (tensor.name for tensor in source.initializer))}
+    return [name for name in graph.inputs if name not in stored and not graph.is_needed(name)]
+
+
 def remove_unused_initializers(graph: Graph) -> int:
     """Remove unused initializers, except those that a caller may override; returns how many were removed."""
     unused = [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]

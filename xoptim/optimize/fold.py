@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -24,10 +24,14 @@ from xoptim.optimize.growth import Growth, copied, freed
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
+_AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
+"""Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
 """Maximal number of bytes of external data that folding reads."""
+INLINE_LIMIT = 1 << 20
+"""Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
 _TOO_LARGE = "the result would make the model larger than max_growth allows"
 
 
@@ -115,7 +119,7 @@ class Folder:
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
         tensor = self.graph.tensor(name)
-        # Not all runtimes support an initializer that is an output, so such a constant stays a node.
+        # Not all runtimes support an initializer that is an output, so such a constant stays a node, or becomes one.
         if tensor is not None and not self.graph.is_output(name):
             self.graph.remove(node)
             self.graph.add_initializer(name, tensor)
@@ -127,7 +131,7 @@ class Folder:
         if info is None or info.data is None:
             return False
         value = known_value(info)
-        if value is None or self.graph.is_output(node.output[0]):
+        if value is None or _stays(self.graph, node):
             return False
         self._replace(node, [value])
         return True
@@ -155,7 +159,7 @@ class Folder:
                 inputs.append(tensor.numpy() if not waits else None)
             else:
                 inputs.append(None)
-        if any(graph.is_output(name) for name in node.output):  # for the same runtimes as in `_store_constant`
+        if _stays(self.graph, node):
             return None
         sizes = _known_sizes(graph, node)
         more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
@@ -190,18 +194,27 @@ class Folder:
         self.events.send("refused", "fold", node=node, text=reason, level=10)
 
     def _replace(self, node: Node, results: Sequence[np.ndarray]) -> None:
-        graph = self.graph
+        self._store(node, dict(zip(node.output, results, strict=False)))
+
+    def _store(self, node: Node, values: Mapping[str, np.ndarray]) -> None:
+        """Put the values of the results that are needed in the place of a node."""
+        graph, place = self.graph, node.previous
         graph.remove(node)
-        for name, value in zip(node.output, results, strict=False):
-            if name and graph.is_needed(name):
-                self._add(name, value)
+        for name in filter(None, node.output):
+            if name in values and graph.is_needed(name):
+                self._add(name, values[name], node, place)
         self.count += 1
         self.events.send("folded", "fold", node=node, removed=(node,), level=10)
 
-    def _add(self, name: str, value: np.ndarray) -> None:
-        tensor = Tensor.from_array(value)
-        self.graph.add_initializer(name, tensor)
-        self._readers.update(dict.fromkeys(self.graph.consumers(name)))
+    def _add(self, name: str, value: np.ndarray, node: Node, place: Node | None) -> None:
+        """Store the value of a result of a node; that of an output as a Constant, behind the node before it."""
+        graph, tensor = self.graph, Tensor.from_array(value)
+        if graph.is_output(name):
+            graph.insert(_constant(name, tensor, node), place)
+            graph.learn(name, tensor.info())
+        else:
+            graph.add_initializer(name, tensor)
+        self._readers.update(dict.fromkeys(graph.consumers(name)))
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: Sequence[Node]) -> None:
@@ -236,12 +249,7 @@ class Folder:
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
         self._growth.add(more)
         for node in nodes:
-            graph.remove(node)
-            for name in node.output:
-                if name in values:
-                    self._add(name, values[name])
-            self.count += 1
-            self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+            self._store(node, values)
         return None
 
 
@@ -252,6 +260,23 @@ def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool
         return True
     first = next(filter(None, node.input), "")
     return bool(first) and (first in pending or graph.tensor(first) is not None)
+
+
+def _stays(graph: Graph, node: Node) -> bool:
+    """Whether a node gives an output, and a Constant in its place would be no gain or could not be stored apart."""
+    outputs = list(filter(graph.is_output, node.output))
+    if not outputs:
+        return False
+    sizes = _known_sizes(graph, node)
+    return (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > INLINE_LIMIT for name in outputs)
+
+
+def _constant(name: str, tensor: Tensor, node: Node) -> Node:
+    """A Constant in the place of a node, which keeps the remarks of the node, and its name unless it has several results."""
+    own = node.name if len(node.output) == 1 else ""
+    constant = Node("Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark)
+    constant.metadata = node.metadata_props()
+    return constant
 
 
 def _is_unsized(graph: Graph, node: Node) -> bool:
@@ -287,7 +312,7 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
         name
         for node in nodes
         for name in node.output
-        if name and (graph.is_captured(name) or any(n not in members for n in graph.consumers(name)))
+        if name and (graph.is_captured(name) or graph.is_output(name) or any(n not in members for n in graph.consumers(name)))
     ]
     if not wanted:
         return None

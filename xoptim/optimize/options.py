@@ -38,6 +38,7 @@ class OptimizationOptions:
         outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
             functions, after everything else.
         roll: replace them by one Scan each, where that is possible, before any are outlined.
+        drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller then gives fewer values.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
             model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
             that stays.
@@ -63,6 +64,7 @@ class OptimizationOptions:
     opset: int | Literal["newest"] | None = None
     outline: bool = False
     roll: bool = False
+    drop_unused_inputs: bool = False
     max_growth: int | str | None = None
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
@@ -117,6 +119,7 @@ class OptimizationChanges(TypedDict, total=False):
     opset: int | Literal["newest"] | None
     outline: bool
     roll: bool
+    drop_unused_inputs: bool
     max_growth: int | str | None
     tag_nodes: bool
     on_event: Callable[[Event], None] | None

@@ -20,6 +20,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass
 from xoptim.opsets.newest import newest_for
 from xoptim.opsets.raising import raise_model
+from xoptim.optimize.cleanup import unused_inputs
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.events import show_log
 from xoptim.optimize.growth import Growth, Unfolded
@@ -63,6 +64,7 @@ class Optimizer:
 
     Attributes:
         repetitions: the blocks that were written once, or could not be.
+        dropped_inputs: the inputs that were removed because nothing reads them.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
@@ -75,6 +77,7 @@ class Optimizer:
         if any(options.verbosity(rewrite) > 0 for rewrite in self.rewrites):
             show_log()
         self.repetitions: list[Repetition] = []
+        self.dropped_inputs: list[str] = []
         self._is_raised = False
         self._products = stored_operands(model)
         self._products_after: Mapping[Node, Operands] | None = None
@@ -114,7 +117,15 @@ class Optimizer:
             self.model.listeners.remove(self.state.worklist)
         self._write_once("roll", roll, wanted=self.options.roll)
         self._write_once("outline", outline, wanted=self.options.outline)
+        if self.options.drop_unused_inputs:
+            self.dropped_inputs += self.unused_inputs()
+            for name in self.dropped_inputs:
+                self.model.graph.remove_input(name)
         return self.statistics.rows
+
+    def unused_inputs(self) -> list[str]:
+        """The inputs that nothing reads now."""
+        return unused_inputs(self.model.graph)
 
     def _write_once(self, title: str, step: Callable[[Model], list[Repetition]], *, wanted: bool) -> None:
         """Write blocks that repeat once, if that is asked for."""

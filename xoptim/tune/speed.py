@@ -96,14 +96,16 @@ def keep_if_not_slower(
     for culprit in proof.left_out:
         options = culprit.avoided_by(options)
     on_step("measuring")
-    stand = Stand(Workshop(source, options, inline=how.inline), bench, Budget(SECONDS))
+    same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
+    stand = Stand(Workshop(source, same_feeds, inline=how.inline), bench, Budget(SECONDS))
     result = replace(stand.original, recipe=Recipe())
     meter = stand.meter()
     before = confirm(stand.original, [result], meter, stand.rules)[result]
     if not is_slower(before):
         return proof, SpeedCheck(before, before)
     kept, after = _mended(stand, result, meter, on_step)
-    proved = prove(source, stand.shop.options(kept.recipe), how)
+    chosen = replace(stand.shop.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs)
+    proved = prove(source, chosen, how)
     proved.left_out = proof.left_out + proved.left_out
     return proved, SpeedCheck(before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites)
 

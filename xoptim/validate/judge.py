@@ -53,7 +53,8 @@ def judge(
         candidate = Session(optimized, options.settings, base_dir=base_dir)
     except LoadError as error:
         return judging.report("different", f"onnxruntime cannot load the optimized model: {error}")
-    judging.faults = compare_signatures((reference.inputs, reference.outputs), (candidate.inputs, candidate.outputs))
+    expected, actual = (reference.inputs, reference.outputs), (candidate.inputs, candidate.outputs)
+    judging.faults = compare_signatures(expected, actual, fewer_inputs=options.fewer_inputs)
     if judging.faults:
         fault = judging.faults[0]
         return judging.report("different", f"{fault.output}: {fault.message}")
@@ -70,9 +71,12 @@ def _where(sizes: Mapping[str, int]) -> str:
     return f" with {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
 
 
-def compare_signatures(expected: Signature, actual: Signature) -> tuple[Comparison, ...]:
-    """Faults of names, order and types of inputs and outputs."""
+def compare_signatures(expected: Signature, actual: Signature, *, fewer_inputs: bool = False) -> tuple[Comparison, ...]:
+    """Faults of names, order and types of inputs and outputs; ``fewer_inputs`` may be missing."""
     (inputs, outputs), (other_inputs, other_outputs) = expected, actual
+    if fewer_inputs:
+        found = {port.name for port in other_inputs}
+        inputs = [port for port in inputs if port.name in found]
     return (*_compare_ports("input", inputs, other_inputs), *_compare_ports("output", outputs, other_outputs))
 
 

@@ -44,6 +44,7 @@ class ValidationOptions:
             default when the weights of the whole would not fit.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
             the effect of moving all numbers by one unit in the last place. Never for ``exact`` rewrites.
+        fewer_inputs: whether the other model may lack inputs of the original, whose values must not matter then.
         original_dir: folder of the external data of an original that is a protobuf.
         optimized_dir: the same for the optimized model.
     """
@@ -70,6 +71,7 @@ class ValidationOptions:
     memory_limit: int | None = None
     sections: bool | None = None
     noise_multiple: float = 4.0
+    fewer_inputs: bool = False
     original_dir: Path | None = None
     optimized_dir: Path | None = None
 
@@ -126,5 +128,6 @@ class ValidationChanges(TypedDict, total=False):
     memory_limit: int | None
     sections: bool | None
     noise_multiple: float
+    fewer_inputs: bool
     original_dir: Path | None
     optimized_dir: Path | None

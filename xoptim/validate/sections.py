@@ -72,7 +72,7 @@ def judge_in_sections(original: Located, optimized: Located, options: Validation
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)
-    judging.faults = compare_signatures(_signature(before, after), _signature(after, before))
+    judging.faults = compare_signatures(_signature(before, after), _signature(after, before), fewer_inputs=options.fewer_inputs)
     if judging.faults:
         fault = judging.faults[0]
         return judging.report("different", f"{fault.output}: {fault.message}")

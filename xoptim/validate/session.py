@@ -154,6 +154,8 @@ class Session:
         if missing:
             raise ProviderUnavailable(f"onnxruntime could not start {', '.join(sorted(missing))}; are its libraries here?")
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
+        overridable = self._session.get_overridable_initializers()
+        self._names = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
         self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
         self._plain = all(_is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if _CUDA in providers else "cpu"
@@ -188,9 +190,12 @@ class Session:
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
         """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
 
+        Values of inputs that the model lacks are not used.
+
         Raises:
             RunError: the model cannot run on these feeds, or not within the time limit.
         """
+        feeds = self._accepted(feeds)
         try:
             if self._bound:
                 return [_from_python(result) for result in self._call(self._run_bound, dict(feeds))]
@@ -209,6 +214,7 @@ class Session:
         Values that are bound to a device are copied there once; results stay where they are, and have been computed when the
         function returns.
         """
+        feeds = self._accepted(feeds)
         if self._bound:
             binding = self._binding(feeds)
 
@@ -220,6 +226,10 @@ class Session:
         if self._plain and not any(_is_special(value) for value in feeds.values()):
             return partial(self._session.run, None, dict(feeds))
         return partial(self._session.run_with_ort_values, None, {name: _to_ort_value(value) for name, value in feeds.items()})
+
+    def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The values of inputs that the model has."""
+        return {name: value for name, value in feeds.items() if name in self._names}
 
     def end_profiling(self) -> Path:
         """Stop the profiler of the settings; return the file that it wrote."""
