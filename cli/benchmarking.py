@@ -13,7 +13,7 @@ from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, be
 from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.validate import resolve_providers
 
-from .files import MODEL
+from .files import MODEL, readable
 from .limits import MEMORY_BOUND
 from .pipeline import DIFFERENT
 from .progress import Progress
@@ -72,7 +72,7 @@ def bench_command(models: tuple[Path, ...], **choices: Any) -> int:
 
 def _show(report: BenchReport, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2))
+        click.echo(readable(json.dumps(report.to_json(), indent=2)))
         return
     console = open_console()
     figures = ("median", "minimum", "spread", "loading", "memory")
@@ -82,7 +82,7 @@ def _show(report: BenchReport, as_json: bool) -> None:
     rows.print(console)
     console.print()
     for number, model in enumerate(report.models, start=1):
-        console.print(f"{number}  {model.label}{_beside_first(model)}")
+        console.print(f"{number}  {readable(model.label)}{_beside_first(model)}")
     console.print(f"{circumstances(report)}; onnxruntime's optimizations: {report.options.level}", highlight=False)
 
 

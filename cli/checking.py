@@ -12,7 +12,7 @@ import click
 from xoptim import GraphBuilder, OptimizationOptions, ValidationOptions, ValidationReport, verify
 from xoptim.validate import at_revision
 
-from .files import MODEL
+from .files import MODEL, is_stream, readable
 from .pipeline import DIFFERENT
 from .selection import chosen_patterns, selection_options
 from .summary import open_console
@@ -77,11 +77,12 @@ def check_command(models: tuple[Path, ...], max_shrink: float | None, against: s
         if against is not None:
             found.append(_compared(model, against, choices))
     if choices["as_json"]:
-        click.echo(json.dumps([{"model": str(f.model), "ok": f.ok, "detail": f.detail} for f in found], indent=2))
+        rows = [{"model": readable(str(f.model)), "ok": f.ok, "detail": f.detail} for f in found]
+        click.echo(json.dumps(rows, indent=2))
     else:
         console = open_console()
         for each in found:
-            console.print(str(each), highlight=False, soft_wrap=True)
+            console.print(readable(str(each)), highlight=False, soft_wrap=True)
     return 0 if all(each.ok for each in found) else DIFFERENT
 
 
@@ -94,7 +95,8 @@ def _shrunk(model: Path, most: float, choices: dict[str, Any]) -> Finding:
     before, after = report.nodes_before, report.nodes_after
     part = 100 * (before - after) / max(before, 1)
     detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed"
-    return Finding(model, part <= most, detail if part <= most else f"{detail}; run `xopt {model} --in-place`")
+    advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
+    return Finding(model, part <= most, f"{detail}{advice}")
 
 
 def _compared(model: Path, revision: str, choices: dict[str, Any]) -> Finding:

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 VARIABLE = "_XOPT_COMPLETE"
 """Environment variable by which the script asks for completions."""
 
 
+class _Bash(BashComplete):
+    """Commands, and files too where the first word may be a model: the script of click drops the commands."""
+
+    source_template = """\
+%(complete_func)s() {
+    local IFS=$'\\n' line
+    for line in $(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1"); do
+        case $line in
+            plain,*) COMPREPLY+=("${line#*,}") ;;
+            dir,*) compopt -o dirnames ;;
+            file,*) compopt -o default ;;
+        esac
+        if [[ $line == file,* && ${#COMPREPLY[@]} -gt 0 ]]; then
+            compopt -o filenames
+            COMPREPLY+=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+        fi
+    done
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+class _Fish(FishComplete):
+    """The script of click ends a description at its first comma."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+
+
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
+
+
 @click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion_command(context: click.Context, /, shell: str) -> None:
     """Print the script that completes commands, options and files in SHELL.
@@ -20,6 +53,4 @@ def completion_command(context: click.Context, /, shell: str) -> None:
     zsh:  eval "$(xopt completion zsh)" in ~/.zshrc
     fish: xopt completion fish > ~/.config/fish/completions/xopt.fish
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(context.find_root().command, {}, "xopt", VARIABLE).source())
+    click.echo(_SHELLS[shell](context.find_root().command, {}, "xopt", VARIABLE).source())

@@ -17,6 +17,7 @@ from xoptim.diagnose.words import similar
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """Stands for standard output, which ``-o -`` names."""
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
+_STREAM_FOLDER: Final = re.compile(rf"[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
 
@@ -36,6 +37,9 @@ class ModelFile(click.Path):
             return Path(value)
         path = Path(value)
         if value == "-":
+            if _STREAM in ctx.meta:
+                raise click.UsageError("standard input can be read only once")
+            ctx.meta[_STREAM] = True
             return _copied(sys.stdin.buffer, ctx)
         if _ADDRESS.match(value) and not path.exists():
             raise click.UsageError(f"{value!r} is an address, not a file; download the model first")
@@ -58,6 +62,8 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
+        if _ADDRESS.match(str(value)):
+            raise click.UsageError(f"{value!r} is an address, not a file; write a file first")
         return STANDARD_OUTPUT if value == "-" else Path(value)
 
 
@@ -116,9 +122,20 @@ def is_stream(model: Path) -> bool:
     return model.parent.name.startswith(_STREAM)
 
 
+def readable(text: str) -> str:
+    """A text without the folder to which a stream was copied; weights are not found beside a stream."""
+    found = _STREAM_FOLDER.sub("", text)
+    return (
+        found
+        if found == text
+        else found.replace("put it beside the model", "a stream has no folder: give the file of the model")
+    )
+
+
 def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
-    path = Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix=_STREAM))) / "standard input"
+    folder = tempfile.TemporaryDirectory(prefix=_STREAM)
+    path = Path(ctx.find_root().with_resource(folder)) / "standard input"  # that context ends on errors of usage too
     with path.open("wb") as copy:
         shutil.copyfileobj(stream, copy)
     return path

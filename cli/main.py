@@ -29,6 +29,7 @@ from .completion import VARIABLE, completion_command
 from .doctor import doctor_command
 from .ending import INTERRUPTED, TERMINATED, Terminated, terminate
 from .explanation import apply_command, explain_command, find_command, replay_command
+from .files import readable
 from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
 from .mining import mine_command
@@ -49,7 +50,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one."""
-        click.echo(f"xopt: warning: {' '.join(record.getMessage().split())}", err=True)
+        click.echo(f"xopt: warning: {readable(' '.join(record.getMessage().split()))}", err=True)
 
 
 _WARNINGS = _Warnings(logging.WARNING)
@@ -185,7 +186,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"xopt: error: {' '.join(message.split())}", err=True)
+    click.echo(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
 
 

@@ -92,7 +92,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     but not validated: onnxruntime cannot run MODEL, or its results are not evidence, or its weights do not fit into memory
     and it cannot be cut into sections. The summary gives the reason.
     """
-    _check_alone(model, context.args)
+    _check_alone(model, context.args, context.parent)
     preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
     page = PageRequest(choices["report"], model, target)
@@ -138,8 +138,10 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     return verdict(summary, choices["strict"])
 
 
-def _check_alone(model: Path, others: Sequence[str]) -> None:
+def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:
     """Raise for words behind the model, with the command that may be meant."""
+    if others and group is not None and isinstance(group.command, click.Group) and others[0] in group.command.commands:
+        raise click.UsageError(f"the command comes first: `xopt {others[0]} {model}`")
     if others:
         raise click.UsageError(
             f"unexpected {' '.join(others)!r} behind {str(model)!r}: `xopt {model} -o {others[0]}` writes there, "

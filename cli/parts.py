@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import onnx
 
 from xoptim import extract, infer, save_proto
+from xoptim.preparing import serialized
 
-from .files import MODEL, OUTPUT, target_of
+from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
+from .pipeline import write_stream
 
 
 @click.command("extract")
@@ -21,11 +24,11 @@ def extract_command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ..
 
     Inputs of MODEL that the part needs besides become inputs of it too. Weights, local functions and metadata come along.
     """
-    target = target_of(model, output, False)
+    target = target_of(model, output, False, streams=True)
     part = extract(model, _listed(inputs), _listed(outputs))
-    written = save_proto(part, target, model.parent)
     names = [", ".join(value.name for value in values) for values in (part.graph.input, part.graph.output)]
-    click.echo(f"{len(part.graph.node)} nodes from {names[0] or 'constants'} to {names[1]}: {', '.join(map(str, written))}")
+    nodes = f"{len(part.graph.node)} node{'' if len(part.graph.node) == 1 else 's'}"
+    _write(part, target, model, f"{nodes} from {names[0] or 'constants'} to {names[1]}")
 
 
 @click.command("infer")
@@ -33,13 +36,21 @@ def extract_command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ..
 @click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
 def infer_command(model: Path, output: Path) -> None:
     """Write MODEL with the types and shapes of its results, those of subgraphs included."""
-    target = target_of(model, output, False)
+    target = target_of(model, output, False, streams=True)
     found = infer(model)
     results = sum(1 for node in found.graph.node for name in node.output if name)
     known = {value.name for value in (*found.graph.value_info, *found.graph.output)}
     missing = sum(1 for node in found.graph.node for name in node.output if name and name not in known)
-    written = save_proto(found, target, model.parent)
-    click.echo(f"{results - missing} of {results} results: {', '.join(map(str, written))}")
+    _write(found, target, model, f"{results - missing} of {results} results")
+
+
+def _write(proto: onnx.ModelProto, target: Path, model: Path, summary: str) -> None:
+    """Write a model, and say so: on standard error where the model goes to standard output."""
+    if target == STANDARD_OUTPUT:
+        write_stream(serialized(proto, model.parent))
+        click.echo(f"{summary}: standard output", err=True)
+    else:
+        click.echo(f"{summary}: {', '.join(map(str, save_proto(proto, target, model.parent)))}")
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:

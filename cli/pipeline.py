@@ -69,9 +69,7 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
     progress.say("writing")
     if target == STANDARD_OUTPUT:
         raw = proof.to_bytes()
-        assert sys.__stdout__ is not None
-        sys.__stdout__.buffer.write(raw)  # sys.stdout may be redirected
-        sys.__stdout__.flush()
+        write_stream(raw)
         summary.bytes_after = len(raw)
         return [target]
     written = save_proto(proto, target, proof.builder.model.base_dir, external=choices["external_data"] or None)
@@ -79,6 +77,13 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
         raise ModelError(f"{str(target)!r} was not written")
     summary.bytes_after = proof.bytes_after
     return written
+
+
+def write_stream(raw: bytes) -> None:
+    """Write bytes to standard output; ``sys.stdout`` may be redirected."""
+    assert sys.__stdout__ is not None
+    sys.__stdout__.buffer.write(raw)
+    sys.__stdout__.flush()
 
 
 def verdict(summary: Summary, strict: bool) -> int:

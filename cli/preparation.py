@@ -11,6 +11,8 @@ import click
 from xoptim import Preparation
 from xoptim.preparing import Source, prepared_source
 
+from .validation import named_parts
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -18,7 +20,9 @@ def preparation_options(command: Command) -> Command:
     """Add the options that change inputs, outputs and sizes."""
     for option in (
         click.option("--strip", is_flag=True, help="Remove doc strings, and metadata of nodes and values."),
-        click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename an input or output (repeatable)."),
+        click.option(
+            "--rename", multiple=True, metavar="OLD=NEW", help="Rename an input or output; several with commas (repeatable)."
+        ),
         click.option("--keep-output", multiple=True, metavar="NAME", help="Make a result an output (repeatable)."),
         click.option("--drop-output", multiple=True, metavar="NAME", help="Remove an output (repeatable)."),
         click.option("--free", default="", metavar="NAME", help="Make the fixed leading size of the inputs this dimension."),
@@ -37,7 +41,7 @@ def chosen_preparation(choices: dict[str, Any]) -> Preparation:
         fix=_sizes(choices["fix"]),
         drop_outputs=choices["drop_output"],
         keep_outputs=choices["keep_output"],
-        rename=dict(map(_names, choices["rename"])),
+        rename=dict(_names(part) for text in choices["rename"] for part in named_parts(text)),
         strip=choices["strip"],
     )
 
@@ -55,7 +59,9 @@ def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:
         for part in text.split(","):
             before, equals, size = part.rpartition("=")
             name = before if equals else name
-            if not name or not size.isdecimal() or (equals and name in found):
+            if equals and name in found:
+                raise click.UsageError(f"--fix {name}: it is given twice")
+            if not name or not size.isdecimal():
                 raise click.UsageError(f"--fix {text!r}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224")
             found.setdefault(name, []).append(int(size))
     return found

@@ -38,6 +38,8 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
             kept.append(word)
     if wanted is None:
         return [*kept, *rest], None if is_off else settings_file(Path.cwd())
+    if not wanted:
+        raise click.UsageError("--config needs a file")
     if not Path(wanted).is_file():
         raise click.UsageError(f"--config {wanted!r}: there is no such file")
     return [*kept, *rest], Path(wanted)
@@ -68,7 +70,9 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     options = {name: _options(command) for name, command in commands.items()}
     everywhere = {key: value for key, value in table.items() if not (key in commands and isinstance(value, dict))}
     known = {key for each in options.values() for key in each}
-    for key in everywhere:
+    for key, value in everywhere.items():
+        if isinstance(value, dict) and key not in known:
+            raise click.UsageError(f"{path}: there is no command {key!r}{meant(key, commands)}")
         _check(key, known, path)
     defaults: dict[str, dict[str, Any]] = {}
     for name, mine in options.items():

@@ -18,7 +18,7 @@ from xoptim.diagnose.option_hints import OptionHint
 from xoptim.tune import SpeedCheck
 from xoptim.validate import ValidationReport
 
-from .files import STANDARD_OUTPUT
+from .files import STANDARD_OUTPUT, readable
 from .tables import Rows
 
 
@@ -99,7 +99,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
         return {
-            "model": str(self.model),
+            "model": readable(str(self.model)),
             "written": [str(path) for path in self.written],
             "report": None if self.page is None else str(self.page),
             "nodes_before": sum(self.before.values()),

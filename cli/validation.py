@@ -115,11 +115,11 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
 
 def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
     """The sizes of a command line."""
-    return dict(_dimension(part) for text in texts for part in _parts(text))
+    return dict(_dimension(part) for text in texts for part in named_parts(text))
 
 
-def _parts(text: str) -> list[str]:
-    """``batch=4,seq=8`` as two parts; a text in which a part lacks its size is one part."""
+def named_parts(text: str) -> list[str]:
+    """``batch=4,seq=8`` as two parts; a text in which a part lacks its ``=`` is one part."""
     parts = text.split(",")
     return parts if all("=" in part for part in parts) else [text]
 
@@ -141,4 +141,5 @@ def _feeds(path: Path | None) -> dict[str, np.ndarray]:
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
-        raise click.UsageError(f"cannot read feeds from {str(path)!r}: {error}; write them with numpy.savez") from error
+        reason = "it is not an archive" if "pickle" in str(error) else getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read feeds from {str(path)!r}: {reason}; write them with numpy.savez") from error

@@ -14,6 +14,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.sources import Source
 from xoptim.graph.walk import reads
 from xoptim.validate.compare import Comparison, compare_values
+from xoptim.validate.errors import FeedError, RunError
 from xoptim.validate.options import ValidationChanges, ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, Value
@@ -82,7 +83,13 @@ def diff_values(
     chosen = replace(chosen, assignments=1, original_dir=sources[0].base_dir)
     run = run_reference(sources[0].proto, chosen).runs[0]
     names = common_results(models[0], models[1])
-    values = [_values(source, names, chosen, run.feeds) for source in sources]
+    try:
+        values = [_values(source, names, chosen, run.feeds) for source in sources]
+    except (FeedError, RunError) as error:
+        inputs = [each for each in differences(*models) if each.part == "input"]
+        if not inputs:
+            raise
+        raise FeedError(f"the models do not run on the same values: input {inputs[0].name!r}: {inputs[0].detail}") from error
     found: list[ValueDifference] = []
     wrong: set[str] = set()
     for name in names:

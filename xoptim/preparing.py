@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.errors import ModelError
+from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.prepare.extract import extract_part
 from xoptim.prepare.free import free_batch

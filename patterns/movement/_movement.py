@@ -129,7 +129,11 @@ class Plan:
 
 
 def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list[Plan]:
-    """Ways to do a rearrangement with at most so many nodes, the shortest first."""
+    """Ways to do a rearrangement with at most so many nodes, the shortest first.
+
+    Of two ways of equal length, which take equally long, the one that reshapes first comes first: exporters split heads before
+    they move them, so that layers that were shortened and layers that were not are alike.
+    """
     order = [factor for axis in moved.result for factor in axis]
     if order == sorted(order):
         return [Plan(None, None, source != result)]
@@ -151,7 +155,7 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         before = tuple(product(moved.sizes[f] for f in range(first, last)) for first, last in blocks)
         found.append(Plan(before, [blocks.index(block) for block in starts], after=True))
     found = [plan for plan in found if plan.nodes <= most]
-    return sorted(found, key=lambda plan: (plan.nodes, len(plan.perm or ())))
+    return sorted(found, key=lambda plan: (plan.nodes, plan.after, len(plan.perm or ())))
 
 
 def _units(axes: Sequence[Sequence[int]], order: Sequence[int]) -> list[int] | None:

@@ -70,7 +70,8 @@ def test_profile(xopt: Xopt) -> None:
         (("bench", "model.onnx", "--dim", "q=3"), "q"),
         (("bench", "model.onnx", "--seconds", "0"), "--seconds"),
         (("bench", "model.onnx", "--provider", "abacus"), "no execution provider 'abacus'"),
-        (("bench", "text.onnx"), "text.onnx"),
+        (("bench", "text.onnx"), "'text.onnx' is not an ONNX model"),
+        (("bench", "model.onnx", "text.onnx"), "'text.onnx' is not an ONNX model"),
     ],
 )
 def test_errors_take_one_line(xopt: Xopt, words: tuple[str, ...], message: str) -> None:

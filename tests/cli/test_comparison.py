@@ -26,3 +26,12 @@ def test_values(xopt: Xopt) -> None:
     assert last == "2 results differ"
     assert xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json[0]["is_first"] is True
     assert xopt("diff", "model.onnx", "model.onnx", "--values") == (0, "no results differ\n", "")
+
+
+def test_values_of_models_with_other_inputs(xopt: Xopt) -> None:
+    write(RELU)
+    write(RELU.replace("batch,4", "batch,2,4"), "other.onnx")
+    message = "the models do not run on the same values: input 'x': float[batch, 4] → float[batch, 2, 4]"
+    assert xopt("diff", "model.onnx", "other.onnx", "--values").error == message
+    write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }", "two.onnx")
+    assert "the models do not run on the same values: input '" in xopt("diff", "model.onnx", "two.onnx", "--values").error

@@ -24,6 +24,33 @@ def test_scripts(xopt: Xopt, shell: str) -> None:
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("bash") is None or shutil.which("xopt") is None, reason="bash and the script xopt")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["sta"], ["stats"]),
+        (["mo"], []),  # bash itself offers files then
+        (["m"], ["mine", "model.onnx"]),
+        (["model.onnx", "--strategy", "l"], ["largest"]),
+    ],
+)
+def test_bash_offers_commands_and_files(xopt: Xopt, words: list[str], expected: list[str]) -> None:
+    write(RELU)
+    ask = f"COMP_WORDS=(xopt {' '.join(words)}); COMP_CWORD={len(words)}; _xopt_completion xopt"
+    text = "\n".join(("compopt() { :; }", xopt("completion", "bash").out, ask, 'printf "%s\\n" "${COMPREPLY[@]}"'))
+    done = subprocess.run(["bash", "--norc"], input=text, text=True, capture_output=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (expected, "")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None or shutil.which("xopt") is None, reason="fish and the script xopt")
+def test_fish_shows_whole_descriptions(xopt: Xopt) -> None:
+    text = f"{xopt('completion', 'fish').out}\ncomplete -C 'xopt model.onnx --strat'\n"
+    done = subprocess.run(["fish", "--no-config"], input=text, text=True, capture_output=True, check=False)
+    assert done.stdout.strip() == (
+        "--strategy\tChoice between overlapping matches: that of the earlier pattern, or that of more nodes."
+    )
+
+
 def test_other_shells(xopt: Xopt) -> None:
     assert "'csh' is not one of 'bash', 'zsh', 'fish'" in xopt("completion", "csh").error
 

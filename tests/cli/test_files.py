@@ -63,11 +63,46 @@ def test_standard_input(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tupl
         (("bisect", "-"), "MODEL is a stream: give a file to write with -o FILE"),
         (("tune", "-", "-o", "-"), "this command cannot write to standard output; give a file with -o FILE"),
         (("-", "-o", "-", "--json"), "-o - and --json both write to standard output"),
+        (("verify", "-", "-"), "standard input can be read only once"),
+        (("mine", "-", "model.onnx", "-"), "standard input can be read only once"),
+        (("-", "-o", "s3://bucket/out.onnx"), "'s3://bucket/out.onnx' is an address, not a file; write a file first"),
     ],
 )
 def test_streams_that_cannot_be_used(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
     assert xopt(*words).error == message
+
+
+@pytest.mark.parametrize("words", [("extract", "--to", "t"), ("infer",)])
+def test_parts_and_shapes_go_to_standard_output(words: tuple[str, ...]) -> None:
+    command, *rest = words
+    done = piped(command, "-", *rest, "-o", "-", given=write(TRANSPOSES).read_bytes())
+    assert done.returncode == 0, done.stderr
+    assert onnx.load_from_string(done.stdout).graph.node[0].op_type == "Transpose"
+    assert done.stderr.rstrip().endswith(b": standard output")
+
+
+@pytest.mark.parametrize(
+    "words", [("check",), ("check", "--json"), ("bench", "--seconds", "0.01"), ("-o", "out.onnx", "--json")]
+)
+def test_a_stream_has_no_folder(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    """The file to which it is copied is not mentioned."""
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
+    first, *rest = words
+    outcome = xopt(*(("-", *words) if first == "-o" else (first, "-", *rest)))
+    assert outcome.code == 0
+    assert "standard input" in outcome.out
+    assert "xopt-stream" not in outcome.out + outcome.err
+    assert "/standard input" not in outcome.out
+
+
+def test_weights_beside_a_stream(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parse("agraph (float[n,64] x) => (float[n,64] y) { y = Add(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(64, np.float32), "w"))
+    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(Path("model.onnx").read_bytes())))
+    expected = "tensor 'w': external data file 'model.data' is missing; a stream has no folder: give the file of the model"
+    assert xopt("-", "-o", "out.onnx").error == expected
 
 
 @posix

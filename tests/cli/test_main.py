@@ -68,6 +68,8 @@ def test_no_words_at_all(xopt: Xopt) -> None:
     [
         (("optimize",), "Missing argument 'MODEL'"),
         (("model.onnx", "another.onnx"), "`xopt model.onnx -o another.onnx` writes there"),
+        (("model.onnx", "stats"), "the command comes first: `xopt stats model.onnx`"),
+        (("model.onnx", "-o", "http://host/out.onnx"), "'http://host/out.onnx' is an address, not a file"),
         (("stat", "model.onnx"), "there is no command or file 'stat'; did you mean `xopt stats`?"),
         (("optimise", "model.onnx"), "there is no command or file 'optimise'; did you mean `xopt optimize`?"),
         (("nodir/model.onnx",), "cannot read 'nodir/model.onnx': No such file or directory"),

@@ -46,7 +46,7 @@ def test_sizes_are_written_and_proved(xopt: Xopt, words: tuple[str, ...], expect
 
 def test_inputs_and_outputs(xopt: Xopt) -> None:
     write(TWO)
-    words = ("--drop-output", "z", "--keep-output", "t", "--rename", "x=pixels", "--rename", "y=scores")
+    words = ("--drop-output", "z", "--keep-output", "t", "--rename", "x=pixels,y=scores")
     (report,) = xopt("model.onnx", *words, "--json").json["validation"]
     assert report["status"] == "equal"
     assert ends() == ["pixels", "scores", "t"]
@@ -89,6 +89,7 @@ def test_a_seed(xopt: Xopt) -> None:
         (("--fix", "batch=two"), "--fix 'batch=two': write it as NAME=SIZE"),
         (("--fix", "5,batch=2"), "--fix '5,batch=2': write it as NAME=SIZE"),
         (("--fix", "bacth=2"), "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x"),
+        (("--fix", "batch=1", "--fix", "batch=2"), "--fix batch: it is given twice"),
         (("--rename", "x"), "--rename 'x': write it as OLD=NEW"),
         (("--rename", "w=v"), "the model has no input or output 'w'; it has x, y, z"),
         (("--drop-output", "w"), "the model has no output 'w'; it has y, z"),

@@ -59,6 +59,7 @@ def test_a_file_that_is_named(xopt: Xopt) -> None:
     assert xopt("--config", "other.toml", "model.onnx", "-q").code == 0
     assert types_in("model.opt.onnx") == UNCHANGED
     assert xopt("model.onnx", "--config", "gone.toml").error == "--config 'gone.toml': there is no such file"
+    assert xopt("model.onnx", "--config").error == "--config needs a file"
 
 
 def test_tables_of_commands(xopt: Xopt) -> None:
@@ -77,6 +78,7 @@ def test_tables_of_commands(xopt: Xopt) -> None:
     [
         ('patern = "x"', "xoptim.toml: no command has an option --patern; did you mean 'patterns'?"),
         ('[list]\nfix = "x"', "xoptim.toml: `xopt list` has no option --fix"),
+        ("[lsit]\ntags = true", "xoptim.toml: there is no command 'lsit'; did you mean 'list'?"),
         ("in-place = true", "xoptim.toml: no command has an option --in-place"),
         ('output = "x"', "xoptim.toml: no command has an option --output"),
         ("verify = 3", "xoptim.toml: verify is true or false, not 3"),

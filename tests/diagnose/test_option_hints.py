@@ -32,7 +32,7 @@ def test_operators_of_onnxruntime() -> None:
     proto = optimize(parse(FUSED))
     (hint,) = hints(proto)
     assert hint.option == "--include onnxruntime"
-    assert str(hint) == "1 node fewer and 1 times FusedMatMul with --include onnxruntime"
+    assert str(hint) == "1 node fewer and 1 time FusedMatMul with --include onnxruntime"
     after = optimize(parse(FUSED), patterns="default+onnxruntime")
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
     assert hints(after) == []

@@ -13,6 +13,7 @@ import onnx
 
 from xoptim.bench.options import BenchOptions
 from xoptim.graph.save import save_proto
+from xoptim.graph.sources import Source
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import ReferenceRun, run_reference
@@ -39,6 +40,7 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
 
     Raises:
         ValueError: there is no model.
+        ModelError: a file is not a model, or its external data cannot be read.
     """
     named = _named(models)
     if not named:
@@ -52,6 +54,7 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
                 save_proto(proto, path, base_dirs.get(label))
             else:
                 path = Path(model)
+                Source(path)  # names what is wrong with a file; onnxruntime would not
             subjects.append(Subject(label, path))
         yield subjects
 

@@ -36,7 +36,9 @@ class OpsetHint:
     needs: dict[str, int]
 
     def __str__(self) -> str:
-        found = [f"{count} times {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()]
+        found = [
+            f"{count} time{'s' * (count > 1)} {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()
+        ]
         return f"{', '.join(found)} would apply with --opset {self.opset}; the model has operator set {self.present}"
 
     def to_json(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class OptionHint:
     nodes: int
 
     def __str__(self) -> str:
-        found = ", ".join(f"{count} times {name}" for name, count in self.patterns.items())
+        found = ", ".join(f"{count} time{'s' * (count > 1)} {name}" for name, count in self.patterns.items())
         fewer = f"{self.nodes} node{'s' * (self.nodes > 1)} fewer" if self.nodes > 0 else ""
         return f"{' and '.join(filter(None, (fewer, found)))} with {self.option}"
 

@@ -211,6 +211,8 @@ class _Search:
             if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
                 break
             self._try(sizes, found, failures)
+        if not found:
+            _check_agreement(feeding.specs, feeding.given)
         if not found and not feeding.random:
             raise failures[0]
         if not found:
@@ -317,6 +319,17 @@ def _check_value(spec: InputSpec, value: Value) -> None:
     if not fits and spec.shape is not None:
         wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
         raise ChoiceError(f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]")
+
+
+def _check_agreement(specs: Sequence[InputSpec], given: Mapping[str, Value]) -> None:
+    """Raise for values that give one dimension two sizes (only where the model does not run: some accept that)."""
+    seen: dict[str, tuple[int, str]] = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        for name, size in (bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}).items():
+            first, where = seen.setdefault(name, (size, spec.name))
+            if first != size:
+                raise ChoiceError(f"{name} is {first} in the values of input {where!r}, but {size} in those of {spec.name!r}")
 
 
 def _listed(names: Iterable[str]) -> str:

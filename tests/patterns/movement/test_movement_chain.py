@@ -26,3 +26,16 @@ def test_bits_are_kept(text: str, operator: str, moves: bool) -> None:
 
 def test_a_region_that_rounds_does_it() -> None:
     assert types(optimize(parse(TRANSPOSES.format("Cos")))) == ["Cos"]
+
+
+def test_of_two_ways_the_one_that_exporters_write() -> None:
+    """Keys: heads are split first, then moved. Moving whole rows and splitting them afterwards takes two nodes as well."""
+    model = optimize(
+        parse(
+            "agraph (float[2,5,12] x) => (float[2,3,4,5] y) <int64[4] column = {2, 5, 12, 1}, int64[4] keys = {2, 3, 4, 5}> "
+            "{ r = Reshape(x, column) p = Transpose <perm = [0, 2, 1, 3]> (r) y = Reshape(p, keys) }"
+        ),
+        patterns="MovementChain",
+    )
+    assert types(model) == ["Reshape", "Transpose"]
+    assert list(model.graph.node[1].attribute[0].ints) == [0, 2, 3, 1]
