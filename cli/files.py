@@ -125,11 +125,9 @@ def is_stream(model: Path) -> bool:
 def readable(text: str) -> str:
     """A text without the folder to which a stream was copied; weights are not found beside a stream."""
     found = _STREAM_FOLDER.sub("", text)
-    return (
-        found
-        if found == text
-        else found.replace("put it beside the model", "a stream has no folder: give the file of the model")
-    )
+    if found != text:
+        found = found.replace("put it beside the model", "a stream has no folder: give the file of the model")
+    return found
 
 
 def _copied(stream: Any, ctx: click.Context) -> Path:
