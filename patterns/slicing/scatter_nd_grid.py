@@ -44,9 +44,9 @@ class ScatterNDGridPattern(PatternOptimization):
             ),
             Example(
                 "agraph (float[a,1,b] x, float[a,1,b] u) => (float[a,1,b] y) <int64 o = {0}, int64 e = {1}, "
-                "int64[1] k = {-1}> "
-                "{ s = Shape <end = 2> (x) n = Gather(s, o) r = Range(o, n, e) v = Unsqueeze(r, k) i = Expand(v, s) "
-                "f = Unsqueeze(i, k) z = Expand(o, s) h = Unsqueeze(z, k) t = Concat <axis = -1> (f, h) w = ScatterND(x, t, u) y = Neg(w) }",
+                "int64[1] k = {-1}> { s = Shape <end = 2> (x) n = Gather(s, o) r = Range(o, n, e) v = Unsqueeze(r, k) "
+                "i = Expand(v, s) f = Unsqueeze(i, k) z = Expand(o, s) h = Unsqueeze(z, k) "
+                "t = Concat <axis = -1> (f, h) w = ScatterND(x, t, u) y = Neg(w) }",
                 "agraph (float[a,1,b] x, float[a,1,b] u) => (float[a,1,b] y) { y = Neg(u) }",
             ),
         )
