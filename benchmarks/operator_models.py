@@ -137,8 +137,7 @@ SUBJECTS: dict[str, Subject] = {
     "ReduceReduce": Subject(
         "g (float[ROWS,64,28,28] x) => (float[ROWS,64,1,1] y) <int64[1] i = {3}, int64[1] j = {2}> "
         "{ t = ReduceMean(x, i) y = ReduceMean(t, j) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "PowHalf": Subject(_elementwise(768, "<float h = {0.5}> { a = Abs(x) y = Pow(a, h) }")),
     "PowTwo": Subject(_elementwise(768, "<float two = {2}> { y = Pow(x, two) }")),
@@ -194,20 +193,17 @@ SUBJECTS: dict[str, Subject] = {
     "ConvSlice": Subject(
         "g (float[ROWS,256,64] x, float[256,1,4] K) => (float[ROWS,256,64] y) <int64[1] o = {0}, int64[1] e = {-3}, "
         "int64[1] k = {2}> { t = Conv <group = 256, pads = [3, 3]> (x, K) y = Slice(t, o, e, k) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "FusedConv": Subject(_image("float[64,64,3,3] K, float[64] B", "{ t = Conv(x, K, B) y = Relu(t) }"), 18, IMAGES),
     "MulAddConv": Subject(
         _image("float[64,64,3,3] K, float[64,1,1] C, float[64,1,1] D", "{ t = Mul(x, C) u = Add(t, D) y = Conv(u, K) }"),
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "PadAveragePool": Subject(
         "g (float[ROWS,64,28,28] x) => (float[n,c,h,w] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> "
         "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3, 3], strides = [2, 2]> (t) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "PadConv": Subject(
         _image("float[64,64,3,3] K", "<int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> { t = Pad(x, p) y = Conv(t, K) }"), 18, IMAGES
@@ -215,16 +211,14 @@ SUBJECTS: dict[str, Subject] = {
     "PadMaxPool": Subject(
         "g (float[ROWS,64,28,28] x) => (float[n,c,h,w] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, float z = {-inf}> "
         "{ t = Pad(x, p, z) y = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (t) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     # movement
     "DepthToSpace": Subject(
         "g (float[ROWS,256,28,28] x) => (float[ROWS,64,56,56] y) <int64[6] s = {-1, 64, 2, 2, 28, 28}, "
         "int64[4] t = {-1, 64, 56, 56}> "
         "{ r = Reshape(x, s) p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "UnsqueezeExpandReshape": Subject(
         "g (float[1,2,ROWS,64] x) => (float[1,8,ROWS,64] y) <int64[1] k = {2}, int64[5] e = {1, 1, 4, 1, 1}, "
@@ -234,25 +228,27 @@ SUBJECTS: dict[str, Subject] = {
         "g (float[1,ROWS,64] x) => (float[1,1,ROWS,64] y, float[1,1,ROWS,64] z) <int64[1] k = {1}> "
         "{ c = Cos(x) y = Unsqueeze(c, k) s = Sin(x) z = Unsqueeze(s, k) }"
     ),
+    "UnsqueezeElementwiseUnsqueeze": Subject(
+        "g (bool[ROWS,ROWS] c, bool[2,ROWS] m) => (bool[2,1,ROWS,ROWS] y) <int64[1] k = {1}> "
+        "{ r = Unsqueeze(m, k) a = And(c, r) y = Unsqueeze(a, k) }",
+        rows=(16, 128, 1024),
+    ),
     "SpaceToDepth": Subject(
         "g (float[ROWS,64,56,56] x) => (float[ROWS,256,28,28] y) <int64[6] s = {-1, 64, 28, 2, 28, 2}, "
         "int64[4] t = {-1, 256, 28, 28}> "
         "{ r = Reshape(x, s) p = Transpose <perm = [0, 3, 5, 1, 2, 4]> (r) y = Reshape(p, t) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "TransposeRegion": Subject(
         "g (float[ROWS,64,28,28] x, float[64] B) => (float[ROWS,64,28,28] y) { t = Transpose <perm = [0, 2, 3, 1]> (x) "
         "a = Add(t, B) r = Relu(a) y = Transpose <perm = [0, 3, 1, 2]> (r) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "TransposeRegionSum": Subject(
         "g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) <int64[2] k = {1, 2}> "
         "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
         "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "PartRegion": Subject(
         "g (float[1,ROWS,256] x, float[256,1024] W) => (float[1,1024] y) <int64 i = {-1}> "
@@ -286,8 +282,7 @@ SUBJECTS: dict[str, Subject] = {
             f"<int64[2] i = {{2, 3}}, {_E}> {{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) "
             "w = Add(v, e) s = Sqrt(w) t = Div(d, s) p = Mul(t, S) y = Add(p, O) }",
         ),
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "LayerNormalization": Subject(
         _elementwise(
@@ -362,10 +357,17 @@ SUBJECTS: dict[str, Subject] = {
         "{ t = Gemm <transB = 1> (x, W) y = Transpose <perm = [1, 0]> (t) }"
     ),
     "MatMulAdd": Subject(_product("float[768,768] W, float[768] B", "{ t = MatMul(x, W) y = Add(B, t) }")),
+    "MatMulAddMul": Subject(
+        _tokens(", float[768,768] W, float[768] B, float[768] S", "{ t = MatMul(x, W) u = Add(t, B) y = Mul(u, S) }")
+    ),
     "MatMulMul": Subject(
         "g (float[1,ROWS,768] x, float[768,768] W, float[768] B) => (float[1,ROWS,64,12] y) "
         "<int64[4] s = {0, 0, 12, 64}, float h = {0.125}> { t = MatMul(x, W) u = Add(t, B) v = Reshape(u, s) "
         "z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, h) }"
+    ),
+    "MatMulReshapeBatchNormalization": Subject(
+        "g (float[1,ROWS,768] x, float[768,768] W, float[768] S, float[768] O, float[768] M, float[768] V) => "
+        "(float[ROWS,768] y) { t = MatMul(x, W) f = Flatten <axis = 2> (t) y = BatchNormalization(f, S, O, M, V) }"
     ),
     "MulMatMul": Subject(_product("float[768] S, float[768,768] W", "{ t = Mul(x, S) y = MatMul(t, W) }")),
     "MulMulMatMul": Subject(
@@ -394,8 +396,7 @@ SUBJECTS: dict[str, Subject] = {
         "g (uint8[ROWS,64,28,28] x, int8[64,64,3,3] K, float[64,1,1] V) => (uint8[n,c,h,w] y) <float s = {0.01}, "
         "float t = {0.02}, float r = {0.7}, uint8 u = {128}> { a = DequantizeLinear(x, t, u) d = DequantizeLinear(K, s) "
         "c = Conv <pads = [1, 1, 1, 1]> (a, d) m = Mul(c, V) y = QuantizeLinear(m, r, u) }",
-        18,
-        IMAGES,
+        rows=IMAGES,
     ),
     "DynamicQuantizeMatMul": Subject(
         _product(
@@ -462,6 +463,11 @@ SUBJECTS: dict[str, Subject] = {
         "int64[1] k = {1}, int64[1] l = {2}> { f = Slice(x, o, e, k, l) g = Slice(x, i, e, k, l) p = Slice(f, o, e, l, l) "
         "q = Slice(g, o, e, l, l) r = Slice(f, i, e, l, l) s = Slice(g, i, e, l, l) y = Concat <axis = -1> (p, q, r, s) }",
         rows=IMAGES,
+    ),
+    "SlicesUnsqueeze": Subject(
+        "g (float[1,ROWS,16,64] x) => (float[1,ROWS,16,32,2] y) <int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {64}, "
+        "int64[1] k = {3}, int64[1] l = {2}, int64[1] m = {-1}> { p = Slice(x, o, e, k, l) q = Slice(x, i, e, k, l) "
+        "n = Neg(q) u = Unsqueeze(n, m) v = Unsqueeze(p, m) y = Concat <axis = -1> (u, v) }"
     ),
     "SlicesSplit": Subject(
         "g (float[ROWS,768] x) => (float[ROWS,384] y, float[ROWS,384] z) <int64[1] o = {0}, int64[1] h = {384}, "

@@ -13,8 +13,7 @@ from .._kernels import runs
 class QuickGeluPattern(EasyPatternOptimization):
     """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
 
-    What: one operator instead of two or three; with alpha = 1 it is the sigmoid linear unit (Swish), for which onnxruntime
-    has no kernel.
+    What: one operator instead of two or three; with alpha = 1 it is Swish, for which onnxruntime has no kernel.
     Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for others.
     Refuses when:
     1. the provider has no kernel of QuickGelu for the type.
@@ -37,9 +36,8 @@ class QuickGeluPattern(EasyPatternOptimization):
         if not runs(g, "QuickGelu", m.x, "com.microsoft"):  # (1)
             return self.none(m.nodes[-1], msg="QuickGelu has no kernel for the type")
         factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0
-        if not 1e-30 < abs(factor) < 1e30 or not fits(g, m.x, factor):  # (2)
-            return self.none(m.nodes[-1], msg="the factor is out of range")
-        return m.derive(factor=factor)
+        is_in_range = 1e-30 < abs(factor) < 1e30 and fits(g, m.x, factor)  # (2)
+        return m.derive(factor=factor) if is_in_range else self.none(m.nodes[-1], msg="the factor is out of range")
 
     def apply_pattern(self, g: PatternRewriter, x: str, factor: float) -> str:
         """The factor becomes an attribute."""

@@ -35,9 +35,8 @@ class DropoutPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Check mode and ratio (1)."""
-        if not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0:
-            return True
-        return self.none(m.nodes[0], msg="it may be in training mode")
+        is_off = not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0
+        return is_off or self.none(m.nodes[0], msg="it may be in training mode")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         """The operand is the result."""

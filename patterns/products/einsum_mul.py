@@ -37,14 +37,12 @@ class EinsumMulPattern(EasyPatternOptimization):
         operands = [arrange(letters, found[1]) for letters in found[0]]
         if any(operand.perm for operand in operands):  # (2)
             return self.none(m.nodes[0], msg="an operand is permuted")
-        if not runs(g, "Mul", m.x):  # (3)
-            return self.none(m.nodes[0], msg="Mul has no kernel for the type")
-        return m.derive(operands=operands)
+        has_kernel = runs(g, "Mul", m.x)  # (3)
+        return m.derive(operands=operands) if has_kernel else self.none(m.nodes[0], msg="Mul has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, operands: list[Operand]) -> str:
         """Broadcasting does the rest."""
-        left, right = (g.op.Unsqueeze(n, axes=o.axes) if o.axes else n for n, o in zip((x, y), operands, strict=True))
-        return g.op.Mul(left, right)
+        return g.op.Mul(*(g.op.Unsqueeze(n, axes=o.axes) if o.axes else n for n, o in zip((x, y), operands, strict=True)))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -27,9 +27,8 @@ class GemmTransposePattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         """Gemm or MatMul."""
-        if g.option("plain"):
-            return g.op.Transpose(g.op.MatMul(a, b), perm=[1, 0])
-        return g.op.Transpose(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), perm=[1, 0])
+        y = g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
+        return g.op.Transpose(y, perm=[1, 0])
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the attributes."""
@@ -38,8 +37,7 @@ class GemmTransposePattern(EasyPatternOptimization):
         if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
             return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         given: dict[str, Any] = m.get("attributes", {})
-        flags = {"transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)}
-        return m.derive(swapped={**given, **flags})
+        return m.derive(swapped={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, swapped: dict[str, Any]) -> str:
         """The operands in the other order."""

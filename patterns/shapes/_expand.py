@@ -24,8 +24,11 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
         return first
     if node.op_type in BROADCASTING:
         return broadcast_all(shapes)
-    full = [g.info(name).rank for name in node.input[:2] if name]
-    if [len(shape) for shape in shapes[:2] if shape is not None] != full:
+    if node.op_type == "Gather" and node.input[0] not in shrunk:
+        axis = node.attribute.get("axis", 0) % max(len(first), 1)
+        fits = axis == 0 or len(shapes[1] or ()) == g.info(node.input[1]).rank  # otherwise axes end up in front of other ones
+        return (*first[:axis], *(shapes[1] or ()), *first[axis + 1 :]) if fits else None
+    if len(first) != g.info(node.input[0]).rank:
         return None
     perm = permutation(g, node)
     if perm is not None:
@@ -35,9 +38,6 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
         axes = None if result is None else _inserted(g, node, len(result))
         rest = iter(first)
         return None if axes is None or result is None else tuple(1 if i in axes else next(rest) for i in range(len(result)))
-    if node.op_type == "Gather" and node.input[0] not in shrunk:
-        axis = node.attribute.get("axis", 0) % max(len(first), 1)
-        return (*first[:axis], *(shapes[1] or ()), *first[axis + 1 :])
     return None
 
 

@@ -9,7 +9,7 @@ from xoptim.match import GraphView
 
 from .._axes import axis_of
 from .._nodes import is_op
-from .._shapes import inserted_ones
+from .._shapes import inserted_ones, uniform_value
 
 
 class Grid(NamedTuple):
@@ -17,7 +17,7 @@ class Grid(NamedTuple):
 
     Attributes:
         shape: of the tensor, but for its last axis; other axes than those below have size 1.
-        axes: for each column of the indices, the axis along which it counts, rising.
+        axes: for each column of the indices, the axis along which it counts, rising; of size 1 for a column of zeros.
     """
 
     shape: Shape
@@ -40,11 +40,16 @@ def grid_of(g: GraphView, name: str) -> Grid | None:
     shape, columns = g.try_infer_shape(name), columns_of(g, name)
     if not shape or shape[-1] != len(columns):
         return None
-    found = [counted_column(g, column, shape[:-1]) for column in columns]
-    axes = [axis for axis in found if axis is not None]
+    axes: list[int] = []
+    for column in columns:
+        axis = counted_column(g, column, shape[:-1])
+        if axis is None and uniform_value(g, column) == 0:  # counts along an axis of one position
+            axis = next((a for a in range(axes[-1] + 1 if axes else 0, len(shape) - 1) if shape[a] == 1), None)
+        if axis is None:
+            return None
+        axes.append(axis)
     rest = [size for axis, size in enumerate(shape[:-1]) if axis not in axes]
-    is_grid = len(axes) == len(columns) and axes == sorted(set(axes)) and all(size == 1 for size in rest)
-    return Grid(shape[:-1], axes) if is_grid else None
+    return Grid(shape[:-1], axes) if axes == sorted(set(axes)) and all(size == 1 for size in rest) else None
 
 
 def counted_column(g: GraphView, name: str, grid: Shape) -> int | None:

@@ -27,7 +27,7 @@ class GatherNDGridPattern(PatternOptimization):
     2. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
        positions outside of x are an error in the original, unless there are none.)
     3. no node above computes the sizes of the grid (the target of an Expand, usually), and no tensor has them in a row.
-    4. the grid may have no positions, and then more columns than x.
+    4. the grid may have no positions, and then more columns than x; or it takes one position of an axis.
     """
 
     anchors = ("GatherND",)
@@ -45,7 +45,7 @@ class GatherNDGridPattern(PatternOptimization):
         if source is None or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)):  # (2)
             return self.none(node, msg="the tensor may be smaller than the grid")
         cut = [axis for axis, size in enumerate(sizes) if size != source[axis]]
-        if cut and not all(is_nonzero(size) or is_given_size(g, size) for size in sizes):  # (4)
+        if cut and not all(size != 1 and (is_nonzero(size) or is_given_size(g, size)) for size in sizes):  # (4)
             return self.none(node, msg="the grid may be empty, and larger than the tensor")
         ends = self._vector(g, node, tuple(sizes[axis] for axis in cut)) if cut else ("", None)
         if ends is None:  # (3)

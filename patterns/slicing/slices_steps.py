@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
 
 import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
-from .._nodes import is_op
-from ._spans import spans_by_axis
-
-_DEEPEST: Final = 3
-_FAR: Final = 2**31 - 1
-
-
-class _Steps(NamedTuple):
-    """The elements that Slices in a row take: for each axis that they cut, the first position and the step, to its end."""
-
-    source: str
-    taken: dict[int, tuple[int, int]]
-    nodes: tuple[Node, ...]
+from ._steps import Steps, steps_of
 
 
 class SlicesStepsPattern(PatternOptimization):
@@ -46,7 +33,7 @@ class SlicesStepsPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Compare the places of all parts."""
-        parts = [part for name in node.input if (part := _steps_of(g, name)) is not None]
+        parts = [part for name in node.input if (part := steps_of(g, name)) is not None]
         if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:  # (1)
             return self.none(node, msg="not parts of one tensor")
         source, shape = parts[0].source, g.try_infer_shape(parts[0].source)
@@ -75,7 +62,7 @@ class SlicesStepsPattern(PatternOptimization):
         return MatchResult(self, [*nodes, node], partial(self._blocks, source, targets, perm))
 
     @staticmethod
-    def _are_alone(g: GraphView, node: Node, parts: Sequence[_Steps]) -> bool:
+    def _are_alone(g: GraphView, node: Node, parts: Sequence[Steps]) -> bool:
         nodes = [node, *(each for part in parts for each in part.nodes)]
         return all(g.is_used_only_by(name, *nodes) for each in nodes[1:] for name in each.output)
 
@@ -109,22 +96,3 @@ class SlicesStepsPattern(PatternOptimization):
                 "{ b = Reshape(x, s) p = Transpose <perm = [0, 1, 3, 2, 4, 5]> (b) y = Reshape(p, t) }",
             ),
         )
-
-
-def _steps_of(g: GraphView, name: str) -> _Steps | None:
-    """The elements of a tensor that a result has, by Slices with steps, each to the end of different axes."""
-    taken: dict[int, tuple[int, int]] = {}
-    nodes: list[Node] = []
-    while is_op(node := g.node_before(name), "Slice") and len(nodes) < _DEEPEST:
-        bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
-        shape = g.try_infer_shape(node.input[0])
-        if shape is None or not all(isinstance(each, list) for each in bounds):
-            return None
-        for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
-            size = shape[axis]
-            whole = end >= _FAR or (isinstance(size, int) and end >= size)
-            if axis in taken or not whole or not 0 <= start < step:
-                return None
-            taken[axis] = start, step
-        nodes, name = [node, *nodes], node.input[0]
-    return _Steps(name, taken, tuple(nodes)) if nodes else None

@@ -440,7 +440,7 @@ def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     write(GELU, opset=17)
     said = xopt("model.onnx")
     assert re.search(
-        r"^hint +1 times \w+ \(operator set 20\) would apply with --opset 20; the model has operator set 17$", said.out, re.M
+        r"^hint +1 time \w+ \(operator set 20\) would apply with --opset 20; the model has operator set 17$", said.out, re.M
     )
     hint, other = json.loads(xopt("model.onnx", "--json").out)["hints"]
     assert (hint["opset"], other["option"]) == (20, "--include onnxruntime")

@@ -82,6 +82,14 @@ THEME = Theme(
             "Equal Where",
             ("NotWhere",),
         ),
+        Row(
+            "Trilu(x, 1) · Cast(column > row) → Trilu(x, 1)",
+            "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> "
+            "{ s = Size(z) r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) t = Trilu(x, e) "
+            "y = Mul(t, m) }",
+            "Trilu",
+            ("TriluMul",),
+        ),
     ),
     refused=(
         Refused(

@@ -105,6 +105,13 @@ THEME = Theme(
             "LessOrEqual Unsqueeze",
             ("UnsqueezeBroadcast",),
         ),
+        Row(
+            "Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z)",
+            "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "
+            "{ r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
+            "And Unsqueeze",
+            ("UnsqueezeElementwiseUnsqueeze",),
+        ),
     ),
     refused=(
         Refused(

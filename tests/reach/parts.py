@@ -166,6 +166,22 @@ THEME = Theme(
             "Not",
             ("GatherGrid",),
         ),
+        Row(
+            "rotate_every_two: even and odd elements with a new axis → Split of Reshape",
+            "agraph (float[a,b,4] x) => (float[a,b,4] y) <int64[1] o = {0}, int64[1] i = {1}, "
+            "int64[1] e = {9223372036854775807}, int64[1] k = {2}, int64[1] m = {-1}, int64[3] r = {0, 0, 4}> "
+            "{ p = Slice(x, o, e, k, k) q = Slice(x, i, e, k, k) n = Neg(q) u = Unsqueeze(n, m) v = Unsqueeze(p, m) "
+            "c = Concat <axis = 3> (u, v) y = Reshape(c, r) }",
+            "Concat Neg Reshape Reshape Split",
+            ("SlicesUnsqueeze",),
+        ),
+        Row(
+            "Gather(constant table, Slice(constant positions)) → Slice of the rows",
+            "agraph (bool[b] x) => (float[1,c,2] y) <float[4,2] t = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1,3] i = {2, 3, 1}, "
+            "int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) p = Slice(i, o, n, e) y = Gather(t, p) }",
+            "Shape Slice",
+            ("ConstantSliceGather",),
+        ),
     ),
     refused=(
         Refused(
@@ -191,7 +207,7 @@ THEME = Theme(
             "that `benchmarks/discover.py` found.",
         ),
         Refused(
-            "rotate_every_two → Gather and signs",
+            "rotate_every_two → Gather and signs (SlicesUnsqueeze splits pairs instead)",
             "Measured 1.2 to 3.9 times the time; RotaryEmbedding takes it from operator set 23 on.",
         ),
         Refused(

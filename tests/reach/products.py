@@ -125,6 +125,21 @@ THEME = Theme(
             "HardSigmoid",
             ("HardSigmoid",),
         ),
+        Row(
+            "(x · w + b) · s of any rank, s for each column → x · (w · s) + b · s",
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {5, 6}, "
+            "float[2] s = {2, 0.5}> { t = MatMul(x, w) u = Add(t, c) y = Mul(s, u) }",
+            "Add MatMul",
+            ("MatMulAddMul",),
+        ),
+        Row(
+            "BatchNormalization(Flatten(x · w)) → Flatten(x · w' + b)",
+            "agraph (float[a,b,2] x) => (float[c,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] s = {2, 4}, "
+            "float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> { t = MatMul(x, w) "
+            "f = Flatten <axis = 2> (t) y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
+            "Add Flatten MatMul",
+            ("MatMulReshapeBatchNormalization",),
+        ),
     ),
     refused=(
         Refused(

@@ -1,0 +1,143 @@
+"""New axes of a tensor before and behind elementwise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+from .._proofs import reshapes_as_inferred
+from .._shapes import inserted_ones
+
+_MOST = 8
+"""Most operators in between."""
+
+
+class _Insertion(NamedTuple):
+    """Axes of size 1 that a node puts in: for each, how many axes of the operand stand behind it."""
+
+    behind: list[int]
+    rank: int
+
+
+class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
+    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that puts in axes of size 1
+
+    What: puts all new axes in at once, before the elementwise operators, whose other operands are broadcast without them.
+    Why: saves a node; masks of torch's decoders get one axis before they are combined and another one behind it.
+    Refuses when:
+    1. a Reshape does not only put in axes of size 1, or a computed size may be 0 at run time.
+    2. in between is another operator than elementwise ones, a result that something else reads, or another operand that would
+       need new axes too.
+    3. something reads the first result that does not lead to the same new axes.
+    """
+
+    anchors = ("Reshape", "Unsqueeze")
+    near = (*sorted(ELEMENTWISE), *BROADCASTING)
+    phase = "target"
+    priority = 9
+    min_opset = 7
+    radius = 8
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Upwards to the first new axes."""
+        last = _insertion(g, node)
+        if last is None or max(last.behind) == last.rank:  # (1)
+            return self.none(node, msg="it does not only put axes of size 1 in between")
+        chain: list[Node] = []
+        name = node.input[0]
+        while len(chain) < _MOST:
+            here = g.node_before(name)
+            operand = None if here is None else _operand(g, here, last)
+            if here is None or operand is None or not (chain or g.is_exclusive(name)):  # (2)
+                return self.none(here or node, msg="not elementwise operators that broadcast the other operands")
+            chain.append(here)
+            first = g.node_before(operand)
+            found = None if first is None else _insertion(g, first)
+            if first is not None and found is not None:
+                if not all(_leads_to(g, reader, last) for reader in g.next_nodes(operand)) or g.is_output(operand):  # (3)
+                    return self.none(first, msg="something else reads the first new axes")
+                return MatchResult(self, [*chain[::-1], node], partial(self._joined, operand, first, _joint(found, last)))
+            if not g.is_exclusive(operand):  # (2)
+                return self.none(here, msg="a result in between is read elsewhere")
+            name = operand
+        return self.none(node, msg="too many operators in between")
+
+    def _joined(self, operand: str, first: Node, axes: list[int], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        *chain, last = nodes
+        made = [g.make_node_check_opset("Unsqueeze", [first.input[0]], g.unique_name(operand), axes=axes)]
+        for node in chain:
+            inputs = [made[-1].output[0] if name == operand else name for name in node.input]
+            outputs = [*last.output] if node is chain[-1] else [g.unique_name(node.output[0])]
+            operand = node.output[0]
+            made.append(g.make_node(node.op_type, inputs, outputs, **node.attribute))
+        return made
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The causal mask of a decoder and that of its words; by Unsqueeze, through two operators."""
+        return (
+            Example(
+                "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "
+                "{ r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
+                "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[2] k = {1, 2}> "
+                "{ r = Unsqueeze(m, k) y = And(c, r) }",
+            ),
+            Example(
+                "agraph (float[a] x, float[b] z) => (float[a,1,1,b] y) <int64[1] i = {1}, int64[2] j = {1, 2}> "
+                "{ r = Unsqueeze(x, i) t = Mul(r, z) u = Neg(t) y = Unsqueeze(u, j) }",
+                "agraph (float[a] x, float[b] z) => (float[a,1,1,b] y) <int64[3] i = {1, 2, 3}> "
+                "{ r = Unsqueeze(x, i) t = Mul(r, z) y = Neg(t) }",
+            ),
+        )
+
+
+def _insertion(g: GraphView, node: Node) -> _Insertion | None:
+    """The axes of size 1 that a node puts in, ``None`` when it is not known to do only that."""
+    if not is_op(node, "Reshape", "Unsqueeze") or not all(map(g.is_constant, node.input[1:])):
+        return None
+    source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    ones = None if source is None or result is None else inserted_ones(source, result)
+    if source is None or result is None or ones is None or not reshapes_as_inferred(g, node):
+        return None
+    return _Insertion([sum(other > axis and other not in ones for other in range(len(result))) for axis in ones], len(source))
+
+
+def _operand(g: GraphView, node: Node, last: _Insertion) -> str | None:
+    """The only operand of an elementwise operator that needs all the new axes; ``None`` when others need some."""
+    if node.domain or len(node.output) != 1 or node.op_type not in (*BROADCASTING, *ELEMENTWISE):
+        return None
+    ranks = {name: g.info(name).rank for name in node.input if name}
+    needing = [name for name, rank in ranks.items() if rank is None or rank > min(last.behind)]
+    rank = ranks[needing[0]] if len(needing) == 1 else None
+    return needing[0] if rank is not None and rank > max(last.behind) else None
+
+
+def _leads_to(g: GraphView, node: Node, last: _Insertion) -> bool:
+    """Whether elementwise operators lead from a node to the same new axes, and nowhere else."""
+    for _ in range(_MOST):
+        following = g.next_nodes(node.output[0]) if _operand(g, node, last) is not None else []
+        if len(following) != 1 or g.is_output(node.output[0]):
+            return False
+        node = following[0]
+        found = _insertion(g, node)
+        if found is not None:
+            return found == last
+    return False
+
+
+def _joint(first: _Insertion, last: _Insertion) -> list[int]:
+    """The axes that both put into the tensor, in the result."""
+    # An axis of the last node stands before so many axes of the first result; fewer of them are axes of the tensor.
+    ones = sorted((first.rank + len(first.behind) - axis for axis in _places(first.behind, first.rank)), reverse=True)
+    behind = [*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)]
+    return _places(behind, first.rank)
+
+
+def _places(behind: list[int], rank: int) -> list[int]:
+    """Where new axes stand in the result when so many axes of the operand, of this rank, are behind them."""
+    return [rank - count + position for position, count in enumerate(sorted(behind, reverse=True))]
