@@ -259,7 +259,7 @@ def compared(a: Array, b: Array) -> Exactness | None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What decides the expressions that a left side is compared with.
+    """The operands and the size of the expressions that a left side is compared with.
 
     Attributes:
         names: operands.
@@ -315,7 +315,7 @@ def _settings(left: Term) -> Iterator[Setting]:
 def _right_side(
     kernels: Kernels, table: Mapping[bytes, Term], left: Term, feeds: Mapping[str, Array], dtype: np.dtype[Any]
 ) -> Term | None:
-    """What computes the same with fewer nodes; ``None`` when a part of the left side already has a shorter form."""
+    """The expression that computes the same with fewer nodes; ``None`` when a part of the left side has a shorter form."""
     smaller = {term: shortest(table, kernels.value(term, feeds, dtype), len(term.nodes())) for term in left.nodes()}
     right = smaller.pop(left)
     return None if any(smaller.values()) else right

@@ -128,7 +128,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
             progress.say("looking for options that would help")
             summary.hints = _hints(proof, _options(choices, progress))
         made = None if summary.refusal(choices["strict"]) else page.made(subject, proof, summary, progress)
-        # Nothing that takes long comes after it: who interrupts a command is told that nothing was written.
+        # Nothing that takes long comes after it, so that an interrupted command has written nothing, as its message says.
         summary.written = write(proof, target, summary, choices, progress)
         summary.page = page.save(made)
     if choices["as_json"]:

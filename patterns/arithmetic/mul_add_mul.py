@@ -18,7 +18,7 @@ class MulAddMulPattern(EasyPatternOptimization):
     Why: each product reads and writes the whole tensor.
     Refuses when:
     1. a constant is not finite, or not a floating-point number.
-    2. broadcasting would make the new constants larger than the old ones.
+    2. the new constants would be larger than the old ones.
     3. a new constant leaves the range of its type.
     """
 

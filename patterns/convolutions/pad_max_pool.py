@@ -28,14 +28,10 @@ class PadMaxPoolPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Attributes that are not captured must have their defaults (2)."""
-        t = g.op.Pad(
-            x,
-            pads=g.capture("padding"),
-            value=g.capture("value", lambda value: value == -math.inf),
-            axes=g.capture("axes", optional=True),
-        )
-        strides = g.capture("strides", optional=True)
-        return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=g.capture("pads", optional=True))
+        axes, strides, pads = (g.capture(name, optional=True) for name in ("axes", "strides", "pads"))
+        infinite = g.capture("value", lambda value: value == -math.inf)
+        t = g.op.Pad(x, pads=g.capture("padding"), value=infinite, axes=axes)
+        return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=pads)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the sum of the pads."""

@@ -38,7 +38,7 @@ class Region:
     Attributes:
         nodes: each with how it works there.
         layouts: of the values that they read and write, as far as another layout is another tensor.
-        first: label of the first Transpose from which this region is found, ``None`` as long as nobody asked.
+        first: label of the first Transpose from which this region is found, ``None`` before the first search for it.
     """
 
     nodes: dict[Node, Carried] = field(default_factory=dict)

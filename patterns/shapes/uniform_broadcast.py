@@ -30,17 +30,7 @@ class UniformBroadcastPattern(PatternOptimization):
 
     anchors = BROADCASTING
     near = (
-        "ConstantOfShape",
-        "Expand",
-        "Cast",
-        "Reshape",
-        "Unsqueeze",
-        "Squeeze",
-        "Transpose",
-        "Tile",
-        "Slice",
-        "Not",
-        "Neg",
+        *("ConstantOfShape", "Expand", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Not", "Neg"),
         "Gather",
     )
     min_opset = 9

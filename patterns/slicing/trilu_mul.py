@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._nodes import is_op, read_instead
+from .._nodes import is_op
 from ._grids import counted_axis
 
 _FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
@@ -38,7 +38,8 @@ class TriluMulPattern(PatternOptimization):
             triangle, cast = g.node_before(name), g.node_before(other)
             if triangle is None or cast is None or not is_op(triangle, "Trilu") or not is_op(cast, "Cast"):
                 continue
-            operator = self._columns_to_rows(g, g.node_before(cast.input[0]))
+            comparison = g.node_before(cast.input[0])
+            operator = self._columns_to_rows(g, comparison)
             if operator is None:  # (1)
                 return self.none(cast, msg="not a comparison of columns with rows")
             if not g.same_shape(name, other) or g.info(name).rank != g.info(node.output[0]).rank:  # (2)
@@ -48,8 +49,14 @@ class TriluMulPattern(PatternOptimization):
             bound = (_FIRST if is_upper else _LAST).get(operator)
             if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):  # (3)
                 return self.none(triangle, msg="the triangle is larger than the mask")
-            return MatchResult(self, [node], read_instead(name))
+            return MatchResult(self, [triangle, comparison, cast, node], self._without_mask)
         return self.none(node, msg="not a triangle and a mask")  # (1)
+
+    def _without_mask(self, g: PatternRewriter, triangle: Node, comparison: Node, cast: Node, node: Node) -> list[Node]:
+        kept = [] if g.is_used_only_by(cast.output[0], node) else [comparison, cast]
+        if not kept and not g.is_used_only_by(comparison.output[0], cast):
+            kept = [comparison]
+        return [triangle, *kept, g.make_node("Identity", triangle.output[:1], node.output)]
 
     @staticmethod
     def _columns_to_rows(g: GraphView, node: Node | None) -> str | None:

@@ -93,10 +93,9 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
     "folding and merging": lambda: [
         *methods(fold.Folder, "_add", "_replace", "_run_region", "_store_constant", "_visit"),
         *places("redirect", cleanup, merge),
-        *places("_sample", merge),
         *places("merge_initializers", passes),
         *places("merge_nodes", passes),
-        *methods(Tensor, "key", "to_raw"),
+        *methods(Tensor, "key", "sample", "to_raw"),
         *methods(edit.Edit, "commit"),
     ],
     "exporting": lambda: [*places("export_graph", export), *places("export_nodes", export), *methods(Node, "to_proto")],

@@ -33,10 +33,6 @@ class GraphBuilderPatternOptimization(GraphQueries):
     Args:
         graph: the main graph, a subgraph, or the body of a function.
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
-
-    Attributes:
-        notes: results of searches that a pattern keeps for the next nodes; emptied whenever the graph has changed, ``None``
-            where nobody does that.
     """
 
     __slots__ = ("_draft", "_given", "graph", "notes", "provider", "scope")
@@ -47,6 +43,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         self._draft = Draft(graph)
         self._given = GivenTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
+        """Results of searches that a pattern keeps for the next nodes while the graph is unchanged, ``None`` elsewhere."""
 
     # ---------------------------------------------------------------- shapes and types
 
