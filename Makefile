@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs near-misses mutation lint format types docs site release bench new-pattern clean
+.PHONY: help demo test check test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -96,9 +96,6 @@ $(VENV)/.site: $(BIN)/xopt
 
 site: $(VENV)/.site ## build the documentation as a site, build/site/html; a warning is an error
 	$(BIN)/python docs/build_site.py
-
-near-misses: $(VENV)/.test ## check all near misses of all patterns (the tests check one in three)
-	$(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py -k near_misses
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz

@@ -108,7 +108,7 @@ def _variants(case: Case) -> Iterator[Variant]:
         yield from perturbation(case)
 
 
-def check_near_misses(pattern_class: type[Rewrite], example: Example, part: int = 0, parts: int = 1) -> Counter[str]:
+def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
     """Check that a pattern does not change the results of models that are similar to an example.
 
     Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with the default
@@ -118,8 +118,6 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example, part: int 
     Args:
         pattern_class: the pattern.
         example: the example.
-        part: the variants to check: the first one, and each of ``parts`` after it.
-        parts: number of parts.
 
     Returns:
         The number of variants that were ``tried``, of those on which the pattern ``fired``, and of those that could not be
@@ -131,7 +129,7 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example, part: int 
     case = Case(example, pattern_class)
     counts: Counter[str] = Counter()
     failures: list[tuple[str, str]] = []
-    for variant in islice(_variants(case), part, None, parts):
+    for variant in _variants(case):
         counts[f"{variant.family}: tried"] += 1
         outcome, failure = check_variant(case, variant)
         if not failure and counts["tried"] % SHARE == 0:
