@@ -25,6 +25,7 @@ def test_output_and_code() -> None:
     assert ended.err.endswith("end\n")
 
 
+@pytest.mark.slow
 def test_one_that_ignores_the_request_to_end() -> None:
     text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
     ended = run_command([text], timeout=1.0, memory=None)

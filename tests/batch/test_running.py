@@ -38,6 +38,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_each_model_ends_in_its_own_way(tmp_path: Path) -> None:
     models = write(
         tmp_path / "in",
@@ -78,6 +79,7 @@ def test_the_exit_code_is_that_of_the_worst(tmp_path: Path, texts: list[str], co
     assert xoptim.batch(models, tmp_path / "out", FAST).exit_code == code
 
 
+@pytest.mark.slow
 def test_only_the_changes_are_done_again(tmp_path: Path) -> None:
     models, out = write(tmp_path / "in", a="fine", b="fine", c="different", d="crash"), tmp_path / "out"
     xoptim.batch(models, out, FAST)
@@ -129,6 +131,7 @@ def test_an_interrupted_batch_goes_on(tmp_path: Path) -> None:
     assert lines(out) == dict.fromkeys(("a.onnx", "b.onnx", "c.onnx"), "done")
 
 
+@pytest.mark.slow
 def test_two_batches_with_one_folder(tmp_path: Path) -> None:
     models, out = write(tmp_path / "in", a="fine"), tmp_path / "out"
     with Store(out), pytest.raises(BatchError, match="another batch writes into"):

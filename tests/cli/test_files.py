@@ -28,6 +28,7 @@ def piped(*words: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "xoptim", *words], input=given, capture_output=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_filter() -> None:
     """Standard output holds the model alone; the summary goes to standard error."""
     done = piped("-", "-o", "-", given=write(TRANSPOSES).read_bytes())
@@ -37,6 +38,7 @@ def test_a_filter() -> None:
     assert files() == {"model.onnx"}
 
 
+@pytest.mark.slow
 def test_weights_travel_with_a_model_on_standard_output() -> None:
     model = parse("agraph (float[n,64] x) => (float[n,64] y) { y = Add(x, w) }")
     weight = np.arange(64, dtype=np.float32)
@@ -82,6 +84,7 @@ def test_parts_and_shapes_go_to_standard_output(words: tuple[str, ...]) -> None:
     assert done.stderr.rstrip().endswith(b": standard output")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("check",), ("check", "--json"), ("bench", "--seconds", "0.01"), ("-o", "out.onnx", "--json")]
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 
 from tests.cli.command import Xopt, write
 
@@ -53,6 +54,7 @@ def test_models_that_lack_inputs_are_compared_when_asked(xopt: Xopt) -> None:
     assert "instead of" in xopt("verify", "sum.onnx", "relu.onnx", "--fewer-inputs").out
 
 
+@pytest.mark.usefixtures("brief")
 def test_both_are_measured(xopt: Xopt) -> None:
     write(UNUSED)
     outcome = xopt("model.onnx", "--drop-unused-inputs", "--benchmark", "--only-if-faster")

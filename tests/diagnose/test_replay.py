@@ -25,6 +25,7 @@ def _dump(folder: Path, model: onnx.ModelProto | Path, patterns: Any, provider: 
     optimize(model, patterns=patterns, provider=provider, debug=DebugSettings(dump=folder))
 
 
+@pytest.mark.slow
 def test_all_rewrites_of_a_real_model_are_equal(tmp_path: Path) -> None:
     _dump(tmp_path, ROOT / "examples" / "models" / "tiny_bert.onnx", "default+onnxruntime")
     found = replay(tmp_path)

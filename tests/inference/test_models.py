@@ -207,6 +207,7 @@ def _compare(mine: Any, theirs: Any, assignments: Iterable[Sizes], message: str)
     return True
 
 
+@pytest.mark.slow
 @each_model
 def test_facts_hold_in_runs(name: str) -> None:
     model, assignments, below = case(name)

@@ -32,6 +32,7 @@ def _playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(SHIPPED, "model.onnx")
 
 
+@pytest.mark.slow
 def test_shell_snippets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [shlex.split(line, comments=True) for block in _blocks("sh") for line in block.splitlines()]
     commands = set()

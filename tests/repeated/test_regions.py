@@ -38,6 +38,7 @@ def test_many_small_operations_are_stacked_by_default() -> None:
     assert products(optimize(model, provider="cuda")) == 48, "nothing was measured there"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "rows", "width"),
     [(2, 2, 32), (3, 2, 32), (16, 16, 32), (16, "n", 32), (16, 2, 512), (16, 1, 32)],

@@ -40,6 +40,7 @@ def test_models_that_differ() -> None:
     assert ">different<" in made.html
 
 
+@pytest.mark.slow
 def test_times_of_operators() -> None:
     model = parse(TEXT)
     made = xoptim.report(model, model, verify=False, bench=BenchOptions(seconds=0.01, passes=1, threads=1, dims={"n": 4}))

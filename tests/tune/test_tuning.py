@@ -128,6 +128,7 @@ def test_reports_are_json(timed: Timed) -> None:
     assert found["validation"][0]["status"] == "equal"
 
 
+@pytest.mark.slow
 def test_two_runs_agree(timed: Timed) -> None:
     meters = timed(by_groups(movement=1.3, shapes=0.8))
     first, second = tuned(), tuned()
