@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -56,9 +55,9 @@ def test_no_banned_phrase_in_code() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_no_banned_phrase_on_pages(page: Path) -> None:
-    assert banned_in(page.read_text(encoding="utf-8")) == ""
+def test_no_banned_phrase_on_pages() -> None:
+    found = {str(page.relative_to(ROOT)): banned_in(page.read_text(encoding="utf-8")) for page in PAGES}
+    assert {page: phrase for page, phrase in found.items() if phrase} == {}
 
 
 @pytest.mark.parametrize("text", ["the node to blame", "a Boolean is no integer", "they are no\nmatrices", "is told so"])

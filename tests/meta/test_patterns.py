@@ -21,7 +21,6 @@ from xoptim.match.rewrite import PHASES
 from xoptim.testing.models import all_nodes, parse
 
 BUILT_IN = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
-each_pattern = pytest.mark.parametrize("pattern", BUILT_IN, ids=[cls.name() for cls in BUILT_IN])
 
 
 def snake_case(name: str) -> str:
@@ -35,8 +34,7 @@ def documentation(pattern: type[PatternOptimization]) -> str:
     return inspect.cleandoc(vars(pattern).get("__doc__") or "")
 
 
-@each_pattern
-def test_docstring(pattern: type[PatternOptimization]) -> None:
+def check_docstring(pattern: type[PatternOptimization]) -> None:
     text = documentation(pattern)
     first, _, rest = text.partition("\n")
     assert "→" in first, "the first line shows the rewrite"
@@ -50,8 +48,7 @@ def test_docstring(pattern: type[PatternOptimization]) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-@each_pattern
-def test_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> None:
+def check_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> None:
     """Each refusal is referred to as (1), (2), ... in the code of the pattern, or of the one that it inherits.
 
     Exceptions are remarks, which are in brackets, and refusals by the matcher for all patterns.
@@ -63,16 +60,14 @@ def test_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> N
     assert [number for number in own if f"({number})" not in code] == []
 
 
-@each_pattern
-def test_examples(pattern: type[PatternOptimization]) -> None:
+def check_examples(pattern: type[PatternOptimization]) -> None:
     examples = pattern.examples()
     assert examples
     assert len({example.before for example in examples}) == len(examples)
     assert all(example.before != example.after for example in examples)
 
 
-@each_pattern
-def test_metadata(pattern: type[PatternOptimization]) -> None:
+def check_metadata(pattern: type[PatternOptimization]) -> None:
     newest = onnx.defs.onnx_opset_version()
     assert pattern.phase in PHASES
     assert pattern.exactness in get_args(Exactness)
@@ -87,16 +82,14 @@ def test_metadata(pattern: type[PatternOptimization]) -> None:
     assert unknown == [], "an anchor is not an operator"
 
 
-@each_pattern
-def test_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
+def check_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
     """The pattern ``produces`` every domain that its examples use only after the rewrite."""
     made = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.after.replace(" ", "")}
     given = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.before.replace(" ", "")}
     assert made - given <= set(pattern.produces)
 
 
-@each_pattern
-def test_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOptimization]) -> None:
+def check_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOptimization]) -> None:
     """The command warns about a model that ``onnx.checker`` refuses."""
     made = {
         node.op_type
@@ -112,8 +105,7 @@ def _root(pattern: type[PatternOptimization]) -> type:
     return [cls for cls in pattern.__mro__ if cls.__module__ == pattern.__module__][-1]
 
 
-@each_pattern
-def test_name_and_file(pattern: type[PatternOptimization]) -> None:
+def check_name_and_file(pattern: type[PatternOptimization]) -> None:
     """Patterns of one file extend one class, and the file has the name of that class."""
     assert pattern.__name__.endswith("Pattern")
     path = Path(inspect.getsourcefile(pattern) or "")
@@ -122,11 +114,22 @@ def test_name_and_file(pattern: type[PatternOptimization]) -> None:
     assert path.parent.name == pattern.family()
 
 
-@each_pattern
-def test_no_state(pattern: type[PatternOptimization]) -> None:
+def check_no_state(pattern: type[PatternOptimization]) -> None:
     """A pattern has neither a constructor nor attributes of its own: everything that `match` finds is in the match."""
     assert "__init__" not in vars(pattern)
     assert vars(pattern()) == {}
+
+
+CHECKS = (
+    *(check_docstring, check_refusals_stand_beside_the_code, check_examples, check_metadata, check_other_domains_are_declared),
+    *(check_operators_that_the_standard_lacks_are_declared, check_name_and_file, check_no_state),
+)
+
+
+@pytest.mark.parametrize("pattern", BUILT_IN, ids=[cls.name() for cls in BUILT_IN])
+def test_rules(pattern: type[PatternOptimization]) -> None:
+    for check in CHECKS:
+        check(pattern)
 
 
 def test_every_family_says_what_belongs_to_it() -> None:

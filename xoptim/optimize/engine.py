@@ -113,7 +113,7 @@ class Engine:
                     break
             rewritten = perf_counter()
             self._clean()
-            self._report_round(f"{found} matches, {applied} applied", start, rewriting, rewritten)
+            _report_round(state, graph, f"{found} matches, {applied} applied", start, rewriting, rewritten)
             total += applied
         self.applier.view.notes = None
         return total
@@ -168,9 +168,10 @@ class Engine:
         if options.remove_unused:
             self.graph.sweep()
 
-    def _report_round(self, text: str, start: float, rewriting: float, rewritten: float) -> None:
-        events, now, nodes = self.state.events, perf_counter(), len(self.graph.nodes)
-        events.send("round", level=1, graph=self.graph.name, text=text, nodes=nodes, source=self.graph)
-        events.send("timed", "insert_and_remove_nodes", seconds=rewriting)
-        events.send("timed", "remove_unused", seconds=now - rewritten)
-        events.send("timed", "iteration", seconds=now - start)
+
+def _report_round(state: State, graph: Graph, text: str, start: float, rewriting: float, rewritten: float) -> None:
+    events, now = state.events, perf_counter()
+    events.send("round", level=1, graph=graph.name, text=text, nodes=len(graph.nodes), source=graph)
+    events.send("timed", "insert_and_remove_nodes", seconds=rewriting)
+    events.send("timed", "remove_unused", seconds=now - rewritten)
+    events.send("timed", "iteration", seconds=now - start)
