@@ -11,7 +11,7 @@ from tests.properties.hunting import hunt
 from tests.properties.regressions import save
 from tests.support import in_parts
 
-GRAPHS, CHUNKS = 2000, 50
+GRAPHS, CHUNKS = 2000, 20
 OPERATORS = 60
 
 
