@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from xoptim import Culprit, OptimizationOptions, Suspect, save_proto
+from xoptim.diagnose.words import counted
 
 from .choices import opset_option
 from .files import MODEL, OUTPUT, is_stream, writable
@@ -64,6 +65,6 @@ def _print(culprit: Culprit, target: Path, nodes: int) -> None:
     click.echo(str(culprit))
     click.echo(f"found with {culprit.runs} validations")
     if nodes:
-        click.echo(f"{target} shows it with {nodes} node{'' if nodes == 1 else 's'}")
+        click.echo(f"{target} shows it with {counted(nodes, 'node')}")
     else:
         click.echo("no part of the model shows it by itself")

@@ -127,10 +127,10 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
         if not choices["quiet"] and not summary.refusal(choices["strict"]):
             progress.say("looking for options that would help")
             summary.hints = _hints(proof, _options(choices, progress))
-        made = None if summary.refusal(choices["strict"]) else page.made(subject, proof, summary, progress)
+        drawn = None if summary.refusal(choices["strict"]) else page.draw(subject, proof, summary, progress)
         # Nothing that takes long comes after it, so that an interrupted command has written nothing, as its message says.
         summary.written = write(proof, target, summary, choices, progress)
-        summary.page = page.save(made)
+        summary.page = page.save(drawn)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:

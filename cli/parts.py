@@ -8,6 +8,7 @@ import click
 import onnx
 
 from xoptim import extract, infer, save_proto
+from xoptim.diagnose.words import counted
 from xoptim.preparing import serialized
 
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
@@ -27,8 +28,7 @@ def extract_command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ..
     target = target_of(model, output, False, streams=True)
     part = extract(model, _listed(inputs), _listed(outputs))
     names = [", ".join(value.name for value in values) for values in (part.graph.input, part.graph.output)]
-    nodes = f"{len(part.graph.node)} node{'' if len(part.graph.node) == 1 else 's'}"
-    _write(part, target, model, f"{nodes} from {names[0] or 'constants'} to {names[1]}")
+    _write(part, target, model, f"{counted(len(part.graph.node), 'node')} from {names[0] or 'constants'} to {names[1]}")
 
 
 @click.command("infer")

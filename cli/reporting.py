@@ -53,7 +53,7 @@ class PageRequest:
         if self._recorder is not None:
             self._recorder.loaded(builder)
 
-    def made(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
+    def draw(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
         """The page, ``None`` without one.
 
         Args:

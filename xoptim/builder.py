@@ -20,6 +20,7 @@ from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
+from xoptim.facts.words import counted
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
@@ -251,7 +252,7 @@ def _described(builder: GraphBuilder) -> str:
 
     inside, outside = (", ".join(map(value, names)) for names in (builder.input_names, builder.output_names))
     number = sum(len(graph.nodes) for graph in builder.model.graphs())
-    return f"<GraphBuilder: opset {builder.main_opset}, {number} node{'s' * (number != 1)}, ({inside}) → ({outside})>"
+    return f"<GraphBuilder: opset {builder.main_opset}, {counted(number, 'node')}, ({inside}) → ({outside})>"
 
 
 def _opset(domain: str, version: int) -> int:

@@ -133,7 +133,7 @@ def test_a_target_in_a_folder_that_is_missing(xopt: Xopt) -> None:
     assert files() == {"model.onnx"}
 
 
-@pytest.mark.parametrize("step", ["_hints", "PageRequest.made"])
+@pytest.mark.parametrize("step", ["_hints", "PageRequest.draw"])
 def test_what_takes_long_comes_before_the_model_is_written(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Then the message of an interrupt is right: nothing was written."""
     write(RELU)

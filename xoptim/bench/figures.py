@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xoptim.bench.report import BenchReport
+from xoptim.facts.words import counted
 
 
 def milliseconds(seconds: float) -> str:
@@ -14,7 +15,7 @@ def milliseconds(seconds: float) -> str:
 def circumstances(report: BenchReport) -> str:
     """Provider, threads and sizes of a measurement."""
     options = report.options
-    threads = f"{options.threads} thread{'s' * (options.threads > 1)}" if options.threads else "threads chosen by onnxruntime"
+    threads = counted(options.threads, "thread") if options.threads else "threads chosen by onnxruntime"
     sizes = ", ".join(f"{name}={size}" for name, size in report.sizes.items())
     guessed = not report.sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None
     chosen = " (not given: --dim NAME=VALUE)" if guessed else ""

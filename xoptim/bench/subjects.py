@@ -95,9 +95,8 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
     with _named_in_errors(subject):
         session = Session(subject.path, settings)
         needed = {port.name for port in session.inputs}
-        other = needed ^ feeds.keys()
         if not needed <= feeds.keys():
-            names = ", ".join(sorted(other))
+            names = ", ".join(sorted(needed ^ feeds.keys()))
             raise FeedError(f"it cannot be fed like the first model: only one of them has the inputs {names}")
         session.run(feeds)
         return session

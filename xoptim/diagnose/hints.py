@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.words import counted
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
@@ -36,9 +37,7 @@ class OpsetHint:
     needs: dict[str, int]
 
     def __str__(self) -> str:
-        found = [
-            f"{count} time{'s' * (count > 1)} {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()
-        ]
+        found = [f"{counted(count, 'time')} {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()]
         return f"{', '.join(found)} would apply with --opset {self.opset}; the model has operator set {self.present}"
 
     def to_json(self) -> dict[str, Any]:

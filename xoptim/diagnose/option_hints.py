@@ -12,6 +12,7 @@ import onnx
 
 from xoptim.catalogue.selection import select
 from xoptim.diagnose.hints import may_match
+from xoptim.facts.words import counted
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
@@ -42,8 +43,8 @@ class OptionHint:
     nodes: int
 
     def __str__(self) -> str:
-        found = ", ".join(f"{count} time{'s' * (count > 1)} {name}" for name, count in self.patterns.items())
-        fewer = f"{self.nodes} node{'s' * (self.nodes > 1)} fewer" if self.nodes > 0 else ""
+        found = ", ".join(f"{counted(count, 'time')} {name}" for name, count in self.patterns.items())
+        fewer = f"{counted(self.nodes, 'node')} fewer" if self.nodes > 0 else ""
         return f"{' and '.join(filter(None, (fewer, found)))} with {self.option}"
 
     def to_json(self) -> dict[str, Any]:

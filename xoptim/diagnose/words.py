@@ -13,7 +13,8 @@ import numpy as np
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.words import meant as meant  # for the command
+from xoptim.facts.words import counted as counted  # for the command
+from xoptim.facts.words import meant as meant
 from xoptim.facts.words import similar as similar
 from xoptim.facts.words import suggestion
 from xoptim.graph.constants import constant_array, is_constant

@@ -1,4 +1,4 @@
-"""Suggestions for words that do not exist: the similar ones that do."""
+"""Words of messages: suggestions for those that do not exist, and numbers of things."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ def meant(word: str, known: Iterable[str]) -> str:
     """The end of a message about a word that does not exist: ``; did you mean 'x'?``, or nothing."""
     near = suggestion(word, known, "")
     return f"; {near}" if near else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 node``, ``3 nodes``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _distance(a: str, b: str) -> int:

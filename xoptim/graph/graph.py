@@ -34,7 +34,8 @@ class Graph:
     def __init__(self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None) -> None:
         self.model = model
         self.name = name
-        self.parent, self.owner = parent, owner
+        self.parent = parent
+        self.owner = owner
         self.opsets: dict[str, int] = model.opsets if parent is None else parent.opsets
         self.inputs: list[str] = []
         self.annotations: dict[str, onnx.TensorAnnotation] = {}
@@ -58,7 +59,7 @@ class Graph:
         self.overridable, self.sees_overridable = definitions.overridable, definitions.sees_overridable
         self.producer, self.is_input, self.defines = definitions.producer, definitions.is_input, definitions.defines
         self.tensor = definitions.tensor
-        self.known, self.all_known, self.learn = facts.known, facts.items, facts.learn
+        self.known, self.all_known, self.learn, self.drop_facts = facts.known, facts.items, facts.learn, facts.drop
         self.is_computed, self.learn_constness = facts.is_computed, facts.learn_constness
         self.evaluated, self.remember, self.retry_failures = facts.evaluated, facts.remember, facts.retry_failures
         self.depends_on_caller, self.learn_dependence = facts.depends_on_caller, facts.learn_dependence
@@ -96,7 +97,8 @@ class Graph:
         """The facts about a result, `UNKNOWN` when there are none."""
         graph: Graph | None = self
         while graph is not None:
-            if (info := graph.known(name)) is not None:
+            info = graph.known(name)
+            if info is not None:
                 return info
             graph = graph.parent
         return UNKNOWN
@@ -110,7 +112,8 @@ class Graph:
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
         """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse initializer."""
-        self.inputs += [name] if listed else []
+        if listed:
+            self.inputs.append(name)
         self.declared_inputs[name] = info
         self.learn(name, info)
         self.names.used.add(name)
@@ -130,12 +133,6 @@ class Graph:
         del self.initializers[name]
         if not self.is_input(name):
             self.facts.drop((name,))
-
-    def remove_input(self, name: str) -> None:
-        """Remove an input that is not read."""
-        self.inputs.remove(name)
-        del self.declared_inputs[name]
-        self.facts.drop((name,))
 
     def insert(self, node: Node, after: Node | None) -> None:
         """Add a node right after another one (at the beginning for ``None``).

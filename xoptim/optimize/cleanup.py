@@ -84,6 +84,16 @@ def unused_inputs(graph: Graph) -> list[str]:
     return [name for name in graph.inputs if name not in stored and not graph.is_needed(name)]
 
 
+def drop_unused_inputs(graph: Graph) -> list[str]:
+    """Remove the inputs of the main graph that nothing reads; returns their names."""
+    names = unused_inputs(graph)
+    for name in names:
+        graph.inputs.remove(name)
+        del graph.declared_inputs[name]
+    graph.drop_facts(names)
+    return names
+
+
 def remove_unused_initializers(graph: Graph) -> int:
     """Remove unused initializers, except those that a caller may override; returns how many were removed."""
     unused = [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]

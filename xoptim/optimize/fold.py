@@ -30,7 +30,7 @@ EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
 """Maximal number of bytes of external data that folding reads."""
-INLINE_LIMIT = 1 << 20
+OUTPUT_LIMIT = 1 << 20
 """Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
 _TOO_LARGE = "the result would make the model larger than max_growth allows"
 
@@ -268,7 +268,7 @@ def _stays(graph: Graph, node: Node) -> bool:
     if not outputs:
         return False
     sizes = _known_sizes(graph, node)
-    return (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > INLINE_LIMIT for name in outputs)
+    return (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > OUTPUT_LIMIT for name in outputs)
 
 
 def _constant(name: str, tensor: Tensor, node: Node) -> Node:

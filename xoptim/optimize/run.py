@@ -20,7 +20,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass
 from xoptim.opsets.newest import newest_for
 from xoptim.opsets.raising import raise_model
-from xoptim.optimize.cleanup import unused_inputs
+from xoptim.optimize.cleanup import drop_unused_inputs, unused_inputs
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.events import show_log
 from xoptim.optimize.growth import Growth, Unfolded
@@ -118,9 +118,7 @@ class Optimizer:
         self._write_once("roll", roll, wanted=self.options.roll)
         self._write_once("outline", outline, wanted=self.options.outline)
         if self.options.drop_unused_inputs:
-            self.dropped_inputs += self.unused_inputs()
-            for name in self.dropped_inputs:
-                self.model.graph.remove_input(name)
+            self.dropped_inputs += drop_unused_inputs(self.model.graph)
         return self.statistics.rows
 
     def unused_inputs(self) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from xoptim.catalogue.selection import select
+from xoptim.facts.words import counted
 from xoptim.match.rewrite import Rewrite
 from xoptim.validate.session import Level, SessionSettings
 
@@ -179,7 +180,7 @@ def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Other numbers of threads."""
     for count in facts.threads:
         if count != choice.settings.threads:
-            name = f"{count} thread{'s' * (count > 1)}"
+            name = counted(count, "thread")
             yield Variation(name, replace(choice, settings=replace(choice.settings, threads=count)), promise=1.0)
 
 
