@@ -454,6 +454,10 @@ SUBJECTS: dict[str, Subject] = {
         "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }"
     ),
     "GathersSteps": Subject(_steps(16), rows=(1, 4, 16)),
+    "ReshapeSplitSqueeze": Subject(
+        "g (float[1,ROWS,384] x) => (float[1,3,ROWS,64] y, float[1,3,ROWS,64] z) <int64[5] n = {1, ROWS, 2, 3, 64}, int64 i = {0}, "
+        "int64 j = {1}> { r = Reshape(x, n) t = Transpose <perm = [2, 0, 3, 1, 4]> (r) y = Gather(t, i) z = Gather(t, j) }"
+    ),
     "SlicesConcat": Subject(
         "g (float[ROWS,8,96] x) => (float[ROWS,8,96] y) <int64[1] o = {0}, int64[1] a = {4}, int64[1] e = {8}, "
         "int64[1] k = {1}> { p = Slice(x, a, e, k) q = Slice(x, o, a, k) y = Concat <axis = 1> (p, q) }"

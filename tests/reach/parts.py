@@ -176,6 +176,13 @@ THEME = Theme(
             ("SlicesUnsqueeze",),
         ),
         Row(
+            "q, k, v of one product by a Gather, or a part of a Split without its axis, each → Split of merged axes",
+            "agraph (float[a,5,24] x) => (float[a,3,5,4] y) <int64[5] t = {-1, 5, 2, 3, 4}, int64 o = {0}, int64 i = {1}> "
+            "{ r = Reshape(x, t) p = Transpose <perm = [2, 0, 3, 1, 4]> (r) q = Gather(p, o) k = Gather(p, i) y = Sub(k, q) }",
+            "Reshape Split Sub Transpose",
+            ("ReshapeSplitSqueeze",),
+        ),
+        Row(
             "Gather(constant table, Slice(constant positions)) → Slice of the rows",
             "agraph (bool[b] x) => (float[1,c,2] y) <float[4,2] t = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1,3] i = {2, 3, 1}, "
             "int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) p = Slice(i, o, n, e) y = Gather(t, p) }",
@@ -187,7 +194,7 @@ THEME = Theme(
         Refused(
             "Gather(x, 0), Gather(x, 1), ... without their axis → Split, Squeeze",
             "As many nodes as before; done where each is followed by an Unsqueeze or by the same operators (GathersSplit, "
-            "GathersSteps).",
+            "GathersSteps), and where a Reshape makes the axis (ReshapeSplitSqueeze).",
         ),
         Refused(
             "Gather(x, positions in a row) → Slice along another axis than the last",
