@@ -26,7 +26,6 @@ IMAGES = (1, 4)
 _E = "float e = {0.00001}"
 _LAST = "int64[1] i = {-1}"
 _BATCH = "float[64] S, float[64] O, float[64] M, float[64] V"
-_POSITIVE = "W2 = Abs(V)"
 _GELU_TANH = (
     "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
     "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }"
@@ -455,7 +454,7 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "GathersSteps": Subject(_steps(16), rows=(1, 4, 16)),
     "ReshapeSplitSqueeze": Subject(
-        "g (float[1,ROWS,384] x) => (float[1,3,ROWS,64] y, float[1,3,ROWS,64] z) <int64[5] n = {1, ROWS, 2, 3, 64}, int64 i = {0}, "
+        "g (float[1,ROWS,384] x) => (float[1,3,ROWS,64] y, float[1,3,ROWS,64] z) <int64[5] n = {1,ROWS,2,3,64}, int64 i = {0}, "
         "int64 j = {1}> { r = Reshape(x, n) t = Transpose <perm = [2, 0, 3, 1, 4]> (r) y = Gather(t, i) z = Gather(t, j) }"
     ),
     "SlicesConcat": Subject(
