@@ -36,8 +36,7 @@ class GatherElementsPattern(EasyPatternOptimization):
         source, taken, index = g.try_infer_shape(m.x), g.try_infer_shape(repeated), g.try_infer_shape(m.index)
         if not source or not taken or index is None or len(index) < len(source) or unstretched(g, repeated) is None:  # (1)
             return self.none(m.nodes[0], msg="the positions are not repeated along axes of size 1, or a shape is unknown")
-        axis = m.axis % len(source)
-        others = [place for place in range(len(source)) if place != axis]
+        axis, others = m.axis % len(source), [place for place in range(len(source)) if place != m.axis % len(source)]
         if index[axis] != taken[axis] or any(index[place] != 1 or source[place] != taken[place] for place in others):  # (2) (3)
             return self.none(m.nodes[0], msg="the positions differ along another axis, or not all elements are taken there")
         if not all(is_nonzero(source[place]) or is_given_size(g, source[place]) for place in others):  # (4)

@@ -26,11 +26,9 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, target: Symbol) -> Symbol:
         """Any new axes, and any target."""
         taken = g.op.Gather(g.op.Unsqueeze(x, axes=g.capture("axes")), i, axis=g.capture("axis"))
-        return (
-            g.op.Squeeze(taken, axes=g.capture("dropped"))
-            if g.option("squeezed")
-            else g.op.Reshape(taken, target, attributes=ANY)
-        )
+        if g.option("squeezed"):
+            return g.op.Squeeze(taken, axes=g.capture("dropped"))
+        return g.op.Reshape(taken, target, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the shapes."""
