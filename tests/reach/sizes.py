@@ -8,6 +8,13 @@ THEME = Theme(
     "Sizes and tensors of one number",
     rows=(
         Row(
+            "Reshape(Transpose(Slice(Reshape(v, [-1, 2])))) of the amounts of a Pad → Gather(v)",
+            "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
+            "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
+            "Gather",
+            ("VectorMovements",),
+        ),
+        Row(
             "Cast(ConstantOfShape) → ConstantOfShape of that type",
             "agraph (int64[2] s) => (float[a,b] y) { t = ConstantOfShape <value = int64[1] {1}> (s) y = Cast <to = 1> (t) }",
             "ConstantOfShape",
