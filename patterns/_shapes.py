@@ -27,6 +27,8 @@ _SPREADING: Final = frozenset(
 _FEW: Final = 1 << 12
 """Constants of more elements are not read."""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
+COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
+"""Operators that make masks of numbers, which all runtimes compute alike, to the bit."""
 _MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 """The comparison that gives the same when its operands change places."""
 
@@ -162,7 +164,7 @@ def unstretched(g: GraphView, name: str) -> str | None:
     return node.input[0]
 
 
-def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
+def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None:
     """The number that all elements of a result are equal to, as an array of rank 0; ``None`` when that is not known."""
     shape = g.static_shape(name)
     constant = g.get_computed_constant(name) if shape is not None and 0 < math.prod(shape) <= _FEW else None
@@ -174,13 +176,32 @@ def uniform_value(g: GraphView, name: str, depth: int = 8) -> np.ndarray | None:
     if node.op_type == "ConstantOfShape":
         value = node.attribute.get("value")
         return numpy_helper.to_array(value).reshape(()) if isinstance(value, TensorProto) else np.zeros((), np.float32)
-    if node.op_type in _SPREADING:
+    if node.op_type in _SPREADING or (
+        node.op_type == "Resize" and node.get_attribute("mode") == "nearest" and not _crops(node)
+    ):
         return uniform_value(g, node.input[0], depth - 1)
     if node.op_type in _CONVERTING:
         inner = uniform_value(g, node.input[0], depth - 1)
         results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
-    return _decided(g, node, depth - 1) if node.op_type in _MIRRORED else None
+    decided = _decided(g, node, depth - 1) if node.op_type in _MIRRORED else None
+    return _combined(g, node, depth - 2) if decided is None and node.op_type in COMBINING else decided
+
+
+def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
+    """The number that an operator computes from operands that are full of one number each."""
+    numbers: list[np.ndarray | None] = []
+    for name in node.input if depth > 0 else ():
+        numbers.append(uniform_value(g, name, depth))
+        if numbers[-1] is None:
+            return None
+    results = g.evaluate(node, numbers) if numbers else None
+    return None if results is None else results[0].reshape(())
+
+
+def _crops(node: Node) -> bool:
+    """Whether a Resize may read outside of its operand, where it takes another number."""
+    return node.get_attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
 def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:

@@ -13,6 +13,7 @@ from xoptim.match import GraphView, Node, PatternRewriter
 
 from .._axes import axis_of, permutation
 from .._folding import Array
+from .._nodes import is_op
 
 _DEEPEST: Final = 12
 
@@ -24,14 +25,18 @@ class Half:
     Attributes:
         start: a result or a constant that is half of a tensor from which the whole one is computed.
         steps: the nodes that compute it, the last one first, each with the place of the operand that is halved.
+        inserted: new axes of the start, before all steps.
     """
 
     start: str | Array = ""
     steps: list[tuple[Node, int]] = field(default_factory=list)
+    inserted: list[int] = field(default_factory=list)
 
     def write(self, g: PatternRewriter) -> str:
         """Repeat the nodes on the half; returns the result."""
         name = self.start if isinstance(self.start, str) else g.make_initializer("", self.start, source="half")
+        if self.inserted:
+            name = g.op.Unsqueeze(name, axes=self.inserted)
         for node, place in reversed(self.steps):
             operands = [*node.input]
             operands[place] = name
@@ -56,7 +61,9 @@ def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
             return None if first is None else half
         if node is None or node.domain:
             return None
-        joined = _doubled(g, node) if interleaved else _repeated(g, node)
+        joined = _repeated(g, node)
+        if interleaved:
+            joined, half.inserted = _doubled(g, node)
         if joined is not None:
             half.start = joined
             return half
@@ -81,21 +88,23 @@ def _repeated(g: GraphView, node: Node) -> str | None:
     return node.input[0] if is_repeated and axis_of(g, node) == _last(g, node.output[0]) else None
 
 
-def _doubled(g: GraphView, node: Node) -> str | None:
-    """The tensor each of whose elements a Reshape of its copies along a new last axis puts twice in a row."""
+def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
+    """The tensor each of whose elements a Reshape of its copies along a new last axis puts twice in a row, and new axes."""
     copies = joined_pairs(g, node)
     if copies is None:
-        return None
-    if copies.op_type == "Expand":
-        alone, expanded = g.try_infer_shape(copies.input[0]), g.try_infer_shape(copies.output[0])
-        single = copies.input[0] if alone is not None and expanded is not None and alone == (*expanded[:-1], 1) else None
+        return None, []
+    if is_op(copies, "Expand", "Tile"):
+        alone, pairs = g.try_infer_shape(copies.input[0]), g.try_infer_shape(copies.output[0])
+        single = copies.input[0] if alone is not None and pairs is not None and alone == (*pairs[:-1], 1) else None
     else:
         single = _repeated(g, copies)
     before = None if single is None else g.node_before(single)
-    if before is None or before.op_type != "Unsqueeze" or before.domain:
-        return None
-    whole, pairs = g.try_infer_shape(before.input[0]), g.try_infer_shape(copies.output[0])
-    return before.input[0] if whole is not None and pairs == (*whole, 2) and _is_new_last(g, before) else None
+    if single is None or not is_op(before, "Unsqueeze"):
+        return None, []
+    axes, rank = g.get_argument(before, "axes"), g.info(single).rank
+    if rank is None or not isinstance(axes, list) or rank - 1 not in (places := [axis % rank for axis in axes]):
+        return None, []
+    return before.input[0], sorted(place for place in places if place != rank - 1)
 
 
 def joined_pairs(g: GraphView, node: Node) -> Node | None:
@@ -106,12 +115,6 @@ def joined_pairs(g: GraphView, node: Node) -> Node | None:
     if pairs is None or whole is None or len(pairs) < 2 or pairs[-1] != 2 or not isinstance(pairs[-2], int):
         return None
     return g.node_before(node.input[0]) if whole == (*pairs[:-2], 2 * pairs[-2]) else None
-
-
-def _is_new_last(g: GraphView, node: Node) -> bool:
-    """Whether an Unsqueeze adds the last axis."""
-    last = _last(g, node.output[0])
-    return last is not None and g.get_argument(node, "axes") in ([-1], [last])
 
 
 def _last(g: GraphView, name: str) -> int | None:

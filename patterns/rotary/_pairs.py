@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from xoptim.match import GraphView, Node
 
-from .._axes import axis_of
+from .._axes import axis_of, size_along
 from .._slices import part_of
 
 _FAR = 2**31 - 1
@@ -31,7 +31,7 @@ def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads 
 
     Args:
         g: the graph.
-        first: the first half; its size is a number.
+        first: the first half; its size is a number. Where they are interleaved, it may have a fifth axis of size 1.
         second: the second half.
         interleaved: whether the halves are the even and the odd elements.
     """
@@ -50,6 +50,8 @@ def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads 
 
 def _every_second(g: GraphView, name: str, start: int) -> str | None:
     """The tensor of which a result holds every second element along the last axis, from ``start`` on."""
+    if g.info(name).rank == 5:
+        return _column(g, name, start)
     node = g.node_before(name)
     if node is None or node.domain:
         return None
@@ -63,12 +65,17 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
         if axis_of(g, node) != 4 or g.get_constant_scalar(node.input[1]) != start or g.info(node.input[1]).rank != 0:
             return None
     elif node.op_type == "Squeeze" and g.get_argument(node, "axes") in ([4], [-1]) and g.info(pairs).rank == 5:
-        pairs, place, _ = part_of(g, pairs, 4)
-        if place != start:
-            return None
+        return _column(g, pairs, start)
     else:
         return None
     return _paired(g, g.node_before(pairs))
+
+
+def _column(g: GraphView, name: str, start: int) -> str | None:
+    """The tensor that a result holds one element of each pair of."""
+    size = size_along(g, name, 4)
+    pairs, place, _ = part_of(g, name, 4) if size == 1 else ("", None, None)
+    return _paired(g, g.node_before(pairs)) if place == start else None
 
 
 def _paired(g: GraphView, node: Node | None) -> str | None:

@@ -53,17 +53,18 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     min_opset = 23
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
-        """Whole heads times cosines, or halves; the halves one after the other, or interleaved."""
+        """Whole heads times cosines, or halves; the halves one after the other, or interleaved, also as columns of pairs."""
 
         def joined(left: Symbol, right: Symbol) -> Symbol:
-            if not interleaved:
+            if form == "halves":
                 return g.op.Concat(left, right, axis=g.any_of(-1, 3))
             axis, axes = g.any_of(-1, 4), g.any_of([-1], [4])
-            pairs = g.op.Concat(g.op.Unsqueeze(left, axes=axes), g.op.Unsqueeze(right, axes=axes), axis=axis)
-            return g.op.Reshape(pairs, g.symbol("shape"))
+            if form == "interleaved":
+                left, right = g.op.Unsqueeze(left, axes=axes), g.op.Unsqueeze(right, axes=axes)
+            return g.op.Reshape(g.op.Concat(left, right, axis=axis), g.symbol("shape"))
 
-        interleaved = g.option("interleaved")
-        if g.option("whole"):
+        form = g.choice("form", "halves", "interleaved", "columns")
+        if form == "columns" or g.option("whole"):
             turned = joined(g.op.Neg(second), first)
             return g.op.Add(g.op.Mul(x, cos), g.op.Mul(turned, sin))
         left = g.op.Sub(g.op.Mul(first, cos), g.op.Mul(second, sin))
@@ -71,34 +72,48 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find the heads and the halves of the cosines and sines."""
+        whole, interleaved = m.form == "columns" or m.whole, m.form != "halves"
         shape = g.try_infer_shape(m.first)
+        if m.form == "columns" and shape is not None and shape[4:] == (1,):
+            shape = shape[:4]
         if shape is None or len(shape) != 4 or not isinstance(shape[3], int) or not shape[3]:  # (1)
             return self.none(m.nodes[0], msg="not four axes, or the size of a head is unknown")
-        heads = heads_of(g, m.first, m.second, m.interleaved)
+        heads = heads_of(g, m.first, m.second, interleaved)
         if heads is None or g.try_infer_shape(m.outputs[0]) != (*shape[:3], 2 * shape[3]):  # (1)
             return self.none(m.nodes[0], msg="not the halves of one tensor")
-        if m.whole and (g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads):  # (1)
+        if whole and (g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads):  # (1)
             return self.none(m.nodes[0], msg="the halves are those of another tensor")
         if not runs(g, "RotaryEmbedding", m.first):  # (4)
             return self.none(m.nodes[0], msg="the provider has no kernel")
         for axis in (1, 2):
-            caches = [self._cache(g, name, shape, axis, m) for name in (m.cos, m.sin)]
+            caches = [self._cache(g, name, shape, axis, (whole, interleaved)) for name in (m.cos, m.sin)]
             if None not in caches and (axis == 1 or isinstance(shape[axis], int)):
-                part = None if m.whole else heads
-                return m.derive(caches=caches, part=part, count=shape[2] if axis == 2 else None, size=2 * shape[3])
+                part = None if whole else heads
+                return m.derive(
+                    caches=caches, part=part, interleaved=interleaved, count=shape[2] if axis == 2 else None, size=2 * shape[3]
+                )
         return self.none(m.nodes[0], msg="cosines and sines differ between heads or halves, or their positions")  # (2) (3)
 
     @staticmethod
-    def _cache(g: GraphView, name: str, half: Shape, heads: int, m: Match) -> _Cache | None:
-        """The cosines or sines for heads whose halves have this shape, with the heads along this axis."""
+    def _cache(g: GraphView, name: str, half: Shape, heads: int, form: tuple[bool, bool]) -> _Cache | None:
+        """The cosines or sines for heads whose halves have this shape, with the heads along this axis.
+
+        Args:
+            g: the graph.
+            name: the cosines or sines.
+            half: the shape.
+            heads: the axis.
+            form: whether they are those of whole heads, and whether the halves are interleaved.
+        """
+        whole, interleaved = form
         dims = g.try_infer_shape(name)
         if dims is None or not 2 <= len(dims) <= 4:
             return None
         absent = 4 - len(dims)
         full: Shape = (*[1] * absent, *dims)
-        if full[heads] != 1 or full[3 - heads] != half[3 - heads] or full[3] != half[3] * (1 + m.whole):
+        if full[heads] != 1 or full[3 - heads] != half[3 - heads] or full[3] != half[3] * (1 + whole):
             return None
-        found = half_of(g, name, m.interleaved) if m.whole else Half(name)
+        found = half_of(g, name, interleaved) if whole else Half(name)
         if found is None or full[0] not in (1, half[0]):
             return None
         place = None if heads < absent else heads - absent
@@ -106,6 +121,8 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if last is not None and last.op_type == "Unsqueeze" and g.get_argument(last, "axes") in ([place], [heads - 4]):
             del found.steps[0]  # the operator does not need the axis
             place = None
+        elif not found.steps and found.inserted == [place]:
+            found.inserted, place = [], None
         return _Cache(found, place, absent == 0, full[0] != half[0])
 
     def apply_pattern(
@@ -145,7 +162,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Angles of positions that all sequences share; halves written one by one."""
+        """Angles of positions that all sequences share; halves written one by one; even and odd elements."""
         cut = "int64[1] o = {0}, int64[1] h = {2}, int64[1] e = {4}, int64[1] k = {3}"
         return (
             Example(
@@ -164,6 +181,16 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
                 "rc = Mul(r, c) li = Mul(l, i) q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
                 "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) <int64[1] one = {1}> "
                 "{ p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
+                opset=23,
+            ),
+            Example(
+                "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) <int64[2] k = {1, 4}, "
+                "int64[5] r = {1, 1, 1, 1, 2}, int64[4] h = {0, 1, -1, 4}, int64[5] d = {0, 3, -1, 2, 2}, "
+                "int64[4] e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) c = Reshape(v, h) "
+                "w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) a, b = Split <axis = 4> (p, q) "
+                "n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
+                "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) "
+                "{ y = RotaryEmbedding <interleaved = 1> (x, f, g) }",
                 opset=23,
             ),
         )

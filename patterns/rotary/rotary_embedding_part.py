@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._slices import part_of
@@ -12,11 +14,12 @@ from .._slices import part_of
 class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     """RotaryEmbedding(x[..., :r], cos, sin) ++ x[..., r:] → RotaryEmbedding(x, cos, sin, rotary_embedding_dim=r)
 
-    What: leaves the rest of each head unchanged.
+    What: leaves the rest of each head unchanged; the same where the heads are merged around the operator.
     Why: does not cut the heads in two and put them together again.
     Refuses when:
     1. x does not have four axes of known sizes of heads, or the parts are not its first elements and the rest.
     2. only a part of the part is turned.
+    3. the heads are merged in another way than the operator splits them.
     """
 
     phase = "specialize"
@@ -24,9 +27,17 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 23
 
-    def match_pattern(self, g: PatternBuilder, part: Symbol, cos: Symbol, sin: Symbol, rest: Symbol) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, part: Symbol, cos: Symbol, sin: Symbol, rest: Symbol, joined: Symbol, split: Symbol
+    ) -> Symbol:
         """Without positions."""
-        turned = g.op.RotaryEmbedding(part, cos, sin, interleaved=g.capture("interleaved", optional=True))  # (2)
+        merged, interleaved = g.option("merged"), g.capture("interleaved", optional=True)
+        if merged:
+            x = g.op.Reshape(part, joined)
+            turned = g.op.RotaryEmbedding(x, cos, sin, interleaved=interleaved, num_heads=g.capture("count"))
+            turned = g.op.Reshape(turned, split)
+        else:
+            turned = g.op.RotaryEmbedding(part, cos, sin, interleaved=interleaved)  # (2)
         return g.op.Concat(turned, rest, axis=g.any_of(-1, 3))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -37,14 +48,37 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         if not isinstance(part[3], int) or not isinstance(rest[3], int):  # (1)
             return self.none(m.nodes[0], msg="the sizes are not known")
         root, start, middle = part_of(g, m.part, 3)
-        heads = g.try_infer_shape(root)
-        if start or part_of(g, m.rest, 3) != (root, middle, middle + rest[3]) or heads is None or heads[3] != middle + rest[3]:
-            return self.none(m.nodes[1], msg="not the first elements of a head and the rest of it")  # (1)
-        return m.derive(heads=root, size=middle)
+        size, whole, cut = part[3], part[3] + rest[3], g.node_before(m.part)
+        if cut is None or g.try_infer_shape(cut.input[0]) != (*part[:3], whole):  # (1)
+            return self.none(m.nodes[1], msg="not a part of a tensor")
+        spans = part_of(g, m.rest, 3), part_of(g, cut.input[0], 3)
+        if spans != ((root, middle, start + whole), (root, start, start + whole)):  # (1)
+            return self.none(m.nodes[1], msg="not the first elements of a head and the rest of it")
+        if not m.merged:
+            return m.derive(heads=cut.input[0], size=size, count=None, whole=whole)
+        joined, split = (g.try_infer_shape(m.nodes[place].output[0]) for place in (0, 2))
+        if part[2] != m.count or joined != (*part[:2], m.count * size) or split != part:  # (3)
+            return self.none(m.nodes[1], msg="the heads are merged in another way")
+        return m.derive(heads=cut.input[0], size=size, whole=whole)
 
-    def apply_pattern(self, g: PatternRewriter, heads: str, cos: str, sin: str, interleaved: int | None, size: int) -> str:
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        heads: str,
+        cos: str,
+        sin: str,
+        interleaved: int | None,
+        size: int,
+        count: int | None,
+        whole: int,
+    ) -> str:
         """The size of the part is an attribute."""
-        return g.op.RotaryEmbedding(heads, cos, sin, interleaved=interleaved or 0, rotary_embedding_dim=size)
+        chosen = {"interleaved": interleaved or 0, "rotary_embedding_dim": size}
+        if count is None:
+            return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
+        x = g.op.Reshape(heads, np.array([0, 0, count * whole]))
+        turned = g.op.RotaryEmbedding(x, cos, sin, num_heads=count, **chosen)
+        return g.op.Reshape(turned, np.array([0, 0, count, whole]))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
@@ -55,6 +89,15 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
                 start + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p, c, i) "
                 "y = Concat <axis = -1> (t, r) }",
                 start + " { y = RotaryEmbedding <interleaved = 0, rotary_embedding_dim = 2> (x, c, i) }",
+                opset=23,
+            ),
+            Example(
+                "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
+                "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
+                "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
+                "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) "
+                "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) "
+                "t = RotaryEmbedding <interleaved = 0, num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
                 opset=23,
             ),
         )

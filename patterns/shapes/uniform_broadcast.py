@@ -14,7 +14,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._axes import axis_of
 from .._folding import Array
 from .._nodes import is_op
-from .._shapes import broadcast_shape, same_dims, uniform_value
+from .._shapes import COMBINING, broadcast_shape, same_dims, uniform_value
 
 
 class UniformBroadcastPattern(PatternOptimization):
@@ -31,7 +31,7 @@ class UniformBroadcastPattern(PatternOptimization):
     anchors = BROADCASTING
     near = (
         *("ConstantOfShape", "Expand", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Not", "Neg"),
-        "Gather",
+        *("Gather", *COMBINING),
     )
     min_opset = 9
 

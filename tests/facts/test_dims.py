@@ -31,6 +31,7 @@ from xoptim.facts.dims import (
     fresh,
     lower_bound,
     mod,
+    multiplied_out,
     named,
     product,
     substitute,
@@ -223,6 +224,24 @@ def test_division() -> None:
         n % 0
     with pytest.raises(ZeroDivisionError):
         evaluate(n // m, {"n": 3, "m": 0})
+
+
+def test_sizes_padded_to_whole_windows() -> None:
+    n, m, b = named("n"), named("m"), named("b")
+    padded, other = n + mod(-n, 8), m + mod(8 - mod(m, 8), 8)
+    assert mod(padded, 8) == mod(other, 4) == 0
+    assert mod(n + mod(-n, 12), 8) != 0
+    assert multiplied_out(8 * (padded // 8)) is padded
+    assert multiplied_out(16 * b * (padded // 8)) is 2 * b * padded
+    for size in (4 * (padded // 8), 8 * (n // 8), 64 * (padded // 8) * (other // 8), padded, b, 3):
+        assert multiplied_out(size) is size
+    assert exact_quotient(b * padded * 64, 8 * (padded // 8)) is 64 * b
+    assert exact_quotient(b * padded, 16 * (padded // 8)) is None
+    assert exact_quotient(b * n, n // 8) is None
+    for size in range(40):
+        quotient = exact_quotient(padded * 24, padded // 8 * 3)
+        assert quotient == 64
+        assert evaluate(padded, {"n": size}) == 8 * evaluate(padded // 8, {"n": size}) == -(-size // 8) * 8
 
 
 def test_extremes() -> None:

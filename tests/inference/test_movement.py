@@ -9,7 +9,7 @@ import pytest
 
 from tests.inference.context import infer
 from tests.inference.oracle import I64, F, Fed, Given, check, ints, scalar, tensor, vector
-from xoptim.facts.dims import Dim, SymbolicDim, dim_max, dim_min, floor_div, fresh, named
+from xoptim.facts.dims import Dim, SymbolicDim, dim_max, dim_min, floor_div, fresh, mod, named
 from xoptim.facts.info import Info, Shape
 
 n, m, k = named("n"), named("m"), named("k")
@@ -66,6 +66,8 @@ def test_reshape_with_zeros() -> None:
     assert check("Reshape", [tensor(0, "n"), ints(3, 0)], {"allowzero": 1}, opset=14) == [Info(F, (3, 0))]
     assert check("Reshape", [tensor(0, 3), ints(0, 3)], {"allowzero": 0}, opset=14) == [Info(F, (0, 3))]
     assert check("Reshape", [tensor(0, "n"), ints(0, -1)], opset=14, run=False, strict=False)[0].rank == 2
+    padded = n + mod(-n, 8)
+    assert infer("Reshape", [Info(F, (padded // 8, 8, 3)), ints(-1, 3)]) == [Info(F, (padded, 3))]
     assert infer("Reshape", [tensor("n", 4)], {"shape": [-1, 2]}, opset=1) == [Info(F, (2 * n, 2))]
 
 

@@ -57,6 +57,27 @@ THEME = Theme(
             ("GathersConcat", "SplitConcat"),
         ),
         Row(
+            "GatherElements(x, positions repeated along each row) → Gather(x)",
+            "agraph (float[1,9,4] x, int64[s] i) => (float[1,s,4] y) <int64[2] k = {0, 2}, int64[3] r = {1, 1, 4}> "
+            "{ u = Unsqueeze(i, k) t = Tile(u, r) y = GatherElements <axis = 1> (x, t) }",
+            "Gather",
+            ("GatherElements",),
+        ),
+        Row(
+            "Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i)",
+            "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) <int64[1] k = {0}, int64[2] t = {-1, 4}> "
+            "{ u = Unsqueeze(x, k) g = Gather <axis = 1> (u, i) y = Reshape(g, t) }",
+            "Gather",
+            ("UnsqueezeGatherReshape",),
+        ),
+        Row(
+            "Squeeze(Gather(x, Unsqueeze(i))) → Gather(x, i)",
+            "agraph (float[a,9] x, int64 i) => (float[a] y) <int64[1] o = {0}, int64[1] k = {1}> "
+            "{ u = Unsqueeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
+            "Gather",
+            ("GatherVectorSqueeze",),
+        ),
+        Row(
             "Gather(x, [0]), Gather(x, [1]), ... → Split(x)",
             "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> { y = Gather "
             "<axis = 1> (x, i) z = Gather <axis = 1> (x, j) }",

@@ -8,6 +8,14 @@ THEME = Theme(
     "Products, sums and reductions",
     rows=(
         Row(
+            "Reshape(Reshape(x) @ Reshape(z) · c + Reshape(b)) of merged batch axes → x @ z · c + b",
+            "agraph (float[a,2,3,4] x, float[a,2,4,5] z, float[a,2,5] c) => (float[a,2,3,5] y) <int64[3] i = {-1, 3, 4}, "
+            "int64[3] j = {-1, 4, 5}, int64[3] k = {-1, 1, 5}, int64[4] l = {-1, 2, 3, 5}> { r = Reshape(x, i) "
+            "w = Reshape(z, j) u = MatMul(r, w) b = Reshape(c, k) d = Add(u, b) y = Reshape(d, l) }",
+            "Add MatMul Unsqueeze",
+            ("BatchRegion",),
+        ),
+        Row(
             "Reshape(MatMul(Reshape(x), Reshape(z))) → MatMul(x, z)",
             "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[a,2,3,5] y) <int64[3] p = {-1, 3, 4}, int64[3] q = "
             "{-1, 4, 5}, int64[4] r = {-1, 2, 3, 5}> { s = Reshape(x, p) t = Reshape(z, q) u = MatMul(s, t) y = "

@@ -8,6 +8,27 @@ THEME = Theme(
     "Sizes and tensors of one number",
     rows=(
         Row(
+            "CumSum of a tensor of ones → Expand of [1, 2, ...]",
+            "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> { s = Shape(x) "
+            "c = ConstantOfShape <value = float[1] {1}> (s) y = CumSum(c, k) }",
+            "Expand Shape",
+            ("ConstantOfShapeCumSum",),
+        ),
+        Row(
+            "x + (1 - ones) · c, a mask that hides nothing → x",
+            "agraph (float[b,h,s,s] x) => (float[b,h,s,s] y) <float o = {1}, float c = {-10000}> { s = Shape(x) "
+            "m = ConstantOfShape <value = float[1] {1}> (s) n = Sub(o, m) p = Mul(n, c) q = Add(x, p) y = Neg(q) }",
+            "Neg",
+            ("UniformBroadcast",),
+        ),
+        Row(
+            "Reshape(Transpose(Slice(Reshape(v, [-1, 2])))) of the amounts of a Pad → Gather(v)",
+            "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
+            "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
+            "Gather",
+            ("VectorMovements",),
+        ),
+        Row(
             "Cast(ConstantOfShape) → ConstantOfShape of that type",
             "agraph (int64[2] s) => (float[a,b] y) { t = ConstantOfShape <value = int64[1] {1}> (s) y = Cast <to = 1> (t) }",
             "ConstantOfShape",

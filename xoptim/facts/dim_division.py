@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import cast
 
+from xoptim.facts.dim_atoms import Atom
 from xoptim.facts.polynomials import add_terms, divide_terms
 from xoptim.facts.symbolic import (
     MOST_TERMS,
@@ -19,6 +20,7 @@ from xoptim.facts.symbolic import (
     is_nonnegative,
     is_nonzero,
     make,
+    of_atom,
     single_atom,
 )
 
@@ -101,12 +103,25 @@ def _reduce_by_number(a: SymbolicDim, b: int) -> Dim:
     low, high = bounds(a)
     if low is not None and high is not None and low >= 0 and high < b:
         return a
+    opened = _opened(rest, b)
+    if opened is not rest:
+        return mod(opened, b)
     common = content(rest, b)
     if common > 1:
         # (g*x + c) mod (g*k) = g * ((x + floor(c/g)) mod k) + c mod g
         inner = make(tuple((m, c // common) for m, c in rest.terms), rest.constant // common)
         return mod(inner, b // common) * common + rest.constant % common
     return compound("%", (rest, b))
+
+
+def _opened(a: SymbolicDim, b: int) -> Dim:
+    """A dimension with the same remainder: x in place of a factor ``x % (k*b)``."""
+    for monomial, coefficient in a.terms:
+        for atom, _ in monomial:
+            if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
+                rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
+                return a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
+    return a
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
@@ -121,12 +136,32 @@ def ceil_div(a: Dim, b: Dim) -> Dim:
 
 
 def exact_quotient(a: Dim, b: Dim) -> Dim | None:
-    """The polynomial q with ``q * b == a``, ``None`` when there is none or ``b`` is the number 0."""
+    """The expression q with ``q * b == a`` for all sizes, ``None`` when none is found or ``b`` is the number 0."""
     if a is b and type(a) is SymbolicDim:
         return 1
     divisor = full_terms(b)
     quotient = divide_terms(full_terms(a), divisor, MOST_TERMS) if divisor else None
-    return None if quotient is None else from_full(quotient)
+    if quotient is not None:
+        return from_full(quotient)
+    # With x in place of n * (x // n), where that is exact, the division may succeed.
+    exact = _exact_quotients(b)
+    rest = exact_quotient(b, of_atom(exact[0])) if exact else None
+    return None if rest is None else exact_quotient(a * exact[0].args[1], rest * exact[0].args[0])
+
+
+def _exact_quotients(dim: Dim) -> list[Atom]:
+    """Factors of a product that are quotients by a number without a remainder."""
+    if type(dim) is not SymbolicDim or dim.constant or len(dim.terms) > 1:
+        return []
+    divided = [atom for atom, _ in dim.terms[0][0] if atom.kind == "//" and type(atom.args[1]) is int]
+    return [atom for atom in divided if mod(*atom.args) == 0]
+
+
+def multiplied_out(dim: Dim) -> Dim:
+    """A product with x in place of ``n * (x // n)`` where n divides x, if that occurs once; other sizes as they are."""
+    exact = _exact_quotients(dim)
+    rest = exact_quotient(dim, of_atom(exact[0]) * exact[0].args[1]) if len(exact) == 1 else None
+    return dim if rest is None else rest * exact[0].args[0]
 
 
 RULES["//"] = floor_div

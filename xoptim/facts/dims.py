@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from xoptim.facts.dim_atoms import Atom, Bounds
-from xoptim.facts.dim_division import ceil_div, exact_quotient, floor_div, mod
+from xoptim.facts.dim_division import ceil_div, exact_quotient, floor_div, mod, multiplied_out
 from xoptim.facts.dim_extremes import broadcast, dim_max, dim_min, is_never_one
 from xoptim.facts.dim_integers import as_integer, before_wrapping
 from xoptim.facts.symbolic import (
@@ -55,6 +55,7 @@ __all__ = [
     "is_nonzero",
     "lower_bound",
     "mod",
+    "multiplied_out",
     "named",
     "opaque",
     "product",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import is_not
 
-from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, floor_div, is_nonnegative, product
+from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, floor_div, is_nonnegative, multiplied_out, product
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import dim_of, fresh_shape, integer, listed_dims
@@ -96,7 +96,7 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
         return None  # -1 beside an axis of length 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
-        return quotient
+        return multiplied_out(quotient)  # windows of an axis that was padded to whole ones: put together, they are the axis
     # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every run that has a result.
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 

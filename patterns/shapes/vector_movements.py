@@ -1,0 +1,63 @@
+"""A short vector that is rearranged by way of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+
+_MOVEMENTS = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten")
+_LONGEST, _MOST = 64, 8  # elements, and nodes
+
+
+class VectorMovementsPattern(PatternOptimization):
+    """Reshape(Transpose(Slice(Reshape(x, [-1, 2])))) → Gather(x, positions)
+
+    What: takes the elements of a short vector in their new order.
+    Why: a node instead of four, and the elements become known: torch rearranges the amounts of ``F.pad`` this way.
+    Refuses when:
+    1. the first tensor or the result is not a vector of known length, up to 64.
+    2. in between is another operator, one whose other operands are not constants, or more than 8.
+    3. there are fewer than two nodes.
+    """
+
+    anchors = ("Reshape", "Squeeze")
+    near = _MOVEMENTS
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Walk up to the nearest vector, and move its positions."""
+        chain = [node]
+        while (above := g.node_before(chain[-1].input[0])) is not None and g.info(chain[-1].input[0]).rank != 1:
+            chain.append(above)
+            if len(chain) > _MOST or not is_op(above, *_MOVEMENTS):  # (2)
+                return self.none(above, msg="not a movement, or too many of them")
+        source = chain[-1].input[0]
+        sizes = [g.static_shape(name) or () for name in (source, node.output[0])]
+        if any(len(size) != 1 or size[0] > _LONGEST for size in sizes) or g.is_constant(source) or len(chain) < 2:  # (1) (3)
+            return self.none(node, msg="not from a short vector to another one by several nodes")
+        results: list[np.ndarray] | None = [np.arange(*sizes[0])]
+        for step in reversed(chain):
+            others = [g.get_computed_constant(name) for name in step.input[1:]]
+            results = None if any(other is None for other in others) or not results else g.evaluate(step, [results[0], *others])
+        if not results:  # (2)
+            return self.none(node, msg="another operand is not a constant")
+        return MatchResult(self, [node], partial(self._take, source, results[0]))
+
+    def _take(self, source: str, positions: np.ndarray, g: PatternRewriter, node: Node) -> list[Node]:
+        return [g.make_node("Gather", [source, g.make_initializer("", positions, source="positions")], node.output)]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """The amounts of a Pad."""
+        return (
+            Example(
+                "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
+                "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
+                "agraph (int64[4] x) => (int64[4] y) <int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
+            ),
+        )
