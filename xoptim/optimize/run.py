@@ -134,7 +134,7 @@ class Optimizer:
             with collection_paused():
                 found = step(self.model)
             self.repetitions += found
-            self.state.events.send("timed", title, seconds=perf_counter() - start, count=len(found))
+            self.state.events.send("timed", title, seconds=perf_counter() - start, count=sum(r.form != "nodes" for r in found))
 
     def _raise(self) -> None:
         """Raise the model to the operator set of the options."""
