@@ -3,11 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support import parse
+from tests.support import parse, run
 from xoptim.builder import GraphBuilder
 from xoptim.diagnose.grade import held_to
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.validate.session import Session, SessionSettings
 
 # Beside the branch, onnxruntime keeps 32 bits from one node to the next one.
 BRANCH = (
@@ -33,5 +32,5 @@ def test_a_branch_that_is_taken_out(element: str, exactness: str) -> None:
     assert builder.report().applied == {"IfConstant": 1}
     assert builder.report().exactness == exactness
     x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float16 if element == "float16" else np.float32)
-    (expected,), (actual,) = (Session(model, SessionSettings(("cpu",))).run({"x": x}) for model in (before, after))
+    (expected,), (actual,) = (run(model, {"x": x}) for model in (before, after))
     assert np.array_equal(expected, actual) == (exactness == "exact")

@@ -58,7 +58,7 @@ def test_moderate_products_are_stored(name: str, element: str) -> None:
 @pytest.mark.parametrize("kind", ["overflow", "almost", "subnormal", "zero", "swapped"])
 def test_products_out_of_range_are_refused(name: str, element: str, kind: str) -> None:
     """Products above the largest number, near it, below the smallest normal number, and below all numbers."""
-    limits = ml_dtypes.finfo(TYPES[element])
+    limits = ml_dtypes.finfo(TYPES[element])  # type: ignore[no-untyped-call]
     large, small = float(limits.max), float(limits.smallest_normal)
     weight, factor = {
         "overflow": (large / 4, 8.0),
