@@ -176,6 +176,18 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
     return Function(proto, graph)
 
 
+def check_imports(model: Model) -> None:
+    """Refuse standard operators of no version: a runtime takes its newest one, and another runtime another one.
+
+    Raises:
+        ModelError: when there are some.
+    """
+    for graph in model.graphs():
+        used = [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
+        if used:
+            raise ModelError(f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of it")
+
+
 def _check_recursion(model: Model) -> None:
     keys = {f.key for f in model.functions}
     if len(keys) < len(model.functions):
