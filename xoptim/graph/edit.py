@@ -138,21 +138,12 @@ class Edit(Graph):
         _check_call(node, self.model, self.functions, self.target.opsets)
         load_bodies(self, node)
         self._check_names(node, freed)
-        self._check_types(node)
+        _check_types(self, node)
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
         self.link((node,))
         known = [self.target.known(name) or UNKNOWN for name in node.output]
         self._learn_results(node, list(map(refine, known, results)))
-
-    def _check_types(self, node: Node) -> None:
-        """End the match if a new node cannot take the types of its operands, as few operators take 8-bit floats or strings."""
-        if node.untouched_proto is None and (node.domain, node.op_type) not in self.model.function_operators():
-            infos = [self.info_of(name) if name else UNKNOWN for name in node.input]
-            dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
-            wrong = objection_to_types(node.op_type, node.domain, self.target.opsets.get(node.domain, 0), dtypes)
-            if wrong is not None:
-                raise Declined(wrong)
 
     def _check_names(self, node: Node, freed: set[str]) -> None:
         """Raise if a node, subgraphs included, reads a name not defined before it, or defines one that is defined elsewhere."""
@@ -243,6 +234,16 @@ def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets:
     wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
     if wrong is not None:
         raise RewriteError(wrong)
+
+
+def _check_types(edit: Edit, node: Node) -> None:
+    """End the match if a new node cannot take the types of its operands, as few operators take 8-bit floats or strings."""
+    if node.untouched_proto is None and (node.domain, node.op_type) not in edit.model.function_operators():
+        infos = [edit.info_of(name) if name else UNKNOWN for name in node.input]
+        dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
+        wrong = objection_to_types(node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes)
+        if wrong is not None:
+            raise Declined(wrong)
 
 
 class _Watched:

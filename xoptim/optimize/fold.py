@@ -127,12 +127,8 @@ class Folder:
             self.graph.add_initializer(name, tensor)
 
     def _from_shapes(self, node: Node) -> bool:
-        if len(node.output) != 1:
-            return False
-        info = self.graph.known(node.output[0])
-        if info is None or info.data is None:
-            return False
-        value = known_value(info)
+        info = self.graph.known(node.output[0]) if len(node.output) == 1 else None
+        value = None if info is None or info.data is None else known_value(info)
         if value is None or _stays(self.graph, node) or is_refused_with(self.graph, {node.output[0]: value}):
             return False
         self._replace(node, [value])
