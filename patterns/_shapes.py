@@ -159,7 +159,9 @@ def unstretched(g: GraphView, name: str) -> str | None:
         return None
     if node.op_type == "Tile":
         source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(name)
-        if source is None or result is None or any(a != 1 and a != b for a, b in zip(source, result, strict=True)):
+        if source is None or result is None or len(source) != len(result):  # an invalid Tile, in a branch that is never taken
+            return None
+        if any(a != 1 and a != b for a, b in zip(source, result, strict=True)):
             return None
     return node.input[0]
 

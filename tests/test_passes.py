@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -53,3 +55,23 @@ def test_options_reach_the_optimizer() -> None:
     with pytest.raises(PassError) as caught:
         Sequential(OptimizePass(patterns="NoSuchPattern"))(model)
     assert isinstance(caught.value.__cause__, UnknownPatternError)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "modified"),
+    [
+        ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", {}, False),
+        ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", {"opset": 21}, True),
+        ("agraph (float[a] x) => (float[a] y) { k = Constant <value_float = 2.0> () y = Pow(k, x) }", {}, True),
+        ("agraph (float[a] x) => (float[a] y) <float k = {2}, float l = {2}> { u = Pow(k, x) y = Pow(l, u) }", {}, True),
+        ("agraph (float[a] x) => (float[a] y) <float k = {2}> { y = Relu(x) }", {}, True),
+        ("agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }", {"drop_unused_inputs": True}, True),
+        ("agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }", {}, False),
+        ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", {"outline": True}, False),
+    ],
+)
+def test_it_says_whether_it_changed_the_model(text: str, options: dict[str, Any], modified: bool) -> None:
+    model = ir.from_proto(parse(text))
+    result = OptimizePass(**options)(model)
+    assert result.modified == modified
+    assert (ir.to_proto(result.model) != ir.to_proto(model)) == modified

@@ -45,7 +45,8 @@ class OptimizePass(FunctionalPass):
     def call(self, model: ir.Model) -> PassResult:
         """Optimize a model."""
         result = optimize(model, self.options, verify=self.verify, report=self._keep, **self.changes)
-        return PassResult(result, modified=ir.to_proto(result) != ir.to_proto(model))
+        changes = self.report is None or self.report.changes
+        return PassResult(result, modified=changes or result.opset_imports != model.opset_imports)
 
     def _keep(self, report: OptimizationReport) -> None:
         self.report = report

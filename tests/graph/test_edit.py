@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import load, node_of, parse, replace, run, text_of, types, verify
-from xoptim.facts.errors import RewriteError
+from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.optimizing import optimize
 
 CHAIN = "agraph (float[n,3] x) => (float[n,3] y) { t = Neg(x) u = Abs(t) y = Relu(u) }"
 Change = Callable[[Graph], tuple[Sequence[Node], Sequence[Node]]]
@@ -307,3 +308,14 @@ def test_random_fusions_give_an_order_that_runs_or_are_refused(size: int, moves:
         except RewriteError:
             assert text_of(model) == before
         verify(model)
+
+
+def test_an_operator_that_does_not_take_the_type() -> None:
+    """The match ends, and nothing is wrong with the pattern: Expand takes no floats of 8 bits, which Cast gives."""
+    text = "agraph (float[3] x) => (float8e4m3fn[2,3] y) <int64[2] s = {2, 3}> { e = Expand(x, s) y = Cast <to = 17> (e) }"
+    graph = load(text, 21).graph
+    new = [Node("Cast", ["x"], ["c"], {"to": 17}), Node("Expand", ["c", "s"], ["y"])]
+    with pytest.raises(Declined, match="Expand takes no operand of type float8e4m3fn"):
+        replace(graph, list(graph.nodes), new)
+    assert types(graph) == ["Expand", "Cast"]
+    assert types(optimize(parse(text, 21), strict=True)) == ["Expand", "Cast"]

@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
-from tests.hostile.cases import Case, check, listed, refused, text
+from tests.hostile.cases import PLAIN, Case, check, listed, refused, text
 from tests.hostile.process import measure
 
 NO_MODEL = "'model.onnx' is not an ONNX model"
@@ -45,6 +45,12 @@ CASES = [
     ),
     refused("file-no-graph", "a model without a graph", lambda: without("graph"), "there is no graph"),
     refused("file-no-opset", "a model without operator sets", lambda: without("opset_import"), "imports no operator set"),
+    refused(
+        "file-no-standard-opset",
+        "standard operators, but only another operator set",
+        lambda: onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["ai.onnx.ml" : 3]> {PLAIN.format("y = Neg(x)")}'),
+        "has operators of ai.onnx, such as Neg, but imports no version of it",
+    ),
 ]
 
 

@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.command import Xopt
-from tests.hostile.cases import Case, Made, check, optimized, refused, text, unproven
+from tests.hostile.cases import Case, Made, check, listed, optimized, refused, text, unproven
+from xoptim import ModelError, optimize
 
 IF = "agraph (bool c, float[2] x) => (float[2] y) {{ {before} y = If (c) <then_branch = {then}, else_branch = {other}> }}"
 OTHER = "e () => (float[2] q) { q = Abs(x) }"
@@ -23,25 +24,26 @@ def branch(then: str, before: str = "", other: str = OTHER) -> Callable[[], Made
     return text(IF.format(before=before, then=then, other=other))
 
 
+def in_python(depth: int) -> onnx.ModelProto:
+    """A chain of If, one in a branch of the next, as no file can hold it."""
+    model = onnx.ModelProto(ir_version=10, opset_import=[helper.make_opsetid("", 18)])
+    graph = model.graph
+    graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]))
+    for level in range(depth):
+        graph.name = "g"
+        graph.output.append(helper.make_tensor_value_info(f"y{level}", TensorProto.FLOAT, [2]))
+        node = graph.node.add(op_type="If", input=["c"], output=[f"y{level}"])
+        other = node.attribute.add(name="else_branch", type=onnx.AttributeProto.GRAPH).g
+        other.CopyFrom(onnx.parser.parse_graph("e () => (float[2] v) { v = Abs(x) }"))
+        graph = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g
+    graph.CopyFrom(onnx.parser.parse_graph("t () => (float[2] u) { u = Neg(x) }"))
+    return model
+
+
 def nested(depth: int) -> Callable[[], bytes]:
-    """A chain of If, one in a branch of the next."""
-
-    def make() -> bytes:
-        model = onnx.ModelProto(ir_version=10, opset_import=[helper.make_opsetid("", 18)])
-        graph = model.graph
-        graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
-        graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]))
-        for level in range(depth):
-            graph.name = "g"
-            graph.output.append(helper.make_tensor_value_info(f"y{level}", TensorProto.FLOAT, [2]))
-            node = graph.node.add(op_type="If", input=["c"], output=[f"y{level}"])
-            other = node.attribute.add(name="else_branch", type=onnx.AttributeProto.GRAPH).g
-            other.CopyFrom(onnx.parser.parse_graph("e () => (float[2] v) { v = Abs(x) }"))
-            graph = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g
-        graph.CopyFrom(onnx.parser.parse_graph("t () => (float[2] u) { u = Neg(x) }"))
-        return bytes(model.SerializeToString())
-
-    return make
+    """The same as bytes."""
+    return lambda: bytes(in_python(depth).SerializeToString())
 
 
 def nested_model(depth: int) -> Callable[[], onnx.ModelProto]:
@@ -119,7 +121,7 @@ CASES = [
         ),
     ),
     optimized("subgraph-deep", "If, 30 levels deep", nested_model(30), "If"),
-    refused("subgraph-too-deep", "If, 300 levels deep", nested(300), "'model.onnx' is not an ONNX model"),
+    refused("subgraph-too-deep", "If, 300 levels deep", nested(300), "'model.onnx' is nested too deeply"),
     refused(
         "subgraph-undefined",
         "a branch that reads an undefined name",
@@ -193,3 +195,11 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_subgraphs(xopt: Xopt, case: Case) -> None:
     check(case, xopt)
+
+
+@listed("subgraph-python", "a `ModelProto` in Python, 3,000 levels deep", "`ModelError`: “… nested more than 31 deep …”")
+def test_deeper_than_a_file_can_hold() -> None:
+    for depth in (32, 300, 3000):
+        with pytest.raises(ModelError, match="nested more than 31 deep"):
+            optimize(in_python(depth))
+    assert optimize(in_python(31)).graph.node[0].op_type == "If"

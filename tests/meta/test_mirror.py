@@ -21,7 +21,7 @@ TOPICS = {
     },
     "match": {"language", "matching_benchmark", "planting", "writing_page"},
     "optimize": {"faults", "global", "misuse", "random_graphs", "sizes"},
-    "patterns": {"catalogue", "growth", "pairs", "results", "shape_proofs"},
+    "patterns": {"catalogue", "growth", "pairs", "ranges", "results", "shape_proofs"},
     "patterns/quantization": {"quantizer"},
     "validate": {"cuda"},
 }

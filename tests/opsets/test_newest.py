@@ -57,6 +57,13 @@ def test_an_operator_that_runs_as_a_function_is_a_bound() -> None:
     assert newest_for(load(text.replace("double", "float"), 18), "cpu") > 20
 
 
+def test_an_operator_within_a_function_is_a_bound() -> None:
+    """Bernoulli draws numbers with RandomUniformLike, which has no kernel of operator set 22."""
+    text = "agraph (float[n] x) => (float[n] y) { y = Bernoulli(x) }"
+    if has_kernel("cpu", "", "RandomUniformLike", 1, 22) is False:
+        assert newest_for(load(text, 18), "cpu") == 21
+
+
 def test_a_slower_kernel_is_a_bound() -> None:
     text = "agraph (float[1,2,9,9] x) => (float[a,b,c,d] y) { y = AveragePool <kernel_shape = [3, 3]> (x) }"
     assert newest_for(load(text, 11), "cpu") == 18

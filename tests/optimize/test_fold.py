@@ -301,3 +301,16 @@ def test_what_could_not_be_computed_is_tried_again_after_a_rewrite() -> None:
     assert redirect(graph, "t", "a")
     FoldConstants(Growth(None, 0), EventStream()).run_on(graph)
     assert constant_array(graph, "k") == [-2]
+
+
+@pytest.mark.parametrize(("ir_version", "opset"), [(4, 9), (8, 18)])
+def test_a_model_without_standard_operators_imports_those_of_its_time(ir_version: int, opset: int) -> None:
+    """A Constant takes the place of the output; version 1 of the standard set would be too old for whatever reads the model."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: {ir_version}, opset_import: ["ai.onnx.ml" : 1]> agraph () => (float[1,2] y) '
+        "<float[1,2] w = {1, 2}> { y = ai.onnx.ml.Binarizer <threshold = 1.5> (w) }"
+    )
+    after, _ = folded(model)
+    assert types(after) == ["Constant"]
+    assert {each.domain: each.version for each in after.opset_import} == {"ai.onnx.ml": 1, "": opset}
+    same_results(model, after, {})

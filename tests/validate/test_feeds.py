@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -175,6 +176,20 @@ def test_one_size_for_each_name() -> None:
     assert len({tuple(sizes.items()) for sizes in tried}) == len(tried)
     assert set(tried[0]) == {"batch", "seq", "c:1"}
     assert concrete_shape(specs[0], tried[0]) == concrete_shape(specs[1], tried[0])[::-1]
+
+
+def test_sizes_with_many_elements_come_last_and_are_few() -> None:
+    model = model_of("g (float[a,b,c,d,e] x) => (float y) { y = Neg(x) }")
+    specs = input_specs(model)
+    elements = [math.prod(concrete_shape(specs[0], sizes)) for sizes in assignments(specs, model, {})]
+    assert sum(elements) < 1 << 28
+    assert max(elements[:12]) <= 1 << 23
+    assert min(elements) == 0
+    large = model_of("g (float[N,3,2048,2048] x) => (float y) { y = Neg(x) }")
+    sizes = [sizes["N"] for sizes in assignments(input_specs(large), large, {})]
+    assert sizes[:3] == [1, 2, 3]
+    fixed = model_of("g (float[30000,30000] x) => (float y) { y = Neg(x) }")
+    assert list(assignments(input_specs(fixed), fixed, {})) == [{}]
 
 
 def test_past_and_total_go_together() -> None:

@@ -379,3 +379,27 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     check(GELU, "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = com.microsoft.FastGelu(x) }")
     out, err = capfd.readouterr()
     assert out == err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"assignments": 0}, "at least 1"),
+        ({"providers": "cpu"}, "are several"),
+        ({"custom_op_libs": "lib.so"}, "are several"),
+        ({"seed": -1}, "must not be negative"),
+        ({"dims": {"N": -1}}, "at least 0, not -1"),
+        ({"dims": {"N": "4"}}, "at least 0, not '4'"),
+    ],
+)
+def test_values_of_options_that_no_run_could_use(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ValidationOptions(**options)
+
+
+def test_one_run_is_tried_in_no_time() -> None:
+    text = "g (float[N,4] x) => (float[N,4] y) { y = Neg(x) }"
+    report = check(text, text, time_limit=0.0)
+    assert report.ok
+    never = "g (float[4] x) => (float y) <int64[1] s = {3}> { t = Add(s, s) y = Reshape(x, t) }"
+    assert "Reshape" in check(never, never, time_limit=0.0).reason

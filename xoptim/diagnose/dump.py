@@ -7,14 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import onnx
-from onnx import TensorProto
 
+from xoptim.diagnose.grade import held_to
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.side_by_side import side_by_side
 from xoptim.optimize.application import Application
 from xoptim.optimize.events import Event, for_applications
-
-_HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def dump_to(folder: Path) -> Callable[[Event], None]:
@@ -39,9 +37,7 @@ def dump_application(folder: Path, application: Application) -> None:
         return
     name = pattern.name()
     models = side_by_side(application.graph, matched, given)
-    exactness = pattern.exactness
-    if exactness == "exact" and any(map(_has_halves, models)):
-        exactness = "rounding"  # runtimes without kernels for 16 bits insert casts at any place
+    exactness = held_to(pattern.exactness, models)
     for model in models:
         onnx.helper.set_model_props(model, {"xoptim.pattern": name, "xoptim.exactness": exactness})
     try:
@@ -65,11 +61,3 @@ def _next_number(folder: Path) -> int:
     if known is not None and (folder / f"{known}.txt").exists():
         return int(known.partition("_")[0]) + 1
     return sum(1 for _ in folder.glob("*.txt"))
-
-
-def _has_halves(model: onnx.ModelProto) -> bool:
-    """Whether a value of a model is known to have 16 bits."""
-    graph = model.graph
-    return any(
-        value.type.tensor_type.elem_type in _HALVES for value in (*graph.input, *graph.output, *graph.value_info)
-    ) or any(tensor.data_type in _HALVES for tensor in graph.initializer)

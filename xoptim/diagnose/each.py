@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from xoptim.diagnose.grade import held_to
 from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -111,7 +112,7 @@ class EachCheck:
             return
         before, after = side_by_side(application.graph, application.matched, application.given)
         feeds = self._feeds(application.graph, before, after)
-        exactness = application.pattern.exactness
+        exactness = held_to(application.pattern.exactness, (before, after))
         options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assignments=1)
         report = validate(before, after, options)
         if report.status == "equal":

@@ -47,6 +47,12 @@ class OptimizationReport:
     unused_inputs: tuple[str, ...] = ()
     dropped_inputs: tuple[str, ...] = ()
 
+    @property
+    def changes(self) -> bool:
+        """Whether a rewrite or a step changed the model."""
+        counted = any(row["added"] or row["removed"] for row in self.rows)
+        return counted or bool(self.applied or self.dropped_inputs) or self.nodes_before != self.nodes_after
+
     def __repr__(self) -> str:
         applied = sum(self.applied.values())
         proof = "".join(f", {', '.join(each.providers)}: {each.status}" for each in self.validation)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto
 
 from xoptim.facts.attributes import is_of_kind
 from xoptim.facts.lazy import lazy_module
@@ -111,6 +111,52 @@ def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[
             return f"attribute {name!r} of {label} is of type {wanted}, not {value!r:.60}"
     missing = next((name for name in known.required if name not in attributes), None)
     return None if missing is None else f"attribute {missing!r} of {label} is missing"
+
+
+def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[int]) -> str | None:
+    """The reason why a standard operator does not take operands of these element types, ``None`` when it may.
+
+    Args:
+        op_type: operator.
+        domain: its domain.
+        opset: version of the operator set.
+        dtypes: the type of each operand, 0 for one that is unknown, left out or not a tensor.
+    """
+    bound: dict[str, int] = {}
+    for dtype, formal in zip(dtypes, _operands(op_type, domain, opset, len(dtypes)), strict=False):
+        if not dtype:
+            continue
+        if formal.types and dtype not in formal.types:
+            return f"{op_type} takes no operand of type {TensorProto.DataType.Name(dtype).lower()}"
+        if formal.parameter and bound.setdefault(formal.parameter, dtype) != dtype:
+            return f"{op_type} takes no operands of different types"
+    return None
+
+
+class _Operand(NamedTuple):
+    """The types of an operand, and the parameter that stands for its type; empty without a constraint."""
+
+    types: frozenset[int]
+    parameter: str
+
+
+_TYPES: Final = {f"tensor({name.lower()})": number for name, number in TensorProto.DataType.items()}
+
+
+@cache
+def _operands(op_type: str, domain: str, opset: int, count: int) -> tuple[_Operand, ...]:
+    known: Any = schema(op_type, domain, opset)
+    if known is None or not known.inputs:
+        return ()
+    formals = [*known.inputs, *[known.inputs[-1]] * (count - len(known.inputs))]
+    return tuple(_operand(formal) for formal in formals[:count])
+
+
+def _operand(formal: Any) -> _Operand:
+    types = frozenset(_TYPES[each] for each in formal.types if each in _TYPES)
+    is_plain = len(types) == len(formal.types)  # otherwise sequences or maps may take its place
+    parameter = formal.type_str if is_plain and formal.is_homogeneous and "(" not in formal.type_str else ""
+    return _Operand(types if is_plain else frozenset(), parameter)
 
 
 def _range(low: int, high: int) -> str:

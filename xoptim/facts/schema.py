@@ -37,10 +37,22 @@ KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
 """Domains whose operators are known: an operator of another domain may be random or keep a state."""
 
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
-"""Versions to import of operator sets that a rewrite adds; 1 for all others."""
+"""Versions to import of operator sets that a rewrite adds; 1 for all others, but for the standard one."""
 
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Standard operators with subgraphs."""
+
+
+@cache
+def version_to_import(domain: str, ir_version: int) -> int:
+    """The version to import of an operator set that a model of some version of the file format has not imported yet.
+
+    Of the standard one it is the newest for which this version of the format was made: runtimes that read the format know it.
+    """
+    if domain:
+        return DOMAIN_VERSIONS.get(domain, 1)
+    made = [row[2] for row in onnx.helper.VERSION_TABLE if row[1] <= ir_version]
+    return max(made, default=1)
 
 
 @cache

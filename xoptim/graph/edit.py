@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from xoptim.facts.errors import RewriteError
+from xoptim.facts.errors import Declined, RewriteError
 from xoptim.facts.info import UNKNOWN, Info
-from xoptim.facts.operators import objection
+from xoptim.facts.operators import objection, objection_to_types
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_bodies
 from xoptim.graph.model import Function, Model
@@ -102,6 +102,7 @@ class Edit(Graph):
             insert_at: where the new nodes go if possible; by default where the last removed node was.
 
         Raises:
+            Declined: when an operator does not take the types of its operands. The graph is then unchanged.
             RewriteError: when an operator or an attribute does not exist, a result would be missing, defined twice, or of
                 another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then unchanged.
             ModelError: when a subgraph of a new node is invalid. The graph is then unchanged.
@@ -137,6 +138,7 @@ class Edit(Graph):
         _check_call(node, self.model, self.functions, self.target.opsets)
         load_bodies(self, node)
         self._check_names(node, freed)
+        _check_types(self, node)
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
         self.link((node,))
@@ -232,6 +234,16 @@ def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets:
     wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
     if wrong is not None:
         raise RewriteError(wrong)
+
+
+def _check_types(edit: Edit, node: Node) -> None:
+    """End the match if a new node cannot take the types of its operands, as few operators take 8-bit floats or strings."""
+    if node.untouched_proto is None and (node.domain, node.op_type) not in edit.model.function_operators():
+        infos = [edit.info_of(name) if name else UNKNOWN for name in node.input]
+        dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
+        wrong = objection_to_types(node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes)
+        if wrong is not None:
+            raise Declined(wrong)
 
 
 class _Watched:

@@ -9,7 +9,7 @@ import onnx
 
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import UNKNOWN, Info
-from xoptim.facts.schema import DOMAIN_VERSIONS
+from xoptim.facts.schema import version_to_import
 from xoptim.graph.definitions import Definitions
 from xoptim.graph.facts import FactTable
 from xoptim.graph.names import Names
@@ -144,7 +144,7 @@ class Graph:
             if name and self.defines(name):
                 raise RewriteError(f"result {name!r} is already defined")
         if node.domain not in self.opsets and not node.domain.endswith(LOCAL):
-            self.opsets[node.domain] = DOMAIN_VERSIONS.get(node.domain, 1)
+            self.opsets[node.domain] = version_to_import(node.domain, self.model.ir_version)
         self.nodes.insert_after(after, node)
         self.link((node,))
         self.connect(node)

@@ -33,6 +33,8 @@ logger = logging.getLogger("xoptim")
 
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
+DEEPEST = 31
+"""Levels of subgraphs that a protobuf can hold: it is read to a depth of 100 messages, and each level takes three."""
 
 
 @contextmanager
@@ -87,6 +89,8 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
             proto.ParseFromString(raw)
     except DecodeError as error:
         kind = kind_of(raw)
+        if "MaxDepth" in str(error):
+            raise ModelError(f"{label} nested too deeply: a protobuf is read to a depth of 100 messages") from error
         raise ModelError(f"{label} not an ONNX model{f': {kind}' if kind else ', or it is truncated'}") from error
     if not proto.HasField("graph"):
         raise ModelError(f"{label} not an ONNX model: {kind_of(raw) or 'there is no graph'}")
@@ -170,6 +174,18 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
         graph.declare_output(name)
     _check_names(graph)
     return Function(proto, graph)
+
+
+def check_imports(model: Model) -> None:
+    """Refuse standard operators of no version: a runtime takes its newest one, and another runtime another one.
+
+    Raises:
+        ModelError: when there are some.
+    """
+    for graph in model.graphs():
+        used = [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
+        if used:
+            raise ModelError(f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of it")
 
 
 def _check_recursion(model: Model) -> None:
@@ -295,10 +311,20 @@ def load_bodies(graph: Graph, node: Node) -> None:
     else:
         found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
     if found:
+        if _depth(graph) >= DEEPEST:
+            raise ModelError(f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold")
         node.bodies = bodies = {}  # before they are loaded: captures of one must be released even if the next is invalid
         for name, source in found.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)
             load_graph(bodies[name], source)
+
+
+def _depth(graph: Graph) -> int:
+    """The number of graphs that enclose a graph."""
+    depth, outer = 0, graph.parent
+    while outer is not None:
+        depth, outer = depth + 1, outer.parent
+    return depth
 
 
 def _captures_later(graph: Graph) -> bool:

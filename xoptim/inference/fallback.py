@@ -37,30 +37,58 @@ def infer_with_onnx(
         One entry per output; ``None`` for one left out and for an unknown one. All are unknown where
         the node does not conform to its schema. Symbolic dimensions keep their identity.
     """
-    found = schema(node.op_type, node.domain, opset)
     unknown: list[Info | None] = [None] * len(node.output)
-    if found is None:
-        return unknown
-    names: dict[str, SymbolicDim] = {}
-    types: dict[str, onnx.TypeProto] = {}
-    data: dict[str, onnx.TensorProto] = {}
     try:
-        for index, name in enumerate(node.input):
-            if name and name not in types:
-                info = (inputs[index] if index < len(inputs) else None) or UNKNOWN
-                types[name] = info_to_type_proto(info, names)
-                value = _numbers(info)
-                value = constants(index) if value is None else value
-                if value is not None and value.size <= _READ_LIMIT:
-                    data[name] = onnx.numpy_helper.from_array(value, name)
-        imports = [onnx.helper.make_opsetid(node.domain, opset)]
-        complete = _with_all_outputs(node)
-        results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
-        return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
+        return _infer(node, opset, inputs, constants) or unknown
     except MemoryError:  # not a property of the node
         raise
     except Exception:  # the checks of the package raise many types on malformed nodes
         return unknown
+
+
+def is_refused(
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Info | None],
+    constants: Callable[[int], np.ndarray[Any, Any] | None],
+) -> tuple[bool, list[Info | None]]:
+    """Whether a node fails for certain: runtimes refuse to load a model with such a node, even if it is never run.
+
+    Args and the facts about the outputs, which come with the answer: see `infer_with_onnx`.
+    """
+    unknown: list[Info | None] = [None] * len(node.output)
+    try:
+        return False, _infer(node, opset, inputs, constants) or unknown
+    except onnx.shape_inference.InferenceError as error:
+        return "[ShapeInferenceError]" in str(error), unknown  # the others may follow from unknown types
+    except Exception:  # as above
+        return False, unknown
+
+
+def _infer(
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Info | None],
+    constants: Callable[[int], np.ndarray[Any, Any] | None],
+) -> list[Info | None] | None:
+    found = schema(node.op_type, node.domain, opset)
+    if found is None:
+        return None
+    names: dict[str, SymbolicDim] = {}
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    for index, name in enumerate(node.input):
+        if name and name not in types:
+            info = (inputs[index] if index < len(inputs) else None) or UNKNOWN
+            types[name] = info_to_type_proto(info, names)
+            value = _numbers(info)
+            value = constants(index) if value is None else value
+            if value is not None and value.size <= _READ_LIMIT:
+                data[name] = onnx.numpy_helper.from_array(value, name)
+    imports = [onnx.helper.make_opsetid(node.domain, opset)]
+    complete = _with_all_outputs(node)
+    results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
+    return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
 
 
 def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:

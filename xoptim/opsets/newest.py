@@ -21,6 +21,8 @@ _onnxruntime = lazy_module("onnxruntime")
 _FUSED_SINCE: Final = 17
 """Operator set with LayerNormalization, the first operator that stands for a subgraph which exporters wrote before."""
 _TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
+_INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
+"""Operators that run as functions, and the operators in these that may have no kernel of a newer set."""
 
 
 @cache
@@ -101,8 +103,9 @@ def _operators_of(model: Model) -> dict[str, set[int]]:
     for graph in model.graphs():
         for node in graph.nodes:
             if not node.domain:
-                types = found.setdefault(node.op_type, set())
-                types.update(graph.info_of(name).dtype for name in (*node.input, *node.output) if name)
+                types = {graph.info_of(name).dtype for name in (*node.input, *node.output) if name}
+                for op_type in filter(None, (node.op_type, _INSIDE.get(node.op_type))):
+                    found.setdefault(op_type, set()).update(types)
     return found
 
 

@@ -35,14 +35,13 @@ def _bypass(graph: Graph, node: Node) -> bool:
 
 
 def remove_unused(graph: Graph) -> int:
-    """Remove all unused nodes and initializers; returns the number of nodes removed."""
+    """Remove all unused nodes and initializers; returns the number of both."""
     count = 0
     for node in reversed(graph.nodes):
         if node.output and not graph.is_node_needed(node):
             graph.remove(node)
             count += 1
-    remove_unused_initializers(graph)
-    return count
+    return count + remove_unused_initializers(graph)
 
 
 def drop_unread_results(graph: Graph) -> int:

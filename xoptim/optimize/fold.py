@@ -20,6 +20,7 @@ from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.growth import Growth, copied, freed
+from xoptim.optimize.unreached import is_refused_with
 
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
@@ -33,6 +34,7 @@ EXTERNAL_BUDGET = 1 << 29
 OUTPUT_LIMIT = 1 << 20
 """Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
 _TOO_LARGE = "the result would make the model larger than max_growth allows"
+_REFUSED = "a node of the subgraph would fail for certain, so that no runtime would load it"
 
 
 class _Reading:
@@ -125,13 +127,9 @@ class Folder:
             self.graph.add_initializer(name, tensor)
 
     def _from_shapes(self, node: Node) -> bool:
-        if len(node.output) != 1:
-            return False
-        info = self.graph.known(node.output[0])
-        if info is None or info.data is None:
-            return False
-        value = known_value(info)
-        if value is None or _stays(self.graph, node):
+        info = self.graph.known(node.output[0]) if len(node.output) == 1 else None
+        value = None if info is None or info.data is None else known_value(info)
+        if value is None or _stays(self.graph, node) or is_refused_with(self.graph, {node.output[0]: value}):
             return False
         self._replace(node, [value])
         return True
@@ -171,6 +169,8 @@ class Folder:
             more = size - freed(graph, [node], self._pending)
             if not self._growth.admits(node, self._tentative + more, copied(graph, node, size)):
                 return self._leave(node)
+            if is_refused_with(graph, dict(zip(filter(None, node.output), results, strict=False))):
+                return self._leave(node, _REFUSED)
             self._growth.add(more)
             self._replace(node, results)
         elif node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
@@ -237,16 +237,18 @@ class Folder:
         self._growth.oversized.add(node)
         self._leave(node)
 
-    def _leave(self, node: Node) -> None:
+    def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
         """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
-        self._refuse(node, _TOO_LARGE)
+        self._refuse(node, reason)
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
         more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
         if not self._growth.admits(nodes[-1], more):  # sizes that were not known before
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
+        if is_refused_with(graph, values):
+            return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
         self._growth.add(more)
         for node in nodes:
             self._store(node, values)

@@ -72,7 +72,9 @@ class OptimizationOptions:
     debug: DebugSettings = field(default_factory=read_environment)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a growth that cannot be read."""
+        """Raise ValueError for a growth that cannot be read, and for one name in place of several."""
+        if isinstance(self.drop, str):
+            raise ValueError(f"drop takes several names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)
 
     def selected(self) -> list[Rewrite]:

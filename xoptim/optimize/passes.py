@@ -56,7 +56,7 @@ class RemoveUnused(GraphPass):
     title = "remove_unused"
 
     def run_on(self, graph: Graph) -> int:
-        """Clean a graph; returns the number of nodes removed."""
+        """Clean a graph; returns the number of nodes and initializers removed."""
         return remove_unused(graph)
 
 

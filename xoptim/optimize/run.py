@@ -12,7 +12,7 @@ from xoptim.blocks.repetition import Repetition
 from xoptim.blocks.rolling import roll
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import collection_paused
+from xoptim.graph.load import check_imports, collection_paused
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
@@ -104,9 +104,11 @@ class Optimizer:
         """Optimize the model; returns the rows of statistics.
 
         Raises:
-            ModelError: when the model cannot be raised to the operator set of the options.
+            ModelError: when the model cannot be raised to the operator set of the options, or has standard operators without
+                importing a version of them.
             BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
         """
+        check_imports(self.model)
         self._raise()
         self.model.listeners.append(self.state.worklist)
         try:
@@ -134,7 +136,7 @@ class Optimizer:
             with collection_paused():
                 found = step(self.model)
             self.repetitions += found
-            self.state.events.send("timed", title, seconds=perf_counter() - start, count=len(found))
+            self.state.events.send("timed", title, seconds=perf_counter() - start, count=sum(r.form != "nodes" for r in found))
 
     def _raise(self) -> None:
         """Raise the model to the operator set of the options."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -55,6 +57,8 @@ _SCALES: Final = (
     Scale(2, 1, 5, 128), Scale(1, 1, 1, 256), Scale(1, 64, 64, 64), Scale(1, 128, 128, 512),
 )  # fmt: skip
 _EQUAL: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
+_CHEAP: Final = 1 << 23  # elements of all inputs, drawn in a tenth of a second: the order of such sizes is free
+_BUDGET: Final = 1 << 27  # elements of all assignments together: a search that fails ends within seconds
 
 
 class InputSpec(NamedTuple):
@@ -211,11 +215,29 @@ def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
 def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
     """Sizes for all open dimensions, the strongest test first, without duplicates.
 
+    Sizes with many elements come after the others and as far as a budget of elements reaches.
+
     Args:
         specs: the inputs.
         model: the model, whose declared sizes are tried too.
         fixed: sizes that the user has chosen.
     """
+    costed = [(_elements(specs, sizes), sizes) for sizes in _distinct(specs, model, fixed)]
+    spent = 0
+    for cost, sizes in sorted(costed, key=lambda pair: max(pair[0], _CHEAP) if pair[0] else _BUDGET):
+        if not spent or spent + cost <= _BUDGET:
+            spent += cost
+            yield sizes
+
+
+def _elements(specs: Sequence[InputSpec], sizes: Sizes) -> int:
+    """The number of elements of all inputs, 0 when they cannot be fed with these sizes."""
+    with contextlib.suppress(FeedError):
+        return sum(math.prod(concrete_shape(spec, sizes)) for spec in specs)
+    return 0
+
+
+def _distinct(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
     dims = open_dimensions(specs)
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
     seen: set[tuple[tuple[str, int], ...]] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import TypedDict
 
@@ -74,6 +75,19 @@ class ValidationOptions:
     fewer_inputs: bool = False
     original_dir: Path | None = None
     optimized_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for values that no run could use."""
+        for name in ("providers", "custom_op_libs"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} are several: ({getattr(self, name)!r},)")
+        if self.assignments < 1:
+            raise ValueError(f"assignments must be at least 1, not {self.assignments}")
+        if self.seed < 0:
+            raise ValueError(f"a seed must not be negative, as {self.seed} is")
+        wrong = next((size for size in self.dims.values() if not isinstance(size, Integral) or size < 0), None)
+        if wrong is not None:
+            raise ValueError(f"a size is a number of at least 0, not {wrong!r}")
 
     @property
     def rules(self) -> ComparisonRules:

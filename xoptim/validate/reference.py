@@ -207,7 +207,7 @@ class _Search:
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
         for sizes in assignments(feeding.specs, self._model, feeding.fixed):
-            late = time.perf_counter() > self._deadline
+            late = bool(found or failures) and time.perf_counter() > self._deadline
             if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
                 break
             self._try(sizes, found, failures)
