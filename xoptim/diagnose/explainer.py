@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from xoptim.diagnose.advice import advice_about, advice_about_exclusion
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.words import Place, Places, ValueFacts, describe, plain
 from xoptim.facts.errors import XoptimError
@@ -42,6 +43,7 @@ class Explainer:
         self._provider = provider
         self._places = Places(model)
         self.place = self._places.of
+        self._functions = {(f.proto.domain, f.proto.name) for f in model.functions}
         self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs}
 
     def is_anchor(self, node: Node) -> bool:
@@ -90,8 +92,11 @@ class Explainer:
         if reason:
             file, line = _attribute_line(type(self.pattern), attribute)
             others = tuple(tried) if match is None else ()
+            advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
+            if match is None and tried[0].reason:
+                advice = "; ".join(filter(None, (advice, f"besides, {tried[0].reason}")))
             best = replace(tried[0], status="refused", reason=reason, culprit=self.place(node), file=file, line=line)
-            return replace(best, values=(), bindings=None, others=others)
+            return replace(best, values=(), bindings=None, others=others, advice=advice)
         return replace(tried[0], others=tuple(tried[1:]))
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
@@ -115,6 +120,7 @@ class Explainer:
         )
 
     def _refused(self, anchor: Node, refusal: Refusal) -> Explanation:
+        assert anchor.graph is not None
         readers = [node for node in refusal.matched if refusal.values and refusal.values[0] in node.input]
         culprit = readers[-1] if refusal.node is None and readers else refusal.node
         return Explanation(
@@ -129,6 +135,7 @@ class Explainer:
             tuple(map(self.place, refusal.matched)),
             refusal.total,
             refusal.progress,
+            advice=advice_about(refusal, anchor.graph, self._places, self._functions),
         )
 
     def _silent(self, anchor: Node) -> Explanation:
