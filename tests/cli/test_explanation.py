@@ -309,16 +309,15 @@ ADVICE = {
     "an output": (f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] t) {TWO_GATHERS} }}",
                   "GatherUnsqueeze", "'t' is an output of the model; `--drop-output t` removes it"),
     "a default": (f"agraph (float[a,b,c] x, int64 i) => (float[a,1,c] y) {TWO_GATHERS} }}",
-                  "GatherUnsqueeze", "'i' is an input with a default, which a caller may override; as an initializer alone it is "
-                  "constant"),
+                  "GatherUnsqueeze", "'i' is an input with a default, which a caller may override"),
     "an old operator set and a constant": (
         "agraph (float[a] x) => (float[a] y) <float s = {1.5}, float one = {1}, float half = {0.5}> "
         "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
         "GeluErf", "`--opset 20` raises the model; besides, 's' is not the constant 1.4142135623730951"),
     "a provider": ("agraph (float[a,4] x, float[4] s) => (float[a,4] y) { y = LayerNormalization(x, s) }",
                    "SkipLayerNormalization", "`--provider cuda` optimizes for it; besides, "),
-    "a function": ('agraph (float[a,b] x) => (float[b,a] y) { t = local.f(x) y = Transpose <perm = [1, 0]> (t) } <domain: "local", '
-                   'opset_import: ["" : 18]> f (p) => (q) { q = Transpose(p) }',
+    "a function": ('agraph (float[a,b] x) => (float[b,a] y) { t = local.f(x) y = Transpose <perm = [1, 0]> (t) } '
+                   '<domain: "local", opset_import: ["" : 18]> f (p) => (q) { q = Transpose(p) }',
                    "TransposeTranspose", "local::f is a local function; `--inline` replaces its calls by their bodies"),
 }  # fmt: skip
 

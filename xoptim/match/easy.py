@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from xoptim.facts.errors import Declined, PatternError, RewriteError
+from xoptim.facts.words import meant
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement
@@ -56,7 +57,7 @@ class Match(Mapping[str, Any]):
         try:
             return self._bindings[name]
         except KeyError:
-            raise AttributeError(f"the pattern captures no {name!r}") from None
+            raise AttributeError(f"the pattern captures no {name!r}{meant(name, self._bindings)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._bindings)
