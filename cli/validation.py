@@ -93,6 +93,11 @@ def chosen_values(choices: dict[str, Any]) -> Values:
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     """The validation options of a command line; raises before any work when a file or a number cannot be used."""
+    chosen = [name for name in ("ulp", "rtol", "atol") if choices[name] is not None]
+    if choices["ulp"] is not None and len(chosen) > 1:
+        raise click.UsageError(f"--ulp takes the place of tolerances; leave out --{chosen[1]}")
+    if choices.get("exact") and chosen:
+        raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
     if choices.get("verify", True) and resolve_providers(choices["provider"]) != resolve_providers(("cpu",)):
         MEMORY_BOUND.lift()
     return ValidationOptions(
