@@ -21,7 +21,7 @@ from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
 
 from .choices import max_growth_option, opset_option
-from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
+from .files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, target_of
 from .pipeline import summarize, verdict, write
 from .preparation import check_sizes_fit, chosen_preparation, preparation_options, prepared
 from .progress import Progress
@@ -95,6 +95,8 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     _check_alone(model, context.args, context.parent)
     preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
+    if not choices["dry_run"]:
+        check_folder(target)
     page = PageRequest(choices["report"], model, target)
     is_streamed = target == STANDARD_OUTPUT
     if is_streamed and choices["as_json"]:

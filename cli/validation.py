@@ -120,7 +120,11 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
 
 def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
     """The sizes of a command line."""
-    return dict(_dimension(part) for text in texts for part in named_parts(text))
+    found: dict[str, int] = {}
+    for name, size in (_dimension(part) for text in texts for part in named_parts(text)):
+        if found.setdefault(name, size) != size:
+            raise click.UsageError(f"--dim {name}: it is given twice, as {found[name]} and {size}")
+    return found
 
 
 def named_parts(text: str) -> list[str]:

@@ -359,6 +359,7 @@ def test_weights_that_do_not_fit_are_compared_in_sections(xopt: Xopt, monkeypatc
     [
         (("verify", "model.onnx", "--ulp", "4", "--atol", "1"), "--ulp takes the place of tolerances; leave out --atol"),
         (("verify", "model.onnx", "--exact", "--rtol", "1"), "--exact demands equal bits; leave out --rtol"),
+        (("--dim", "batch=2,seq=3", "--dim", "batch=4"), "--dim batch: it is given twice, as 2 and 4"),
         (("-o", "-", "--external-data"), "-o - writes the weights with the model; --external-data needs a file"),
     ],
 )
