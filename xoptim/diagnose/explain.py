@@ -121,6 +121,6 @@ def one_pattern(pattern: Item) -> PatternOptimization:
         raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
     if not isinstance(found[0], PatternOptimization):
         raise UnknownPatternError(
-            f"{found[0].name()} rewrites a whole model; it has no anchor; the summary of `xopt MODEL` lists it where it is applied"
+            f"{found[0].name()} rewrites a whole model; it has no anchor; `xopt MODEL` lists it where it is applied"
         )
     return found[0]
