@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-SOURCES := xoptim cli patterns tests examples benchmarks docs
+SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
@@ -130,3 +130,4 @@ new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPatte
 
 clean: ## remove what was built
 	rm -rf $(VENV) .real_models build dist *.egg-info tiny_bert.opt.onnx
+	rm -f xoptim/cli xoptim/patterns

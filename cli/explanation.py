@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -22,6 +22,7 @@ from xoptim import (
     apply_at,
     explain,
     find_matches,
+    installed_patterns,
     read_rules,
     replay,
     resolve,
@@ -37,6 +38,8 @@ from .tables import Rows
 from .validation import check_choices, check_values_used, custom_op_option, validation_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_NAMED: Final = 3
+"""Matches that the first line names."""
 
 
 def _place_choices(command: Command) -> Command:
@@ -71,14 +74,28 @@ def explain_command(
         return
     _print_explanations(shown, choices["verbose"] or at is not None)
     counts = Counter(each.status for each in found)
-    text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches") if counts[status])
+    text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches", "taken") if counts[status])
     more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
     if _is_pass(chosen):
         sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
         click.echo(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
         return
     name, anchors = _begin(chosen)
-    click.echo(f"{name} could begin at {_count(len(found))}{': ' if text else f', it begins with {anchors}'}{text}{more}")
+    for hint in _hints(name, after, counts["matches"]):
+        click.echo(hint)
+    begins = len(found) - counts["taken"]
+    tail = f": {text}" if begins else f", it begins with {anchors}{f'; {text}' if text else ''}"
+    click.echo(f"{name} could begin at {_count(begins)}{tail}{more}")
+
+
+def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
+    """The reasons why a pattern that matches is not applied all the same."""
+    if not matches or name not in installed_patterns():
+        return
+    if name not in {each.name() for each in resolve("default")}:
+        yield f"{name} is not in the preset `default`: `--patterns default+{name}` applies it"
+    elif after is None:
+        yield "`--after default` tells which matches other patterns take"
 
 
 def _rule(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]:
@@ -110,6 +127,10 @@ def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
             for one in (each, *each.others):
                 click.echo(one)
         return
+    places = [str(each.anchor) for each in shown if each.matches]
+    if places and not shown[0].matches:
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        click.echo(f"{shown[0].pattern} matches at {', '.join(places[:_NAMED])}{more}; the nearest miss:")
     for best in shown[:1]:
         click.echo(best)
     if len(shown) > 1:
@@ -118,6 +139,7 @@ def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
         for each in shown[1:]:
             failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
             why = each.gain or "matches" if each.matches else each.reason or "no reason given"
+            why = f"{why}: {each.advice}" if each.advice else why
             rows.add(str(each.anchor), each.reached, why if is_one else f"{each.pattern}: {why}", failed_at, each.exit_point)
         console = open_console()
         console.print()
@@ -139,7 +161,8 @@ def find_command(model: Path, pattern: str, after: str | None, provider: str, as
             captured = ", ".join(f"{name}={value}" for name, value in (each.bindings or {}).items() if value is not None)
             rows.add(str(each.anchor), ", ".join(map(_short, each.matched)), captured)
         rows.print(open_console())
-    click.echo(f"{_begin(chosen)[0]} applies at {_count(len(found))}")
+    why = "" if found or rewrite or after is not None else f"; `xopt explain {model} {pattern}` says why"
+    click.echo(f"{_begin(chosen)[0]} applies at {_count(len(found))}{why}")
 
 
 def _short(place: Place) -> str:

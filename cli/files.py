@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -115,6 +116,12 @@ def writable(target: Path, *, streams: bool = False) -> Path:
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; make it first")
     return target
+
+
+def check_folder(target: Path) -> None:
+    """Raise when the folder of a result is read-only, before any work; results are moved into place."""
+    if target != STANDARD_OUTPUT and not os.access(target.resolve().parent, os.W_OK):
+        raise click.UsageError(f"cannot write {str(target)!r}: its folder is read-only; write somewhere else with -o FILE")
 
 
 def is_stream(model: Path) -> bool:

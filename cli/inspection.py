@@ -22,12 +22,18 @@ from .tables import Rows
 from .validation import chosen_dims, dims_option
 
 
-@click.command("list")
+@click.command("list", context_settings={"allow_extra_args": True})
 @selection_options(default="all")
 @click.option("--tags", is_flag=True, help="List the words of selections instead, with the number of patterns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_command(tags: bool, as_json: bool, **choices: Any) -> None:
+@click.pass_context
+def list_command(context: click.Context, /, tags: bool, as_json: bool, **choices: Any) -> None:
     """List the patterns."""
+    if context.args:
+        word = context.args[0]
+        raise click.UsageError(
+            f"unexpected {word!r}: `xopt list --patterns {word}` lists a selection, `xopt show {word}` a pattern"
+        )
     found = sorted(chosen_patterns(choices), key=lambda pattern: pattern.name())
     counts = _words(found) if tags else {}
     if as_json:

@@ -21,9 +21,9 @@ from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
 
 from .choices import max_growth_option, opset_option
-from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
+from .files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, target_of
 from .pipeline import summarize, verdict, write
-from .preparation import chosen_preparation, preparation_options, prepared
+from .preparation import check_sizes_fit, chosen_preparation, preparation_options, prepared
 from .progress import Progress
 from .reporting import PageRequest, report_option
 from .rules import with_rules
@@ -95,10 +95,14 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     _check_alone(model, context.args, context.parent)
     preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
+    if not choices["dry_run"]:
+        check_folder(target)
     page = PageRequest(choices["report"], model, target)
     is_streamed = target == STANDARD_OUTPUT
     if is_streamed and choices["as_json"]:
         raise click.UsageError("-o - and --json both write to standard output")
+    if is_streamed and choices["external_data"]:
+        raise click.UsageError("-o - writes the weights with the model; --external-data needs a file: -o FILE")
     quiet = choices["quiet"] or choices["as_json"]
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices["as_json"] or is_streamed else nullcontext()
@@ -116,6 +120,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
         subject = prepared(model, preparation)
         proof = prove(subject, options, how)
         check_values_used(proof.reports, how.checks)
+        check_sizes_fit(model, preparation, proof.reports, how.checks)
         summary = summarize(model, target, proof)
         if choices["only_if_faster"] and not summary.refusal(choices["strict"]):
             proof, speed = _no_slower(subject, proof, options, how, choices)

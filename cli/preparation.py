@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from xoptim import Preparation
+from xoptim import Preparation, ValidationOptions, ValidationReport, verify
 from xoptim.preparing import Source, prepared_source
 
+from .files import is_stream
 from .validation import named_parts
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -49,6 +50,15 @@ def chosen_preparation(choices: dict[str, Any]) -> Preparation:
 def prepared(model: Path, preparation: Preparation) -> Path | Source:
     """The model to optimize: the file itself when nothing is changed."""
     return model if preparation.is_empty else prepared_source(model, preparation)
+
+
+def check_sizes_fit(
+    model: Path, preparation: Preparation, reports: Sequence[ValidationReport], checks: ValidationOptions
+) -> None:
+    """Raise when onnxruntime runs a model, but not with the sizes that were written into it."""
+    unfit = next((report for report in reports if report.cause in ("load", "run")), None)
+    if unfit is not None and preparation.fix and not is_stream(model) and verify(model, model, checks).ok:
+        raise click.UsageError(f"the model does not run with the sizes of --fix: {unfit.reason}")
 
 
 def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:

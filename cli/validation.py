@@ -93,6 +93,11 @@ def chosen_values(choices: dict[str, Any]) -> Values:
 
 def validation_options(choices: dict[str, Any]) -> ValidationOptions:
     """The validation options of a command line; raises before any work when a file or a number cannot be used."""
+    chosen = [name for name in ("ulp", "rtol", "atol") if choices[name] is not None]
+    if choices["ulp"] is not None and len(chosen) > 1:
+        raise click.UsageError(f"--ulp takes the place of tolerances; leave out --{chosen[1]}")
+    if choices.get("exact") and chosen:
+        raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
     if choices.get("verify", True) and resolve_providers(choices["provider"]) != resolve_providers(("cpu",)):
         MEMORY_BOUND.lift()
     return ValidationOptions(
@@ -115,7 +120,11 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
 
 def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
     """The sizes of a command line."""
-    return dict(_dimension(part) for text in texts for part in named_parts(text))
+    found: dict[str, int] = {}
+    for name, size in (_dimension(part) for text in texts for part in named_parts(text)):
+        if found.setdefault(name, size) != size:
+            raise click.UsageError(f"--dim {name}: it is given twice, as {found[name]} and {size}")
+    return found
 
 
 def named_parts(text: str) -> list[str]:

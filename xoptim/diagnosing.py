@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 from xoptim.builder import GraphBuilder
-from xoptim.catalogue.selection import Item, Selection
+from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
+from xoptim.diagnose.taken import Takers, is_at
+from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
+from xoptim.match.pattern import PatternOptimization
+from xoptim.optimize.application import Application
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
@@ -39,13 +44,32 @@ def explain(
         limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
 
     Returns:
-        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
+        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph. With
+        ``after``, the matches in the model as it was whose nodes the other patterns took come last.
 
     Raises:
         ModelError: the model cannot be read, or no node has the name ``at``; the message gives the nearest names.
         UnknownPatternError: the pattern is not known, or the word selects several.
     """
-    return explain_model(_prepared(model, after, provider).model, pattern, at, provider=provider, limit=limit)
+    takers = Takers()
+    builder = _prepared(model, after, provider, takers)
+    taken = [] if after is None else _taken(model, pattern, provider, takers, builder)
+    wanted = [each for each in taken if at is None or is_at(each, at)]
+    try:
+        found = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
+    except ModelError:
+        if not wanted:
+            raise
+        found = []
+    return [*found, *wanted]
+
+
+def _taken(model: Any, pattern: Item, provider: str, takers: Takers, after: GraphBuilder) -> list[Explanation]:
+    """The matches of a pattern that are gone after other patterns were applied."""
+    if any(not isinstance(each, PatternOptimization) for each in select(pattern)):
+        return []
+    matches = find_in_model(_prepared(model, None, provider).model, pattern, provider=provider)
+    return takers.explain(matches, {name for graph in after.model.graphs() for node in graph.nodes for name in node.output})
 
 
 def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu") -> list[Explanation]:
@@ -83,11 +107,14 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
     return result
 
 
-def _prepared(model: Any, after: Selection, provider: str) -> GraphBuilder:
+def _prepared(
+    model: Any, after: Selection, provider: str, listener: Callable[[Application], None] | None = None
+) -> GraphBuilder:
     if after is None:
         return model if isinstance(model, GraphBuilder) else GraphBuilder(model)
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
-    builder = GraphBuilder(given, optimization_options=OptimizationOptions(patterns=after, provider=provider))
+    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener)
+    builder = GraphBuilder(given, optimization_options=options)
     builder.optimize()
     return builder
 

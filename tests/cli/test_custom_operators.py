@@ -79,9 +79,16 @@ def test_libraries_that_are_missing(xopt: Xopt, name: str, message: str, monkeyp
 def test_a_file_that_is_not_a_library(xopt: Xopt) -> None:
     write(TRANSPOSES)
     Path("text.so").write_text("text")
-    outcome = xopt("verify", "model.onnx", "model.onnx", "--custom-op-lib", "text.so")
-    assert outcome.code == 1
-    assert "text.so" in outcome.out
+    for words in (("verify", "model.onnx", "model.onnx"), ("model.onnx",)):
+        error = xopt(*words, "--custom-op-lib", "text.so").error  # bad usage
+        assert "onnxruntime cannot load 'text.so' as a library of operators: " in error
+    assert not Path("model.opt.onnx").exists()
+
+
+@pytest.mark.parametrize(("domain", "library"), [("acme", "FILE"), ("ai.onnx.contrib", "onnxruntime-extensions")])
+def test_the_option_is_named_where_a_library_is_missing(xopt: Xopt, domain: str, library: str) -> None:
+    write(parse(f"agraph (float[n] x) => (float[n] y) {{ y = {domain}.Foo(x) }}", domains={domain: 1}))
+    assert f"`--custom-op-lib {library}` loads a library of operators" in xopt("model.onnx").err
 
 
 def test_operators_of_the_extensions(xopt: Xopt) -> None:

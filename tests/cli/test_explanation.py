@@ -297,3 +297,80 @@ def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
     assert last == "repeated considered 2 sets of nodes: 2 refused"
     (only,) = xopt("explain", "model.onnx", "Repeated", "--json").json
     assert [place["outputs"] for place in only["matched"]] == [["y"], ["v"]]
+
+
+TWO_GATHERS = "<int64 i = {1}, int64[1] k = {1}> { t = Gather <axis = 1> (x, i) y = Unsqueeze(t, k)"
+ADVICE = {
+    "another reader": (f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] z) {TWO_GATHERS} z = Relu(t) }}",
+                       "GatherUnsqueeze", "'t' is read by #2 Relu 'z'"),
+    "a subgraph": (f"agraph (float[a,b,c] x, bool c) => (float[a,1,c] y, float[] z) {TWO_GATHERS} z = If (c) "
+                   "<then_branch = p () => (float[] u) { u = Relu(t) }, else_branch = q () => (float[] v) { v = Neg(t) }> }",
+                   "GatherUnsqueeze", "'t' is read by #2 If 'z'"),
+    "an output": (f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] t) {TWO_GATHERS} }}",
+                  "GatherUnsqueeze", "'t' is an output of the model; `--drop-output t` removes it"),
+    "a default": (f"agraph (float[a,b,c] x, int64 i) => (float[a,1,c] y) {TWO_GATHERS} }}",
+                  "GatherUnsqueeze", "'i' is an input with a default, which a caller may override"),
+    "an old operator set and a constant": (
+        "agraph (float[a] x) => (float[a] y) <float s = {1.5}, float one = {1}, float half = {0.5}> "
+        "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+        "GeluErf", "`--opset 20` raises the model; besides, 's' is not the constant 1.4142135623730951"),
+    "a provider": ("agraph (float[a,4] x, float[4] s) => (float[a,4] y) { y = LayerNormalization(x, s) }",
+                   "SkipLayerNormalization", "`--provider cuda` optimizes for it; besides, "),
+    "a function": ('agraph (float[a,b] x) => (float[b,a] y) { t = local.f(x) y = Transpose <perm = [1, 0]> (t) } '
+                   '<domain: "local", opset_import: ["" : 18]> f (p) => (q) { q = Transpose(p) }',
+                   "TransposeTranspose", "local::f is a local function; `--inline` replaces its calls by their bodies"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "pattern", "advice"), ADVICE.values(), ids=ADVICE)
+def test_the_advice_follows(xopt: Xopt, text: str, pattern: str, advice: str) -> None:
+    write(text, domains={"local": 1})
+    (found, *_) = xopt("explain", "model.onnx", pattern, "--json").json
+    assert found["advice"].startswith(advice)
+    assert f"    {found['advice']}" in xopt("explain", "model.onnx", pattern).out.splitlines()
+
+
+def test_an_operator_of_another_domain_is_named(xopt: Xopt) -> None:
+    write(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = acme.Transpose(x) y = Transpose <perm = [1, 0]> (t) }",
+        domains={"acme": 1},
+    )
+    assert ": Transpose expected, acme::Transpose found at #0 " in xopt("explain", "model.onnx", "TransposeTranspose").out
+
+
+def test_a_pattern_that_matches_says_so_first(xopt: Xopt) -> None:
+    write("agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) y = Transpose(t) }")
+    lines = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()
+    assert lines[0] == "TransposeTranspose matches at #1 Transpose 'y'; the nearest miss:"
+    assert "`--after default` tells which matches other patterns take" in lines
+
+
+def test_a_pattern_that_is_not_on_by_default_says_so(xopt: Xopt) -> None:
+    text = "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(x, s) }"
+    write(text)
+    out = xopt("explain", "model.onnx", "QuickGelu").out
+    assert "QuickGelu is not in the preset `default`: `--patterns default+QuickGelu` applies it" in out.splitlines()
+
+
+def test_who_took_a_match(xopt: Xopt) -> None:
+    """The pattern itself, another one, or cleaning; by position too, although the node is gone."""
+    write(
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] z) { t = Transpose(x) y = Transpose(t) "
+        "p = Transpose(x) z = Transpose(p) }"
+    )
+    after = ("--after", "TransposeTranspose")
+    found = xopt("explain", "model.onnx", "TransposeTranspose", *after, "--json").json
+    assert [(each["status"], each["anchor"]["position"], each["reason"]) for each in found] == [
+        ("taken", 1, "it was applied"),
+        ("taken", 3, "cleaning, folding or merging removed a node of it"),
+    ]
+    out = xopt("explain", "model.onnx", "MovementChain", *after, "--at", "t").out.splitlines()
+    assert out[0].startswith("MovementChain matched at #1 Transpose 'y', before the others were applied: Transpose")
+    assert out[-1].endswith("; 1 taken")
+    assert "is called 'nothing'" in xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
+
+
+def test_a_search_without_matches_points_to_the_explanation(xopt: Xopt) -> None:
+    write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
+    out = xopt("find", "model.onnx", "NotNot").out
+    assert out == "NotNot applies at no node; `xopt explain model.onnx NotNot` says why\n"

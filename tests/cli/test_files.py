@@ -167,3 +167,13 @@ def test_weights_beside_a_link_to_another_folder(xopt: Xopt) -> None:
     assert "is a link to another folder" in error
     assert "write 'inner/real.onnx' itself" in error or "inner/real.onnx' itself" in error
     assert list(Path("inner").iterdir()) == []
+
+
+def test_a_folder_that_is_read_only(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before any work, unless nothing is to be written there."""
+    write(TRANSPOSES)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != Path.cwd())
+    assert "cannot write 'model.opt.onnx': its folder is read-only; write somewhere else" in xopt("model.onnx").error
+    assert xopt("model.onnx", "--dry-run").code == 0
+    Path("other").mkdir()
+    assert xopt("model.onnx", "-o", "other/model.onnx").code == 0

@@ -128,3 +128,12 @@ def test_a_free_batch(xopt: Xopt) -> None:
     assert shape() == ["batch", 6]
     write("agraph (float[1,6] x) => (float[1,6] y) { y = Softmax <axis = 0> (x) }")
     assert "mixes the parts of a batch" in xopt("model.onnx", "--free", "batch").error
+
+
+def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
+    """They are bad usage; a model that does not run anyway is written, and not validated."""
+    write("agraph (float[n] x) => (float[n] y) <float[3] w = {1, 2, 3}> { t = Add(x, w) y = Neg(t) }")
+    assert "the model does not run with the sizes of --fix: onnxruntime cannot " in xopt("model.onnx", "--fix", "n=5").error
+    assert files() == {"model.onnx"}
+    write("agraph (float[n] x) => (float[n] y) { y = acme.Foo(x) }", domains={"acme": 1})
+    assert xopt("model.onnx", "--fix", "n=5").code == 3

@@ -352,3 +352,18 @@ def test_weights_that_do_not_fit_are_compared_in_sections(xopt: Xopt, monkeypatc
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome
     assert "no cut makes sections that do" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("verify", "model.onnx", "--ulp", "4", "--atol", "1"), "--ulp takes the place of tolerances; leave out --atol"),
+        (("verify", "model.onnx", "--exact", "--rtol", "1"), "--exact demands equal bits; leave out --rtol"),
+        (("--dim", "batch=2,seq=3", "--dim", "batch=4"), "--dim batch: it is given twice, as 2 and 4"),
+        (("-o", "-", "--external-data"), "-o - writes the weights with the model; --external-data needs a file"),
+    ],
+)
+def test_options_that_exclude_each_other(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(TRANSPOSES)
+    command = (*words[:1], "model.onnx", *words[1:]) if words[0] == "verify" else ("model.onnx", *words)
+    assert message in xopt(*command).error

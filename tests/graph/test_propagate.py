@@ -81,7 +81,7 @@ def test_results_that_exist_may_not_change() -> None:
     for fine in (Info(FLOAT, (N, 3)), Info(FLOAT, (M, 3)), Info(FLOAT, (fresh(), fresh())), Info(FLOAT), UNKNOWN):
         check_results(graph, ["y"], [fine])
     for bad, message in (
-        (Info(TensorProto.DOUBLE, (N, 3)), "'y' would change its type from 1 to 11"),
+        (Info(TensorProto.DOUBLE, (N, 3)), "'y' would change its type from float to double"),
         (Info(FLOAT, (N, 4)), r"'y' would change its shape from \[N, 3\] to \[N, 4\]"),
         (Info(FLOAT, (N, 3, 1)), "its shape"),
         (Info(FLOAT, (N + 1, 3)), r"from \[N, 3\] to \[N \+ 1, 3\]"),

@@ -54,7 +54,9 @@ def check_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> 
     Exceptions are remarks, which are in brackets, and refusals by the matcher for all patterns.
     """
     refusals = re.findall(r"^(\d+)\. (\S.*)", documentation(pattern), re.MULTILINE)
-    files = {Path(inspect.getsourcefile(c) or "") for c in pattern.__mro__ if c.__module__.startswith("xoptim.patterns.")}
+    files = {
+        Path(inspect.getsourcefile(c) or "").resolve() for c in pattern.__mro__ if c.__module__.startswith("xoptim.patterns.")
+    }
     code = "".join(re.sub(r"Refuses when:.*?\"{3}", "", f.read_text(encoding="utf-8"), flags=re.DOTALL) for f in files)
     own = [number for number, text in refusals if not text.startswith("(") and "matcher" not in text]
     assert [number for number in own if f"({number})" not in code] == []
@@ -108,7 +110,7 @@ def _root(pattern: type[PatternOptimization]) -> type:
 def check_name_and_file(pattern: type[PatternOptimization]) -> None:
     """Patterns of one file extend one class, and the file has the name of that class."""
     assert pattern.__name__.endswith("Pattern")
-    path = Path(inspect.getsourcefile(pattern) or "")
+    path = Path(inspect.getsourcefile(pattern) or "").resolve()
     assert path.parent.parent == ROOT / "patterns"
     assert path.stem == snake_case(_root(pattern).__name__.removeprefix("_").removesuffix("Pattern"))
     assert path.parent.name == pattern.family()

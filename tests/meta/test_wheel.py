@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.meta.sources import ROOT, sources
+from tests.meta.sources import ROOT, sources, with_mypy
 
-_BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "README.md", "LICENSE")
+_BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in _BUILT:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
     out = folder / "dist"
@@ -65,6 +67,34 @@ def test_source_distribution_has_every_module(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert _modules(built) - names == set()
+
+
+@with_mypy
+@pytest.mark.slow
+def test_an_editable_installation_is_visible_to_type_checkers(built: Path, tmp_path: Path) -> None:
+    """It is a plain path, below which all packages lie, for Python and for mypy."""
+    root = built.parent
+    build = f"import setuptools.build_meta as s; s.build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=root, capture_output=True, timeout=300, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = (archive.read(name).decode().strip() for name in archive.namelist() if name.endswith(".pth"))
+        assert not [name for name in archive.namelist() if name.endswith(".py")], "no hook"
+    assert path == str(root)
+    (root / "patterns" / "later.py").write_text("LATER = 1\n")
+    code = "from xoptim.cli.main import main\nfrom xoptim.patterns.later import LATER\nLATER.nothing\nmain(1)\n"
+    (tmp_path / "elsewhere.py").write_text(code)
+    options = ["--config-file=", f"--cache-dir={tmp_path}", "--follow-imports=silent", "--python-executable", sys.executable]
+    run = [sys.executable, "-m", "mypy", *options, "elsewhere.py"]
+    try:
+        done = subprocess.run(
+            run, cwd=tmp_path, env={**os.environ, "MYPYPATH": path}, capture_output=True, text=True, check=False
+        )
+    finally:
+        (root / "patterns" / "later.py").unlink()
+    assert re.findall(r"elsewhere.py:(\d+): error: .*\[(.*)\]", done.stdout) == [("3", "attr-defined"), ("4", "call-arg")], (
+        done.stdout
+    )
 
 
 def _modules(built: Path) -> set[str]:

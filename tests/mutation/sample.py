@@ -93,7 +93,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "copy"
-        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info"))
+        shutil.copytree(
+            ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info")
+        )
         if not passes(folder):
             sys.stderr.write("the tests fail without a mutant\n")
             return 1

@@ -117,7 +117,7 @@ APPLIES: dict[str, tuple[str, Apply]] = {
     "other operands for a node of the graph": ("modified .*, which is in the graph", changes_operands),
     "other operands, and an error": ("ValueError: no", changes_operands_and_fails),
     "an attribute of a node of the graph": ("TypeError: 'mappingproxy'", sets_an_attribute),
-    "another type under the old name": ("its type from 1 to 7", hides_the_type),
+    "another type under the old name": ("its type from float to int64", hides_the_type),
     "another type, and an error": ("ValueError: no", hides_the_type_and_fails),
     "its own result as an operand": ("reads 't', which nothing defines before it", reads_its_own_result),
     "axes in another order": ("", lambda g, node: [g.make_node("Transpose", ["x"], node.output)]),

@@ -18,7 +18,8 @@ def found(line: str, opset: int) -> tuple[tuple[int, int, int] | None, tuple[int
     graph = load(f"agraph (float[n,6] x, float[m] z) => (float[a,b] y) {constants} {{ {line} }}", opset).graph
     view, node = GraphView(graph), node_of(graph, "Slice")
     cut, span = cut_of(view, node), span_of(view, node)
-    return cut and (cut.axis, cut.start, cut.end), span and (span[0], str(span[1]), str(span[2]))
+    part = None if cut is None else (cut.axis, cut.start, cut.end)
+    return part, span and (span[0], str(span[1]), str(span[2]))
 
 
 @pytest.mark.parametrize(

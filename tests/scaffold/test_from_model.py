@@ -146,7 +146,7 @@ def test_what_is_written(tmp_path: Path) -> None:
         "        mul_2 = g.op.Mul(sigmoid, 0.25)",
         "        sub = g.op.Sub(mul, mul_2)",
         "        return mul, sub",
-        "    def apply_pattern(self, g: PatternRewriter, x: str, y: str) -> tuple[str, str]:",
+        "    def apply_pattern(self, g: PatternRewriter, x: str, y: str) -> Any:",
         "        fused = g.function(FUNCTION)",
         "        return fused(x, y)",
         "    min_opset = 14",
@@ -179,7 +179,7 @@ def test_types_are_checked_by_mypy(tmp_path: Path) -> None:
     for number, nodes in enumerate((SELECTIONS["attention"], SELECTIONS["a result that is read elsewhere"])):
         path = tmp_path / f"selected_{number}.py"
         text = pattern_from_model("SelectedPattern", BERT, [LAYER + name for name in nodes])
-        path.write_text(f"# mypy: no-warn-return-any\n{text}", encoding="utf-8")  # as in the folder of the patterns
+        path.write_text(text, encoding="utf-8")
         paths.append(str(path))
     out, err, code = api.run(["--config-file", str(ROOT / "pyproject.toml"), *paths])
     assert code == 0, out + err

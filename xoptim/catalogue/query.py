@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from xoptim.match.making import check_metadata
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Rewrite
 
@@ -80,6 +81,8 @@ class Query:
             if isinstance(item, str):
                 steps += _parsed(item)
             elif isinstance(item, Query) or issubclass(class_of(item), (PatternOptimization, ModelPass)):
+                if not isinstance(item, Query):
+                    check_metadata(class_of(item))
                 steps.append(("+", item))
             else:
                 raise TypeError(f"a name, a query, a class or an instance of a pattern is expected, not {item!r}")

@@ -120,5 +120,7 @@ def one_pattern(pattern: Item) -> PatternOptimization:
     if len(found) != 1:
         raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
     if not isinstance(found[0], PatternOptimization):
-        raise UnknownPatternError(f"{found[0].name()} rewrites a whole model; it has no anchor")
+        raise UnknownPatternError(
+            f"{found[0].name()} rewrites a whole model; it has no anchor; `xopt MODEL` lists it where it is applied"
+        )
     return found[0]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from xoptim.diagnose.advice import advice_about, advice_about_exclusion
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.words import Place, Places, ValueFacts, describe, plain
 from xoptim.facts.errors import XoptimError
@@ -16,6 +14,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization
+from xoptim.match.lines import attribute_line, class_line, error_line
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.result import MatchResult
@@ -42,6 +41,7 @@ class Explainer:
         self._provider = provider
         self._places = Places(model)
         self.place = self._places.of
+        self._functions = {(f.proto.domain, f.proto.name) for f in model.functions}
         self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs}
 
     def is_anchor(self, node: Node) -> bool:
@@ -88,10 +88,13 @@ class Explainer:
         tried = [self._found(node, match)] if match is not None else refused or [self._silent(node)]
         reason, attribute = self.exclusion(node.graph)
         if reason:
-            file, line = _attribute_line(type(self.pattern), attribute)
+            file, line = attribute_line(type(self.pattern), attribute)
             others = tuple(tried) if match is None else ()
+            advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
+            if match is None and tried[0].reason:
+                advice = "; ".join(filter(None, (advice, f"besides, {tried[0].reason}")))
             best = replace(tried[0], status="refused", reason=reason, culprit=self.place(node), file=file, line=line)
-            return replace(best, values=(), bindings=None, others=others)
+            return replace(best, values=(), bindings=None, others=others, advice=advice)
         return replace(tried[0], others=tuple(tried[1:]))
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
@@ -102,7 +105,7 @@ class Explainer:
         """The explanation for a node that no search reached."""
         anchors = " or ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in self.keys))
         reason = f"the search begins at {anchors}, and no search reached this node"
-        return Explanation(self.pattern.name(), "refused", place, reason, place, *_class_line(type(self.pattern)))
+        return Explanation(self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern)))
 
     # ---------------------------------------------------------------- words
 
@@ -115,6 +118,7 @@ class Explainer:
         )
 
     def _refused(self, anchor: Node, refusal: Refusal) -> Explanation:
+        assert anchor.graph is not None
         readers = [node for node in refusal.matched if refusal.values and refusal.values[0] in node.input]
         culprit = readers[-1] if refusal.node is None and readers else refusal.node
         return Explanation(
@@ -129,22 +133,20 @@ class Explainer:
             tuple(map(self.place, refusal.matched)),
             refusal.total,
             refusal.progress,
+            advice=advice_about(refusal, anchor.graph, self._places, self._functions),
         )
 
     def _silent(self, anchor: Node) -> Explanation:
         """The explanation for a pattern that returned ``None`` without a reason."""
-        where = _class_line(
+        where = class_line(
             type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
         )
         return Explanation(self.pattern.name(), "refused", self.place(anchor), "", None, *where, self._values(anchor, None))
 
     def _failed(self, anchor: Node, error: Exception) -> Explanation:
-        frames = traceback.extract_tb(error.__traceback__)
-        home = _class_line(type(self.pattern))[0]
-        frame = next((f for f in reversed(frames) if f.filename == home), frames[-1])
         reason = f"the pattern raised {type(error).__name__}: {error}"
         place = self.place(anchor)
-        where = frame.filename, frame.lineno or 0
+        where = error_line(error, type(self.pattern))
         return Explanation(self.pattern.name(), "failed", place, reason, place, *where, self._values(anchor, None))
 
     def _values(self, anchor: Node, culprit: Node | None, names: Iterable[str] = ()) -> tuple[ValueFacts, ...]:
@@ -152,23 +154,3 @@ class Explainer:
         assert node.graph is not None
         chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(filter(None, (*node.input, *node.output)))
         return tuple(describe(node.graph, name) for name in chosen)
-
-
-def _class_line(cls: type[PatternOptimization], method: str = "") -> tuple[str, int]:
-    """File and line of a class or of its method; empty when there is no source."""
-    try:
-        found = getattr(cls, method) if method else cls
-        return inspect.getsourcefile(found) or "", inspect.getsourcelines(found)[1]
-    except (OSError, TypeError):
-        return "", 0
-
-
-def _attribute_line(cls: type[PatternOptimization], name: str) -> tuple[str, int]:
-    """File and line where a class attribute is set."""
-    owner = next((c for c in cls.__mro__ if name in vars(c) and c is not PatternOptimization), cls)
-    try:
-        lines, first = inspect.getsourcelines(owner)
-    except (OSError, TypeError):
-        return "", 0
-    offset = next((i for i, line in enumerate(lines) if re.match(rf"\s+{name}\b", line)), 0)
-    return inspect.getsourcefile(owner) or "", first + offset

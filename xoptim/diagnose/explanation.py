@@ -9,7 +9,7 @@ from typing import Any, Literal
 from xoptim.diagnose.words import Place, ValueFacts, plain
 from xoptim.facts.errors import XoptimError
 
-Status = Literal["failed", "refused", "matches"]
+Status = Literal["failed", "refused", "matches", "taken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Explanation:
 
     Attributes:
         pattern: name of the pattern.
-        status: ``refused``, ``matches``, or ``failed`` when the pattern raised an error.
+        status: ``refused``, ``matches``, ``failed`` when the pattern raised an error, or ``taken`` when it matched before other
+            patterns were applied; places are then those of the model as it was.
         anchor: node at which the search began.
         reason: the first condition that failed; empty when the pattern gave none, or for a match.
         culprit: the node that does not fit, if it is a single one; the reader of a result that no fitting node computes.
@@ -31,6 +32,7 @@ class Explanation:
         bindings: captures of a match, by name.
         others: further results at this node, such as those of other variants, best first.
         gain: what a pass changes by rewriting the nodes, if it tells.
+        advice: what else matters, such as the readers of a result, or an option that helps; may be empty.
     """
 
     pattern: str
@@ -47,6 +49,7 @@ class Explanation:
     bindings: dict[str, Any] | None = None
     others: tuple[Explanation, ...] = ()
     gain: str = ""
+    advice: str = ""
 
     @property
     def matches(self) -> bool:
@@ -61,7 +64,7 @@ class Explanation:
     @property
     def reached(self) -> str:
         """The number of nodes that fitted, as text."""
-        if self.matches:
+        if self.status in ("matches", "taken"):
             return f"all {len(self.matched)} nodes"
         return f"{len(self.matched)} of {self.total} nodes" if self.total else ""
 
@@ -71,13 +74,16 @@ class Explanation:
         if self.matches:
             gain = f" ({self.gain})" if self.gain else ""
             return f"{self.pattern} matches at {self.anchor}: {', '.join(map(str, self.matched))}{gain}"
+        if self.status == "taken":
+            return f"{self.pattern} matched at {self.anchor}, before the others were applied: {self.reason}"
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
         far = f", {self.reached} fit" if self.reached else ""
         where = f" ({self.exit_point}{far})" if self.exit_point else f" ({far[2:]})" if far else ""
         return f"{self.pattern} {self.status} at {self.anchor}: {self.reason or 'no reason given'}{node}{where}"
 
     def __str__(self) -> str:
-        return "\n".join((self.headline, *(f"    {value}" for value in self.values)))
+        advice = (f"    {self.advice}",) if self.advice else ()
+        return "\n".join((self.headline, *advice, *(f"    {value}" for value in self.values)))
 
     def to_json(self) -> dict[str, Any]:
         """All fields, as JSON values."""

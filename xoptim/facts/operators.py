@@ -89,7 +89,9 @@ def objection(
     if known is None:
         if domain == "com.microsoft" and not _schemas_of_onnxruntime():
             return None
-        return f"operator {label} does not exist in version {opset} of the operator set"
+        names = _names(domain)
+        hint = "" if op_type in names else meant(op_type, names)
+        return f"operator {label} does not exist in version {opset} of the operator set{hint}"
     if known.deprecated:
         return f"operator {label} is deprecated in version {opset} of the operator set"
     if not known.inputs[0] <= inputs <= known.inputs[1]:

@@ -10,6 +10,7 @@ import onnx
 
 from xoptim.facts.dim_integers import before_wrapping
 from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.facts.protos import with_headroom
@@ -153,7 +154,7 @@ def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> 
         if old is None or not old.is_tensor or not new.is_tensor:
             continue
         if old.dtype and new.dtype and old.dtype != new.dtype:
-            raise RewriteError(f"result {name!r} would change its type from {old.dtype} to {new.dtype}")
+            raise RewriteError(f"result {name!r} would change its type from {type_name(old.dtype)} to {type_name(new.dtype)}")
         if old.shape is not None and new.shape is not None:
             _check_shape(graph, name, old.shape, new.shape)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from xoptim.facts.errors import Declined, PatternError, RewriteError
+from xoptim.facts.words import meant
 from xoptim.graph.node import Node
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement
@@ -15,7 +16,7 @@ from xoptim.match.near_miss import NearPairing, report_miss
 from xoptim.match.pairing import Pairing
 from xoptim.match.pattern import Key, PatternOptimization, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
-from xoptim.match.refusal import COMPLETE, Misfit, listener, listening
+from xoptim.match.refusal import COMPLETE, READ_ELSEWHERE, Misfit, listener, listening
 from xoptim.match.result import MatchResult
 from xoptim.match.trace import Capture, Condition, Trace, Variadic, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
@@ -56,7 +57,7 @@ class Match(Mapping[str, Any]):
         try:
             return self._bindings[name]
         except KeyError:
-            raise AttributeError(f"the pattern captures no {name!r}") from None
+            raise AttributeError(f"the pattern captures no {name!r}{meant(name, self._bindings)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._bindings)
@@ -287,7 +288,7 @@ def _cannot_stay(
     for node in kept:
         for name in node.output:
             if said.get(name, interior) == "refuse" and name not in outputs and _is_read(g, name, inside, operands):
-                return Misfit(node, "a result in between is read elsewhere", node.output)
+                return Misfit(node, READ_ELSEWHERE, node.output)
     for node in kept:
         if not outputs.isdisjoint(node.output):
             return Misfit(node, "a node that must stay produces one of the results", node.output)

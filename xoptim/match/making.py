@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from xoptim.facts.dtypes import GRADES
+from xoptim.facts.errors import PatternError
 from xoptim.graph.node import Node
+from xoptim.match.lines import attribute_line
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, STATUSES, Rewrite
 
@@ -71,6 +74,19 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(f"{key} {wrong}")
         given[key] = tuple(value) if key in LISTS else value
     return given
+
+
+@cache
+def check_metadata(kind: type[Rewrite]) -> None:
+    """Check the class attributes of a pattern or a pass.
+
+    Raises:
+        PatternError: when one has an invalid value.
+    """
+    for key in sorted(metadata_of(kind)):
+        if wrong := fault(key, getattr(kind, key)):
+            file, line = attribute_line(kind, key)
+            raise PatternError(f"{file}:{line}: {kind.name()}: {key} {wrong}")
 
 
 def fault(key: str, value: Any) -> str:

@@ -40,7 +40,9 @@ def check_description(name: str, variants: Sequence[Trace]) -> None:
         if twice is not None:
             raise PatternError(f"{file}: {name}: match_pattern uses the name {twice!r} for two things")
         if any(symbol is None for symbol in found.outputs):
-            raise PatternError(f"{file}: {name}: match_pattern returns None; return the results of the subgraph")
+            line = max((node.line for node in found.nodes), default=0)
+            place = f"{file}:{line}" if line else file
+            raise PatternError(f"{place}: {name}: match_pattern returns None; return the results of the subgraph")
     given = dict.fromkeys(s.name for found in variants for s in found.symbols if s.name and s.producer is None)
     read = {s.name for found in variants for node in found.nodes for s in node.inputs if s is not None}
     unread = next((each for each in given if each not in read), None)

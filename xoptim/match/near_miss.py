@@ -44,7 +44,7 @@ class _NearSearch(Attempt):
     def _producer(self, name: str, wanted: PatternNode) -> Node | None:
         node = super()._producer(name, wanted)
         if node is None:
-            self.pairing.refuse(None, f"{name!r} is not produced by {wanted.op_type}", wanted, name)
+            self.pairing.refuse(None, f"{name!r} is not produced by {_kind(wanted)}", wanted, name)
         return node
 
     def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
@@ -155,7 +155,7 @@ class NearPairing(Pairing):
     def bind(self, wanted: PatternNode, node: Node) -> bool:
         """As in a pairing."""
         if node.op_type != wanted.op_type or node.domain != wanted.domain:
-            reason = f"{wanted.op_type} expected, {node.op_type} found"
+            reason = f"{_kind(wanted)} expected, {_kind(node)} found"
             return self.refuse(node, reason, wanted, waive=node not in self.nodes) and self._results(wanted, node)
         if node in self.nodes or node in self.extra:
             return self.refuse(node, "one node cannot match two nodes of the pattern", wanted)
@@ -248,3 +248,8 @@ class NearPairing(Pairing):
 
 def _shown(value: Any) -> str:
     return "(absent)" if value is None else "(not constant)" if isinstance(value, AttributeReference) else repr(value)
+
+
+def _kind(node: Node | PatternNode) -> str:
+    """The operator, with its domain outside the standard one."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type

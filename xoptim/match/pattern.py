@@ -67,7 +67,9 @@ class PatternOptimization(Rewrite):
         Returns:
             The match, or what `none` returns.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no match")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no match; a pattern with match_pattern extends EasyPatternOptimization"
+        )
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` and check the type of its result; arguments as there.

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from xoptim.graph.node import Node
+
+
+READ_ELSEWHERE: Final = "a result in between is read elsewhere"
+"""The reason of a refusal whose values are the results of a node that cannot be removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from time import perf_counter
 
-from xoptim.facts.errors import BudgetError, Declined, RewriteError, XoptimError
+from xoptim.facts.errors import BudgetError, Declined, RewriteError
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -120,8 +120,8 @@ class Applier:
         self._dropped.add((pattern.name(), anchor))
         logger.debug("%s at %r: %s", pattern.name(), anchor.name, error)
         self._report_drop(pattern, anchor, str(error))
-        if self.state.options.strict and not isinstance(error, Declined):
-            raise XoptimError(f"pattern {pattern.name()} at {anchor.name or anchor.op_type!r}: {error}") from error
+        if not isinstance(error, Declined):
+            self.state.warn_of_mistake(pattern, anchor, error)
 
     def _report_drop(self, pattern: PatternOptimization, anchor: Node, why: str) -> None:
         level = self.state.level(pattern)

@@ -50,8 +50,10 @@ class Budgets:
             if len(event.added) >= len(event.removed):
                 self._rewritten[result] += 1
                 if self._rewritten[result] > REWRITES_PER_RESULT:
-                    who = f"patterns {other} and {name} keep" if other != name else f"pattern {name} keeps"
-                    raise BudgetError(f"{who} rewriting {result[1]!r} in turn; drop one of them (--drop {name})")
+                    if other == name:
+                        raise BudgetError(f"pattern {name} keeps rewriting {result[1]!r}; leave it out (--drop {name})")
+                    who = f"patterns {other} and {name} keep"
+                    raise BudgetError(f"{who} rewriting {result[1]!r} in turn; leave one of them out (--drop {name})")
 
     def _count_round(self, graph: Graph, nodes: int) -> None:
         self._rounds[graph] += 1

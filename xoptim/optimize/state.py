@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from xoptim.facts.errors import PatternError, XoptimError
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.match.lines import line_of_mistake
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.rewrite import Rewrite
@@ -44,6 +45,7 @@ class State:
         self.options = options
         self.worklist = Worklist()
         self.failed: set[str] = set()
+        self._mistaken: set[str] = set()
         self.rewrites = 0
         self.counts: Counter[str] = Counter()
         self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
@@ -116,9 +118,24 @@ class State:
             XoptimError: when the options are strict.
         """
         where = "" if node is None else f" at {node.name or node.op_type!r}"
-        text = f"pattern {rewrite.name()} failed{where}: {type(error).__name__}: {error}"
+        line = line_of_mistake(error, type(rewrite))
+        text = f"pattern {rewrite.name()} failed{where}: {type(error).__name__}: {error}{f' ({line})' if line else ''}"
         self.failed.add(rewrite.name())
         if self.options.strict:
             raise XoptimError(text) from error
         logger.warning("%s; it is skipped from now on", text)
         self.events.send("failed", rewrite.name(), node=node, text=str(error))
+
+    def warn_of_mistake(self, rewrite: Rewrite, node: Node, error: Exception) -> None:
+        """Say once for each rewrite that it made a replacement that is not valid; the graph is as it was.
+
+        Raises:
+            XoptimError: when the options are strict.
+        """
+        line = line_of_mistake(error, type(rewrite))
+        text = f"pattern {rewrite.name()} at {node.name or node.op_type!r}: {error}{f' ({line})' if line else ''}"
+        if self.options.strict:
+            raise XoptimError(text) from error
+        if rewrite.name() not in self._mistaken:
+            self._mistaken.add(rewrite.name())
+            logger.warning("%s; it is not applied there", text)

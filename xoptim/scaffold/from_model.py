@@ -28,6 +28,7 @@ TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 {imports}
 FUNCTION = """
@@ -167,7 +168,7 @@ def _text(class_name: str, calls: Calls) -> str:
         settings=_settings(graph, nodes, (graph.info_of(result).dtype for result in calls.variables)),
         match=signature("match_pattern", "PatternBuilder", kinds, "Symbol", count),
         pattern=body,
-        apply=signature("apply_pattern", "PatternRewriter", dict.fromkeys(calls.parameters, "str"), "str", count),
+        apply=signature("apply_pattern", "PatternRewriter", dict.fromkeys(calls.parameters, "str"), "Any", 1),
         arguments=", ".join(calls.parameters),
         before=function.before,
         after=function.after,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from pathlib import Path
 from typing import Final
 
+from xoptim.facts.lazy import lazy_module
 from xoptim.validate.errors import ChoiceError
 
-_PACKAGES: Final = {"onnxruntime-extensions": "onnxruntime_extensions"}
+_onnxruntime = lazy_module("onnxruntime")
+EXTENSIONS: Final = "onnxruntime-extensions"
+_PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
 """Packages that give the path of their library by a function ``get_library_path``."""
 
 
@@ -19,7 +23,7 @@ def library_file(name: str) -> str:
         name: the file, or the name of a package that has one: ``onnxruntime-extensions``.
 
     Raises:
-        ChoiceError: there is no such file or package.
+        ChoiceError: there is no such file or package, or onnxruntime cannot load it.
     """
     module = _PACKAGES.get(name.replace("_", "-"))
     if module is not None:
@@ -30,4 +34,18 @@ def library_file(name: str) -> str:
         return found
     if not Path(name).is_file():
         raise ChoiceError(f"there is no library of operators {name!r}")
-    return str(Path(name).resolve())
+    file = str(Path(name).resolve())
+    reason = _objection(file)
+    if reason:
+        raise ChoiceError(f"onnxruntime cannot load {name!r} as a library of operators: {reason}")
+    return file
+
+
+@cache
+def _objection(file: str) -> str:
+    """The reason why onnxruntime cannot load a library; empty when it can."""
+    try:
+        _onnxruntime.SessionOptions().register_custom_ops_library(file)
+    except Exception as error:  # onnxruntime has no common base class
+        return " ".join(str(error).rpartition(f"{file}: ")[2].split())
+    return ""

@@ -19,7 +19,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size, element_type, numpy_dtype
 from xoptim.facts.lazy import lazy_module
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.validate.libraries import library_file
+from xoptim.validate.libraries import EXTENSIONS, library_file
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
 
 ort = lazy_module("onnxruntime")
@@ -378,4 +378,6 @@ def _one_line(error: Exception) -> str:
     """The message of an error without line breaks and places in the C++ sources, cut where it repeats a whole model."""
     text = " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", str(error)).split()) or type(error).__name__
     text = re.sub(r"/\S+\.(?:cc|h):\d+ \S.*?\)(?: const)? (?=[A-Z])", " ", text)
+    if "is not a registered function/op" in text:
+        text += f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a library of operators"
     return text if len(text) <= 600 else f"{text[:600]}..."

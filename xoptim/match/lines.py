@@ -1,0 +1,59 @@
+"""Files and lines of the code of patterns, for messages."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import traceback
+from pathlib import Path
+
+from xoptim.match.rewrite import Rewrite
+
+
+def class_line(cls: type[Rewrite], method: str = "") -> tuple[str, int]:
+    """File and line of a class or of its method; empty when there is no source."""
+    try:
+        found = getattr(cls, method) if method else cls
+        return inspect.getsourcefile(found) or "", inspect.getsourcelines(found)[1]
+    except (OSError, TypeError, AttributeError):
+        return "", 0
+
+
+def attribute_line(cls: type[Rewrite], name: str) -> tuple[str, int]:
+    """File and line where a class attribute is set."""
+    owner = next((c for c in cls.__mro__ if name in vars(c) and not _is_base(c)), cls)
+    try:
+        lines, first = inspect.getsourcelines(owner)
+    except (OSError, TypeError):
+        return "", 0
+    offset = next((i for i, line in enumerate(lines) if re.match(rf"\s+{name}\b", line)), 0)
+    return inspect.getsourcefile(owner) or "", first + offset
+
+
+def error_line(error: BaseException, cls: type[Rewrite]) -> tuple[str, int]:
+    """File and line where the code of a pattern raised an error: the innermost line in its file, else where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    home = class_line(cls)[0]
+    frame = next((f for f in reversed(frames) if f.filename == home), frames[-1])
+    return frame.filename, frame.lineno or 0
+
+
+def line_of_mistake(error: BaseException, cls: type[Rewrite]) -> str:
+    """``FILE:LINE`` in the code of a pattern: the call that raised an error, else the replacement; empty without a source."""
+    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    methods = [class_line(cls, method) for method in ("apply_pattern", "apply", "run", "")]
+    home = class_line(cls)[0]
+    places = [*(place for place in reversed(frames) if place[0] == home), *reversed(frames), *methods]
+    return next((f"{file}:{line}" for file, line in places if file and not _is_engine(file)), "")
+
+
+_ENGINE = Path(__file__).parent.parent
+
+
+def _is_engine(file: str) -> bool:
+    path = Path(file)
+    return path.is_relative_to(_ENGINE) and not path.is_relative_to(_ENGINE / "patterns")
+
+
+def _is_base(cls: type[object]) -> bool:
+    return cls.__module__.startswith("xoptim.match.")
