@@ -7,7 +7,8 @@ from typing import Any
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._scaling import DOMAIN, scaled_weights
+from ._columns import DOMAIN
+from ._scaling import scaled_weights
 
 
 class RegressorMulPattern(EasyPatternOptimization):

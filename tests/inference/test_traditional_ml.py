@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from tests.inference.context import infer
 from tests.inference.oracle import check_run, session, tensor
-from xoptim.facts.dims import SymbolicDim, evaluate, named
+from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.inference.types import info_to_type_proto, type_proto_to_info
@@ -114,7 +114,7 @@ def _leaves(kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [1, 3])
 def test_trees(version: int) -> None:
-    examples = [(tensor("n", 4), N), (tensor(4), 1)]
+    examples: list[tuple[Info, Dim]] = [(tensor("n", 4), N), (tensor(4), 1)]
     for x, rows in examples[: 2 if version == 1 else 1]:  # the onnx package refuses one axis from version 3 on
         regressor = {**_STUMP, **_leaves("target"), "n_targets": 2}
         assert check("TreeEnsembleRegressor", [x], regressor, version=version) == [Info(F, (rows, 2))]

@@ -48,6 +48,21 @@ THEME = Theme(
             ("RegressorMul",),
         ),
         Row(
+            "LinearRegressor([Scaler(x), z + c]) → LinearRegressor([x, z])",
+            f"agraph (float[a,2] x, float[a,1] z) => (float[a,1] y) <float c = {{2}}> {{ t = {_SCALER} u = Add(z, c) "
+            "v = Concat <axis = 1> (t, u) y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> "
+            "(v) }",
+            "Concat LinearRegressor",
+            ("ScalerLinear",),
+        ),
+        Row(
+            "TreeEnsembleRegressor(x · s + o) → TreeEnsembleRegressor(x)",
+            "agraph (float[a,2] x) => (float[a,1] y) <float[2] s = {2, 3}, float[2] o = {1, -1}> "
+            f"{{ t = Mul(x, s) u = Add(t, o) y = {_TREE} (u) }}",
+            "TreeEnsembleRegressor",
+            ("ScalerTreeEnsemble",),
+        ),
+        Row(
             "ZipMap that nothing reads → none",
             "agraph (float[a,2] x) => (float[a,2] y) { y = Relu(x) z = ai.onnx.ml.ZipMap <classlabels_int64s = [4, 5]> (y) }",
             "Relu",

@@ -1,0 +1,56 @@
+"""The comparisons of an ensemble of trees."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from xoptim.match import Node, PatternRewriter
+
+from .._folding import Array
+from ._columns import DOMAIN
+
+TREES: Final = ("ai.onnx.ml::TreeEnsembleClassifier", "ai.onnx.ml::TreeEnsembleRegressor")
+LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
+STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
+
+
+class Comparisons(NamedTuple):
+    """The inner nodes of all trees.
+
+    Attributes:
+        inner: the places of the inner nodes among all nodes.
+        columns: the column that each inner node compares.
+        modes: how.
+        all_limits: the numbers of all nodes, leaves included, as 32-bit floats; finite for inner nodes.
+    """
+
+    inner: Array
+    columns: Array
+    modes: Array
+    all_limits: Array
+
+
+def comparisons(node: Node, size: int) -> Comparisons | None:
+    """The comparisons of an ensemble, ``None`` where one is neither < nor <=, > or >= of 32-bit floats.
+
+    Args:
+        node: the ensemble.
+        size: the number of columns of its operand.
+    """
+    columns, modes = (np.array(node.attribute.get(f"nodes_{each}", [])) for each in ("featureids", "modes"))
+    limits = np.array(node.attribute.get("nodes_values", []), np.float32)
+    if not limits.shape == modes.shape == columns.shape:
+        return None
+    inner = np.flatnonzero(modes != "LEAF")
+    if not np.isin(modes[inner], LOOSE + STRICT).all() or not np.isfinite(limits[inner]).all():
+        return None
+    fits = ((columns[inner] >= 0) & (columns[inner] < size)).all()
+    return Comparisons(inner, columns[inner], modes[inner], limits) if fits else None
+
+
+def rebuilt(g: PatternRewriter, node: Node, x: str, **given: Any) -> list[Node]:
+    """The ensemble with another operand and other attributes, after all nodes that were created for it."""
+    attributes = {**node.attribute, **given}
+    return [*g.created, g.make_node(node.op_type, [x], node.output, domain=DOMAIN, **attributes)]
