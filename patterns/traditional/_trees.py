@@ -50,6 +50,13 @@ def comparisons(node: Node, size: int) -> Comparisons | None:
     return Comparisons(inner, columns[inner], modes[inner], limits) if fits else None
 
 
+def decisions(found: Comparisons, values: Array) -> Array:
+    """Whether each comparison is true of a number."""
+    limits = found.all_limits[found.inner]
+    ways = [values <= limits, values < limits, values > limits, values >= limits]
+    return np.select([found.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")], ways)
+
+
 def rebuilt(g: PatternRewriter, node: Node, x: str, **given: Any) -> list[Node]:
     """The ensemble with another operand and other attributes, after all nodes that were created for it."""
     attributes = {**node.attribute, **given}

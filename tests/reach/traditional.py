@@ -63,6 +63,37 @@ THEME = Theme(
             ("ScalerTreeEnsemble",),
         ),
         Row(
+            "TreeEnsembleRegressor(Imputer(x)) → TreeEnsembleRegressor(x)",
+            "agraph (float[a,2] x) => (float[a,1] y) { t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], "
+            f"replaced_value_float = nan> (x) y = {_TREE} (t) }}",
+            "TreeEnsembleRegressor",
+            ("ImputerTreeEnsemble",),
+        ),
+        Row(
+            "TreeEnsembleRegressor(ArrayFeatureExtractor(x, i)) → TreeEnsembleRegressor(x)",
+            "agraph (float[a,4] x) => (float[a,1] y) <int64[2] i = {3, 1}> { t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+            f"y = {_TREE} (t) }}",
+            "TreeEnsembleRegressor",
+            ("ExtractorTreeEnsemble",),
+        ),
+        Row(
+            "Scaler of each half of the columns, concatenated, before trees → the trees",
+            "agraph (float[a,4] x) => (float[a,1] y) <int64[2] i = {0, 1}, int64[2] j = {2, 3}> "
+            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) q = ai.onnx.ml.ArrayFeatureExtractor(x, j) "
+            "s = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (p) "
+            "t = ai.onnx.ml.Scaler <offset = [2.0, 1.5], scale = [3.0, 0.5]> (q) "
+            f"u = Concat <axis = 1> (s, t) y = {_TREE} (u) }}",
+            "TreeEnsembleRegressor",
+            ("ScalerTreeEnsemble", "ExtractorsConcat", "ExtractorExtractor"),
+        ),
+        Row(
+            "ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])",
+            "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
+            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
+            "ArrayFeatureExtractor",
+            ("ExtractorExtractor",),
+        ),
+        Row(
             "ZipMap that nothing reads → none",
             "agraph (float[a,2] x) => (float[a,2] y) { y = Relu(x) z = ai.onnx.ml.ZipMap <classlabels_int64s = [4, 5]> (y) }",
             "Relu",
@@ -85,7 +116,11 @@ THEME = Theme(
         Refused("LabelEncoder(LabelEncoder(x)) → LabelEncoder(x)", "Open: not found in 35 pipelines of converters."),
         Refused(
             "LinearClassifier(Imputer(x)), LinearClassifier(Normalizer(x)) → LinearClassifier(x)",
-            "Neither is linear: one depends on the element, the other divides each row by its norm.",
+            "Neither is linear: one depends on the element, the other divides each row by its norm. Trees take an Imputer.",
+        ),
+        Refused(
+            "LinearClassifier(ArrayFeatureExtractor(x, i)) → LinearClassifier(x)",
+            "A coefficient of 0 gives NaN for an infinite element or NaN in a column that the original does not read.",
         ),
     ),
 )
