@@ -14,6 +14,12 @@ from ._columns import DOMAIN
 TREES: Final = ("ai.onnx.ml::TreeEnsembleClassifier", "ai.onnx.ml::TreeEnsembleRegressor")
 LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
 STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
+STUMP: Final = (
+    "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], nodes_truenodeids = [1, 0, 0], "
+    'nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], target_treeids = [0, 0], '
+    "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [3.0, 4.0], n_targets = 1"
+)
+"""One comparison of the second column with a number, for examples; the numbers, ``nodes_values``, are not among it."""
 
 
 class Comparisons(NamedTuple):

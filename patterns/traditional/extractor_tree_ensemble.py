@@ -10,7 +10,7 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._extraction import extraction_of
-from ._trees import TREES, comparisons, rebuilt
+from ._trees import STUMP, TREES, comparisons, rebuilt
 
 
 class ExtractorTreeEnsemblePattern(PatternOptimization):
@@ -45,18 +45,12 @@ class ExtractorTreeEnsemblePattern(PatternOptimization):
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """One comparison."""
-        tree = (
-            "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], "
-            'nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
-            "nodes_values = [0.5, 0.0, 0.0], target_treeids = [0, 0], "
-            "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [3.0, 4.0], n_targets = 1"
-        )
         start, regressor = "agraph (float[a,4] x) => (float[a,1] y)", "ai.onnx.ml.TreeEnsembleRegressor"
         return (
             Example(
                 f"{start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-                f"y = {regressor} <{tree}, nodes_featureids = [1, 0, 0]> (t) }}",
-                f"{start} {{ y = {regressor} <{tree}, nodes_featureids = [1, 0, 0]> (x) }}",
+                f"y = {regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
+                f"{start} {{ y = {regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
                 domains=(("ai.onnx.ml", 1),),
             ),
         )

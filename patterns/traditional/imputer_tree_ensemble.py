@@ -10,7 +10,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._columns import Operand, is_ml, operand_of
-from ._trees import TREES, comparisons, decisions, rebuilt
+from ._trees import STUMP, TREES, comparisons, decisions, rebuilt
 
 
 class ImputerTreeEnsemblePattern(PatternOptimization):
@@ -56,12 +56,7 @@ class ImputerTreeEnsemblePattern(PatternOptimization):
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """One comparison, true for the number that is put in."""
-        tree = (
-            "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], "
-            'nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
-            "nodes_values = [0.5, 0.0, 0.0], target_treeids = [0, 0], "
-            "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [3.0, 4.0], n_targets = 1"
-        )
+        tree = f"{STUMP}, nodes_values = [0.5, 0.0, 0.0]"
         start = "agraph (float[a,2] x) => (float[a,1] y) {"
         return (
             Example(

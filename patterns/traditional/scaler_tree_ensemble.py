@@ -12,7 +12,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from ._columns import NEAR, Steps, steps_above
 from ._scaling import numbers
 from ._thresholds import thresholds_before
-from ._trees import STRICT, TREES, comparisons, rebuilt
+from ._trees import STRICT, STUMP, TREES, comparisons, rebuilt
 
 
 class ScalerTreeEnsemblePattern(PatternOptimization):
@@ -33,9 +33,9 @@ class ScalerTreeEnsemblePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Leaves keep their numbers, which nothing reads."""
         found = steps_above(g, node.input[0])
+        nodes = None if found is None else comparisons(node, found.scale.size)
         if found is None:  # (1)
             return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")
-        nodes = comparisons(node, found.scale.size)
         if nodes is None:  # (2)
             return self.none(node, msg="the nodes are not comparisons of 32-bit floats")
         offset, scale = found.offset[nodes.columns], found.scale[nodes.columns]
@@ -51,18 +51,12 @@ class ScalerTreeEnsemblePattern(PatternOptimization):
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """One comparison, and columns that are scaled by themselves."""
-        tree = (
-            "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], "
-            'nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
-            "target_treeids = [0, 0], "
-            "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [3.0, 4.0], n_targets = 1"
-        )
         start = "agraph (float[a,2] x) => (float[a,1] y) {"
         return (
             Example(
                 f"{start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
-                f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {tree}> (t) }}",
-                f"{start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {tree}> (x) }}",
+                f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
+                f"{start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
                 domains=(("ai.onnx.ml", 1),),
             ),
         )

@@ -84,7 +84,7 @@ THEME = Theme(
             "t = ai.onnx.ml.Scaler <offset = [2.0, 1.5], scale = [3.0, 0.5]> (q) "
             f"u = Concat <axis = 1> (s, t) y = {_TREE} (u) }}",
             "TreeEnsembleRegressor",
-            ("ScalerTreeEnsemble", "ExtractorsConcat", "ExtractorExtractor"),
+            ("ScalerTreeEnsemble", "ExtractorsConcat", "IdentityExtractor"),
         ),
         Row(
             "ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -18,7 +19,7 @@ def test_each_comparison_takes_the_way_of_the_number_that_is_put_in() -> None:
     # A tree for each comparison, number put in (that of its column), and way of NaN before; the fourth column has no Imputer.
     stumps = list(product(_MODES, range(4), (0, 1)))
     count = len(stumps)
-    tree = {
+    tree: dict[str, Any] = {
         "nodes_treeids": [place for place in range(count) for _ in range(3)],
         "nodes_nodeids": [0, 1, 2] * count,
         "nodes_featureids": [value for _, column, _ in stumps for value in (column, 0, 0)],
