@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.match import GraphView, Node, PatternRewriter
+from xoptim.match import ANY, GraphView, Node, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import axis_of
 from .._folding import Array
@@ -18,6 +18,26 @@ from .._nodes import is_op
 DOMAIN: Final = "ai.onnx.ml"
 NEAR: Final = ("Concat", "ai.onnx.ml::Scaler", "Add", "Mul", "Sub")
 """The nodes that may be in front of a model for `steps_above` to find steps."""
+
+
+class BehindColumns:
+    """The common part of patterns that derive other attributes, ``given``, for a model that reads other columns.
+
+    The nodes in front of the model are found by `operand_of`; what they computed is not read any more.
+    """
+
+    results: ClassVar[Mapping[str, int]]
+    """The number of results of each model: classifiers give labels and scores."""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        """A model with any attributes."""
+        name = g.choice("model", *self.results)
+        return getattr(g.op, name)(x, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
+
+    def apply_pattern(self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]) -> Any:
+        """The model with its new attributes."""
+        operand, sources = read
+        return getattr(g.op, model)(operand.rewired(g, sources), domain=DOMAIN, outputs=self.results[model], **given)
 
 
 class Part(NamedTuple):

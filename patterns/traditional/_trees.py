@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from xoptim.match import Node, PatternRewriter
+from xoptim.match import Node
 
 from .._folding import Array
-from ._columns import DOMAIN
 
-TREES: Final = ("ai.onnx.ml::TreeEnsembleClassifier", "ai.onnx.ml::TreeEnsembleRegressor")
+TREES: Final = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
+"""The ensembles, and how many results each has."""
+
 LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
 STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
 STUMP: Final = (
@@ -61,9 +62,3 @@ def decisions(found: Comparisons, values: Array) -> Array:
     limits = found.all_limits[found.inner]
     ways = [values <= limits, values < limits, values > limits, values >= limits]
     return np.select([found.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")], ways)
-
-
-def rebuilt(g: PatternRewriter, node: Node, x: str, **given: Any) -> list[Node]:
-    """The ensemble with another operand and other attributes, after all nodes that were created for it."""
-    attributes = {**node.attribute, **given}
-    return [*g.created, g.make_node(node.op_type, [x], node.output, domain=DOMAIN, **attributes)]

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._folding import Array
 from ._columns import DOMAIN
 from ._extraction import extraction_of
 
 
-class ExtractorExtractorPattern(PatternOptimization):
+class ExtractorExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])
 
     What: takes the final columns at once.
     Why: each of them copies element by element; a ColumnTransformer takes columns of columns.
     Refuses when:
-    1. x is not a matrix, or a place is not constant.
-    2. something else reads the columns in between: they would be copied in any case.
+    1. x is not a matrix, or a place is outside of it.
     """
 
-    anchors = ("ai.onnx.ml::ArrayFeatureExtractor",)
+    def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
+        """Constant places."""
+        return g.op.ArrayFeatureExtractor(g.op.ArrayFeatureExtractor(x, i, domain=DOMAIN), j, domain=DOMAIN)
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Both have constant places."""
-        found = extraction_of(g, node.output[0])
-        if found is None:  # (1)
-            return self.none(node, msg="constant columns of a matrix are expected")
-        before = extraction_of(g, found.x) if g.is_exclusive(found.x) else None  # (2)
-        if before is None:  # (1)
-            return self.none(node, msg="the columns are not those of another one")
-        return MatchResult(self, [before.node, node], partial(self._at_once, before.x, before.places[found.places]))
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Look the places up."""
+        first, second = (extraction_of(g, node.output[0]) for node in m.nodes)
+        if first is None or second is None:  # (1)
+            return self.none(m.nodes[1], msg="columns of a matrix are expected")
+        return m.derive(places=first.places[second.places])
 
-    def _at_once(self, x: str, places: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        inputs = [x, g.make_initializer("", places, source="columns")]
-        return [g.make_node("ArrayFeatureExtractor", inputs, nodes[-1].output, domain=DOMAIN)]
+    def apply_pattern(self, g: PatternRewriter, x: str, places: object) -> str:
+        """One node."""
+        return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

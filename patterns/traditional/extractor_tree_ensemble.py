@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
 
+from ._columns import BehindColumns, Operand, Part
 from ._extraction import extraction_of
-from ._trees import STUMP, TREES, comparisons, rebuilt
+from ._trees import STUMP, TREES, comparisons
 
 
-class ExtractorTreeEnsemblePattern(PatternOptimization):
+class ExtractorTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
     """TreeEnsembleRegressor(ArrayFeatureExtractor(x, i)) → TreeEnsembleRegressor(x), and so for Gather
 
     What: numbers the columns that are compared as they stand in x, also those of a TreeEnsembleClassifier.
@@ -23,12 +23,12 @@ class ExtractorTreeEnsemblePattern(PatternOptimization):
     2. a node compares for equality, or with a number that is not finite or has 64 bits.
     """
 
-    anchors = TREES
-    near = ("ai.onnx.ml::ArrayFeatureExtractor", "Gather")
+    results = TREES
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Leaves compare nothing; their column is 0."""
-        found = extraction_of(g, node.input[0], gathers=True)
+        node = m.nodes[0]
+        found = extraction_of(g, m.x, gathers=True)
         if found is None or g.info(found.x).dtype != TensorProto.FLOAT:  # (1)
             return self.none(node, msg="constant columns of a matrix of 32-bit floats are expected")
         nodes = comparisons(node, found.places.size)
@@ -37,10 +37,8 @@ class ExtractorTreeEnsemblePattern(PatternOptimization):
         columns = [0] * nodes.all_limits.size
         for place, column in zip(nodes.inner.tolist(), found.places[nodes.columns].tolist(), strict=True):
             columns[place] = column
-        return MatchResult(self, [node], partial(self._read, found.x, columns))
-
-    def _read(self, x: str, columns: list[int], g: PatternRewriter, node: Node) -> list[Node]:
-        return rebuilt(g, node, x, nodes_featureids=columns)
+        read = Operand([Part(found.x, None, slice(0, found.size))], found.size, None), [found.x]
+        return m.derive(read=read, given={**node.attribute, "nodes_featureids": columns})
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

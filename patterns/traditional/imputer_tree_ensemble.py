@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node
 
-from ._columns import Operand, is_ml, operand_of
-from ._trees import STUMP, TREES, comparisons, decisions, rebuilt
+from ._columns import BehindColumns, is_ml, operand_of
+from ._trees import STUMP, TREES, comparisons, decisions
 
 
-class ImputerTreeEnsemblePattern(PatternOptimization):
+class ImputerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
     """TreeEnsembleRegressor(Imputer(x)) → TreeEnsembleRegressor(x), and so for TreeEnsembleClassifier, and behind a Concat
 
     What: a comparison with a missing value, NaN, takes the way that the number takes which the Imputer puts in its place.
@@ -24,12 +23,12 @@ class ImputerTreeEnsemblePattern(PatternOptimization):
     3. a node compares for equality, or with a number that is not finite or has 64 bits.
     """
 
-    anchors = TREES
-    near = ("ai.onnx.ml::Imputer", "Concat")
+    results = TREES
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Columns from elsewhere keep their ways."""
-        found = operand_of(g, node.input[0], _imputes)
+        node = m.nodes[0]
+        found = operand_of(g, m.x, _imputes)
         if found is None:  # (1) (2)
             return self.none(node, msg="there is no Imputer of NaN in a matrix, or it is read elsewhere")
         nodes = comparisons(node, found.size)
@@ -47,11 +46,8 @@ class ImputerTreeEnsemblePattern(PatternOptimization):
             return self.none(node, msg="there is not a way for each node")
         instead = numbers[nodes.columns]
         ways[nodes.inner] = np.where(np.isnan(instead), ways[nodes.inner], decisions(nodes, instead))
-        return MatchResult(self, [*found.nodes(found.parts), node], partial(self._without, found, ways.tolist()))
-
-    def _without(self, found: Operand, ways: list[int], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        x = found.rewired(g, [part.name if part.node is None else part.node.input[0] for part in found.parts])
-        return rebuilt(g, nodes[-1], x, nodes_missing_value_tracks_true=ways)
+        sources = [part.name if part.node is None else part.node.input[0] for part in found.parts]
+        return m.derive(read=(found, sources), given={**node.attribute, "nodes_missing_value_tracks_true": ways.tolist()})
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

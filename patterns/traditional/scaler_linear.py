@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
 
-from ._columns import DOMAIN, NEAR, Steps, steps_above
+from ._columns import BehindColumns, steps_above
 from ._scaling import numbers, shifted
 
 
-class ScalerLinearPattern(PatternOptimization):
+class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
     """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and behind a Concat
 
     What: puts offset and scale of each column into the coefficients and intercepts. Of a Concat of columns, each part may have
@@ -27,13 +25,13 @@ class ScalerLinearPattern(PatternOptimization):
        and than columns of the size 1.
     """
 
-    anchors = ("ai.onnx.ml::LinearClassifier", "ai.onnx.ml::LinearRegressor")
-    near = NEAR
     exactness = "rounding"
+    results = {"LinearClassifier": 2, "LinearRegressor": 1}
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The number of classes is that of the intercepts."""
-        found = steps_above(g, node.input[0])
+        node = m.nodes[0]
+        found = steps_above(g, m.x)
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
         if found is None or not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
@@ -42,11 +40,7 @@ class ScalerLinearPattern(PatternOptimization):
         if new is None:  # (2)
             return self.none(node, msg="the new numbers lose digits")
         given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
-        return MatchResult(self, [*found.nodes, node], partial(self._without, found, given))
-
-    def _without(self, found: Steps, given: dict[str, Any], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        x = found.operand.rewired(g, found.sources)
-        return [*g.created, g.make_node(nodes[-1].op_type, [x], nodes[-1].output, domain=DOMAIN, **given)]
+        return m.derive(read=(found.operand, found.sources), given=given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
 
-from ._columns import NEAR, Steps, steps_above
+from ._columns import BehindColumns, steps_above
 from ._scaling import numbers
 from ._thresholds import thresholds_before
-from ._trees import STRICT, STUMP, TREES, comparisons, rebuilt
+from ._trees import STRICT, STUMP, TREES, comparisons
 
 
-class ScalerTreeEnsemblePattern(PatternOptimization):
+class ScalerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
     """TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x), and so for Add, Mul and Sub, and behind a Concat
 
     What: replaces each threshold by the one with which the column, not yet scaled, gives the same decision for every float,
@@ -27,12 +26,12 @@ class ScalerTreeEnsemblePattern(PatternOptimization):
     2. a node compares for equality, or with a number that is not finite or has 64 bits; or a scale is not positive.
     """
 
-    anchors = TREES
-    near = NEAR
+    results = TREES
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Leaves keep their numbers, which nothing reads."""
-        found = steps_above(g, node.input[0])
+        node = m.nodes[0]
+        found = steps_above(g, m.x)
         nodes = None if found is None else comparisons(node, found.scale.size)
         if found is None:  # (1)
             return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")
@@ -43,10 +42,8 @@ class ScalerTreeEnsemblePattern(PatternOptimization):
             return self.none(node, msg="a scale is not positive")
         limits = nodes.all_limits.copy()
         limits[nodes.inner] = thresholds_before(limits[nodes.inner], offset, scale, np.isin(nodes.modes, STRICT))
-        return MatchResult(self, [*found.nodes, node], partial(self._without, found, numbers(limits)))
-
-    def _without(self, found: Steps, limits: list[float], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        return rebuilt(g, nodes[-1], found.operand.rewired(g, found.sources), nodes_values=limits)
+        given = {**node.attribute, "nodes_values": numbers(limits)}
+        return m.derive(read=(found.operand, found.sources), given=given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
