@@ -45,13 +45,30 @@ def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Arr
     return None if fitted is None or factors is None or not is_moderate(scale) else (factors, fitted)
 
 
+def is_a_sum(model: Node) -> bool:
+    """Whether a regressor adds numbers of 32 bits up, and gives the sum, or the mean of the trees, as it is."""
+    given = model.attribute
+    sums = given.get("aggregate_function", "SUM") in _SUMS and given.get("post_transform", "NONE") == "NONE"
+    return sums and not any(key.endswith("as_tensor") for key in given)
+
+
 def scaled_weights(model: Node, number: float) -> dict[str, list[float]] | None:
     """The attributes of a regressor whose result is multiplied, ``None`` where it is not a sum, or the weights lose digits."""
     given = model.attribute
-    sums = given.get("aggregate_function", "SUM") in _SUMS and given.get("post_transform", "NONE") == "NONE"
     keys = _FACTORS.get((model.op_type, model.domain), ())
-    if not sums or not is_moderate(np.array(number)) or any(key.endswith("as_tensor") for key in given):
+    if not is_a_sum(model) or not is_moderate(np.array(number)):
         return None
     found = {key: rounded(np.multiply(given[key], number), np.dtype(np.float32), summed=0) for key in keys if key in given}
     new = {key: numbers(values) for key, values in found.items() if values is not None}
     return new if len(new) == len(found) else None
+
+
+def shifted_results(model: Node, values: Array) -> dict[str, list[float]] | None:
+    """The attribute of a regressor to whose result numbers are added, ``None`` where it is not a sum, or they do not fit."""
+    name, count = ("intercepts", "targets") if model.op_type == "LinearRegressor" else ("base_values", "n_targets")
+    targets = model.attribute.get(count, 1)
+    before = np.array(model.attribute.get(name, np.zeros(targets)), np.float64)
+    if not is_a_sum(model) or before.size != targets or values.size not in (1, targets):
+        return None
+    new = rounded(before + values, np.dtype(np.float32), terms=(before, values.astype(np.float64)))
+    return None if new is None else {name: numbers(new)}

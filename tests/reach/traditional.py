@@ -94,6 +94,33 @@ THEME = Theme(
             ("ExtractorExtractor",),
         ),
         Row(
+            "TreeEnsembleRegressor(x) / c → TreeEnsembleRegressor(x)",
+            f"agraph (float[a,2] x) => (float[a,1] y) <float c = {{4}}> {{ t = {_TREE} (x) y = Div(t, c) }}",
+            "TreeEnsembleRegressor",
+            ("RegressorMul",),
+        ),
+        Row(
+            "TreeEnsembleRegressor(x) + c → TreeEnsembleRegressor(x)",
+            f"agraph (float[a,2] x) => (float[a,1] y) <float c = {{4}}> {{ t = {_TREE} (x) y = Add(t, c) }}",
+            "TreeEnsembleRegressor",
+            ("RegressorAdd",),
+        ),
+        Row(
+            "TreeEnsembleRegressor(x) + TreeEnsembleRegressor(x) → TreeEnsembleRegressor(x)",
+            f"agraph (float[a,2] x, float[a,1] z) => (float[a,1] y) {{ t = {_TREE} (x) u = {_TREE.replace('0.5', '0.75')} (x) "
+            "y = Sum(t, z, u) }",
+            "Add TreeEnsembleRegressor",
+            ("TreeEnsemblesSum",),
+        ),
+        Row(
+            "The mean of a stack of TreeEnsembleRegressors, as bagging writes it → TreeEnsembleRegressor(x)",
+            "agraph (float[a,2] x) => (float[a,1] y) <int64[3] s = {1, -1, 1}, int64[1] k = {0}> "
+            f"{{ t = {_TREE} (x) u = {_TREE.replace('0.5', '0.75')} (x) p = Reshape(t, s) q = Reshape(u, s) "
+            "c = Concat <axis = 0> (p, q) y = ReduceMean <keepdims = 0> (c, k) }",
+            "TreeEnsembleRegressor",
+            ("StackReduce", "TreeEnsemblesSum"),
+        ),
+        Row(
             "ZipMap that nothing reads → none",
             "agraph (float[a,2] x) => (float[a,2] y) { y = Relu(x) z = ai.onnx.ml.ZipMap <classlabels_int64s = [4, 5]> (y) }",
             "Relu",
@@ -106,14 +133,13 @@ THEME = Theme(
             "Measured 1.0 (one row) to 33 times the time for Gather: it copies single elements along the last axis.",
         ),
         Refused(
-            "TreeEnsembleRegressor(x) + c → base_values",
-            "Open: not found in 35 pipelines; onnxruntime adds base values in another place for each way to sum.",
+            "[TreeEnsembleRegressor(x), TreeEnsembleRegressor(x)] → TreeEnsembleRegressor(x) of two targets",
+            "Measured 1.05 to 1.38 times the time for 1,000 rows, 0.63 to 1.02 for one: onnxruntime is faster with one target.",
         ),
         Refused(
-            "Concat or ReduceMean of TreeEnsembles of one input → one TreeEnsemble",
-            "Open: only bagging writes them, with a Reshape each; a forest is one ensemble already.",
+            "LabelEncoder(LabelEncoder(x)) → LabelEncoder(x)",
+            "Open: not found in 90 pipelines of converters; onnx 1.23 crashes when it infers a LabelEncoder without keys.",
         ),
-        Refused("LabelEncoder(LabelEncoder(x)) → LabelEncoder(x)", "Open: not found in 35 pipelines of converters."),
         Refused(
             "LinearClassifier(Imputer(x)), LinearClassifier(Normalizer(x)) → LinearClassifier(x)",
             "Neither is linear: one depends on the element, the other divides each row by its norm. Trees take an Imputer.",
