@@ -77,13 +77,20 @@ class Folder:
         self._growth = growth
 
     def run(self) -> int:
-        """Fold all constant nodes; returns the number of nodes folded."""
+        """Fold all constant nodes, those with small results first; returns the number of nodes folded."""
+        self._growth.is_sparing, self._growth.has_postponed = True, False
+        self._fold_all()
+        self._growth.is_sparing = False
+        if self._growth.has_postponed:
+            self._fold_all()
+        self.graph.sweep()
+        return self.count
+
+    def _fold_all(self) -> None:
         self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
         self._fold()
         while self._learn():
             self._fold()
-        self.graph.sweep()
-        return self.count
 
     def _fold(self) -> None:
         graph = self.graph
@@ -240,12 +247,13 @@ class Folder:
     def _leave(self, node: Node) -> None:
         """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
-        self._refuse(node, _TOO_LARGE)
+        if not self._growth.is_sparing:
+            self._refuse(node, _TOO_LARGE)
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
         more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
-        if not self._growth.admits(nodes[-1], more):  # sizes that were not known before
+        if not self._growth.admits(nodes[-1], more, postpones=False):  # sizes that were not known before
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
         self._growth.add(more)
         for node in nodes:
