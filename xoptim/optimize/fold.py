@@ -77,20 +77,13 @@ class Folder:
         self._growth = growth
 
     def run(self) -> int:
-        """Fold all constant nodes, those with small results first; returns the number of nodes folded."""
-        self._growth.is_sparing, self._growth.has_postponed = True, False
-        self._fold_all()
-        self._growth.is_sparing = False
-        if self._growth.has_postponed:
-            self._fold_all()
-        self.graph.sweep()
-        return self.count
-
-    def _fold_all(self) -> None:
+        """Fold all constant nodes; returns the number of nodes folded, those of former runs included."""
         self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
         self._fold()
         while self._learn():
             self._fold()
+        self.graph.sweep()
+        return self.count
 
     def _fold(self) -> None:
         graph = self.graph
