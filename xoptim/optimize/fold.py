@@ -65,8 +65,7 @@ class Folder:
         self.events = events
         self.count = 0
         self.rounds = False
-        """Whether floating-point results were computed ahead of time: runtimes sum products of stored matrices in another order
-        than those of computed ones."""
+        """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         self._pending: dict[str, int] = {}
