@@ -130,7 +130,7 @@ THEME = Theme(
         ),
         Refused(
             "a call of a local function that blocks a rewrite → the nodes of the function",
-            "Functions are the structure that an author or `--outline` gave a model: they are optimized by themselves, and stay. "
+            "Functions are the structure that an author or `--outline` gave a model: they are optimized alone, and stay. "
             "The summary lists the rewrites that `--inline` would give, and onnxruntime inlines functions before its own ones.",
         ),
         Refused("If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."),
