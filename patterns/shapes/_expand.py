@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, Node
@@ -18,7 +18,8 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
     first = shapes[0]
     if node.domain or len(node.output) != 1 or first is None or None in shapes:
         return None
-    if node.op_type in ELEMENTWISE and not any(name in shrunk for name in node.input[1:]):
+    # Fewer elements stand in other places: those that vector instructions do not reach are rounded differently.
+    if node.op_type in ELEMENTWISE - POSITIONAL and not any(name in shrunk for name in node.input[1:]):
         return first
     if node.op_type == "CastLike":
         return first

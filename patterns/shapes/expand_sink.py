@@ -21,7 +21,7 @@ class ExpandSinkPattern(PatternOptimization):
     tensor, until operators that broadcast restore the shape.
     Why: masks are expanded for the batch long before the first sum that broadcasts anyway; all results in between shrink too.
     Refuses when:
-    1. a reader is another operator, or there are too many.
+    1. a reader is another operator, one that onnxruntime rounds by the place of an element, or there are too many.
     2. a result that would shrink is an output, or a subgraph reads it.
     3. a shape is unknown.
     4. the readers stand too far apart to be replaced together.

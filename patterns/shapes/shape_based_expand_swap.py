@@ -26,6 +26,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     1. the shape s or one of those concerned is unknown.
     2. more than one result would have to be stretched, or the Expand itself is still read.
     3. the result has another shape than that of the Expand.
+    4. an operator is one that onnxruntime rounds by the place of an element.
     """
 
     anchors = ("Expand",)
@@ -44,6 +45,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
         while pending and len(region) < _LARGEST:
             reader = min(pending, key=lambda n: n.label)
             del pending[reader]
+            # (4)
             found = shape_with(g, reader, shrunk) if _moves_up(g, reader, node, shrunk) else None
             result = reader.output[0]
             if found is not None and not same_dims(found, g.try_infer_shape(result)):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._scaling import DOMAIN, scaled_weights
+from ._columns import DOMAIN
+from ._scaling import scaled_weights
 
 
 class RegressorMulPattern(EasyPatternOptimization):
-    """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor
+    """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor and for Div
 
     What: multiplies the weights of the leaves and the base values, or the coefficients and intercepts.
     Why: measured 0.67 (1,000 rows) to 0.88 (one row) of the time of three regressors with a factor each.
@@ -26,7 +29,7 @@ class RegressorMulPattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
         """Any attributes."""
         regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
-        return g.op.Mul(regressor(x, domain=DOMAIN, attributes=ANY), c)
+        return getattr(g.op, g.choice("by", "Mul", "Div"))(regressor(x, domain=DOMAIN, attributes=ANY), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Multiply the weights."""
@@ -34,7 +37,8 @@ class RegressorMulPattern(EasyPatternOptimization):
         number = g.get_constant_scalar(m.c)
         if number is None or (g.info(m.c).rank or 0) > 2:  # (1)
             return self.none(node, msg="the factor is not one constant number")
-        scaled = scaled_weights(regressor, float(number))
+        factor = float(number) if m.by == "Mul" else 1 / float(number or np.inf)
+        scaled = scaled_weights(regressor, factor)
         if not scaled:  # (2) (3)
             return self.none(regressor, msg="it is not a sum, or its weights cannot be multiplied by the number")
         return m.derive(given={**regressor.attribute, **scaled})

@@ -10,11 +10,12 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import Array, doubles
-from ._scaling import scaler_above, shifted
+from ._columns import NEAR, Steps, steps_above
+from ._scaling import shifted
 
 
 class ScalerGemmPattern(PatternOptimization):
-    """Gemm(Scaler(x), w, b) → Gemm(x, w, b)
+    """Gemm(Scaler(x), w, b) → Gemm(x, w, b), and so for Add, Mul and Sub, and behind a Concat
 
     What: puts offset and scale of each column into the weight and the bias.
     Why: measured 0.69 (1,000 rows) to 0.82 (one row) of the time of a perceptron with two layers.
@@ -25,12 +26,12 @@ class ScalerGemmPattern(PatternOptimization):
     """
 
     anchors = ("Gemm",)
-    near = ("ai.onnx.ml::Scaler",)
+    near = NEAR
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """A bias is added where there is none."""
-        found = scaler_above(g, node.input[0])
+        found = steps_above(g, node.input[0])
         if found is None:  # (1)
             return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")
         scales = any(node.get_attribute(name) != 1 for name in ("alpha", "beta")) or node.get_attribute("transA")
@@ -44,15 +45,13 @@ class ScalerGemmPattern(PatternOptimization):
         new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)
         if new is None:  # (3)
             return self.none(node, msg="the new numbers lose digits")
-        return MatchResult(self, [found.node, node], partial(self._merge, *new))
+        return MatchResult(self, [*found.nodes, node], partial(self._merge, found, *new))
 
-    def _merge(self, rows: Array, bias: Array, g: PatternRewriter, scaler: Node, node: Node) -> list[Node]:
+    def _merge(self, found: Steps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
+        node = nodes[-1]
         weight = g.make_initializer("", rows if node.get_attribute("transB") else rows.T, source=node.input[1])
-        return [
-            g.make_node(
-                "Gemm", [*scaler.input, weight, g.make_initializer("", bias, source="bias")], node.output, **node.attribute
-            )
-        ]
+        inputs = [found.operand.rewired(g, found.sources), weight, g.make_initializer("", bias, source="bias")]
+        return [*g.created, g.make_node("Gemm", inputs, node.output, **node.attribute)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -8,17 +8,19 @@ import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
 
-from ._scaling import BehindScaler, numbers, scaler_above, shifted
+from ._columns import BehindColumns, steps_above
+from ._scaling import numbers, shifted
 
 
-class ScalerLinearPattern(BehindScaler, EasyPatternOptimization):
-    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor
+class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
+    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and behind a Concat
 
-    What: puts offset and scale of each column into the coefficients and intercepts.
+    What: puts offset and scale of each column into the coefficients and intercepts. Of a Concat of columns, each part may have
+    a Scaler, Add, Mul or Sub of its own.
     Why: measured 0.11 of the time of the regressor (1,000 rows) to 0.96 (one row).
     Refuses when:
-    1. the operand is not a matrix of 32-bit floats, something else reads the scaled one, or the numbers of the Scaler or of
-       the model are not one for each column and class.
+    1. the operand, or a part of it, is not a matrix of 32-bit floats, something else reads the scaled one, or the numbers of
+       the Scaler or of the model are not one for each column and class.
     2. a new coefficient or intercept leaves the range of 32-bit floats, or an intercept cancels offsets much larger than it
        and than columns of the size 1.
     """
@@ -28,8 +30,8 @@ class ScalerLinearPattern(BehindScaler, EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The number of classes is that of the intercepts."""
-        node = m.nodes[-1]
-        found = scaler_above(g, node.input[0])
+        node = m.nodes[0]
+        found = steps_above(g, m.x)
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
         if found is None or not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
@@ -37,17 +39,27 @@ class ScalerLinearPattern(BehindScaler, EasyPatternOptimization):
         new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)
         if new is None:  # (2)
             return self.none(node, msg="the new numbers lose digits")
-        return m.derive(given={**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])})
+        given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
+        return m.derive(read=(found.operand, found.sources), given=given)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """A regression over two columns."""
+        """A regression over two columns, and over columns that are scaled by themselves."""
         start = "agraph (float[a,2] x) => (float[a,1] y) {"
+        two = "agraph (float[a,1] x, float[a,2] z) => (float[a,1] y)"
         return (
             Example(
                 f"{start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
                 "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
                 f"{start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
+                domains=(("ai.onnx.ml", 1),),
+            ),
+            Example(
+                f"{two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
+                "c = Concat <axis = 1> (t, u) "
+                "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
+                f"{two} {{ c = Concat <axis = 1> (x, z) "
+                "y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], intercepts = [2.0]> (c) }",
                 domains=(("ai.onnx.ml", 1),),
             ),
         )

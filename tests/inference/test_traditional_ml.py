@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from tests.inference.context import infer
 from tests.inference.oracle import check_run, session, tensor
-from xoptim.facts.dims import SymbolicDim, evaluate, named
+from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.inference.types import info_to_type_proto, type_proto_to_info
@@ -95,6 +95,45 @@ def test_classifier(labels: dict[str, Any], probabilities: dict[str, Any]) -> No
     assert label == Info(I64 if "classlabels_ints" in labels else TEXT, (N,))
     assert scores.shape is not None
     assert isinstance(scores.shape[1], SymbolicDim)
+
+
+_STUMP: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+}
+
+
+def _leaves(kind: str) -> dict[str, Any]:
+    return {f"{kind}_treeids": [0, 0], f"{kind}_nodeids": [1, 2], f"{kind}_ids": [0, 1], f"{kind}_weights": [0.25, 0.5]}
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_trees(version: int) -> None:
+    examples: list[tuple[Info, Dim]] = [(tensor("n", 4), N), (tensor(4), 1)]
+    for x, rows in examples[: 2 if version == 1 else 1]:  # the onnx package refuses one axis from version 3 on
+        regressor = {**_STUMP, **_leaves("target"), "n_targets": 2}
+        assert check("TreeEnsembleRegressor", [x], regressor, version=version) == [Info(F, (rows, 2))]
+        for labels, dtype in (({"classlabels_int64s": [4, 5]}, I64), ({"classlabels_strings": ["a", "b"]}, TEXT)):
+            found = check("TreeEnsembleClassifier", [x], {**_STUMP, **_leaves("class"), **labels}, version=version, outputs=2)
+            assert found == [Info(dtype, (rows,)), Info(F, (rows, 2))]
+    unknown = infer("TreeEnsembleRegressor", [tensor("n", 4)], {}, domain=DOMAIN, opset=version)[0]
+    assert unknown.shape is not None
+    assert isinstance(unknown.shape[1], SymbolicDim)
+
+
+def test_array_feature_extractor() -> None:
+    places = {"": tensor(dtype=I64), "1": tensor(1, dtype=I64), "3": tensor(3, dtype=I64)}
+    assert infer("ArrayFeatureExtractor", [tensor("n", 4), places[""]], {}, domain=DOMAIN, opset=1) == [tensor("n", 1)]
+    for key, count in (("1", 1), ("3", 3)):
+        assert check("ArrayFeatureExtractor", [tensor("n", 4), places[key]], {}) == [tensor("n", count)]
+        assert check("ArrayFeatureExtractor", [tensor("n", 2, 4), places[key]], {}) == [tensor("n", 2, count)]
+    assert check("ArrayFeatureExtractor", [tensor(4), places["3"]], {}) == [tensor(1, 3)]
+    assert infer("ArrayFeatureExtractor", [UNKNOWN, places["3"]], {}, domain=DOMAIN, opset=1)[0].shape is None
 
 
 def test_feature_vectorizer() -> None:

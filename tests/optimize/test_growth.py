@@ -69,6 +69,17 @@ def test_the_total_is_limited(options: dict[str, Any], folded: int) -> None:
         assert sum(len(t.raw_data) for t in after.graph.initializer) <= left.allowed + 100
 
 
+def test_small_results_come_first() -> None:
+    """A large one that stands before many small ones does not take their room."""
+    small = " ".join(f"c{i} = ConstantOfShape(n) d{i} = Add(y{i}, c{i}) y{i + 1} = Identity(d{i})" for i in range(30))
+    nodes = f"c = ConstantOfShape(m) y0 = Add(x, c) {small} y = Neg(y30)"
+    sizes = "<int64[2] m = {100, 2000}, int64[1] n = {2000}>"
+    after, report = optimized(parse(f"agraph (float[100,2000] x) => (float[100,2000] y) {sizes} {{ {nodes} }}"))
+    assert types(after).count("ConstantOfShape") == 1
+    assert report.unfolded is not None
+    assert report.unfolded.size > 700_000
+
+
 def test_what_is_freed_makes_room() -> None:
     """A chain is stored once, at its end: each result takes the place of the one before."""
     steps = " ".join(f"c{i} = Neg(c{i - 1})" for i in range(1, 9))

@@ -130,8 +130,8 @@ THEME = Theme(
         ),
         Refused(
             "a call of a local function that blocks a rewrite → the nodes of the function",
-            "Open: functions are optimized by themselves, and stay. The summary lists the rewrites that `--inline` would give, "
-            "which replaces all calls by their nodes.",
+            "Functions are the structure that an author or `--outline` gave a model: they are optimized alone, and stay. "
+            "The summary lists the rewrites that `--inline` would give, and onnxruntime inlines functions before its own ones.",
         ),
         Refused("If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."),
     ),

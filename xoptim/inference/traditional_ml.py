@@ -79,6 +79,36 @@ def svm_classifier(ctx: NodeContext) -> Results:
     return [Info(dtype, (rows,)), Info(TensorProto.FLOAT, (rows, ctx.fresh()))]
 
 
+@infers("TreeEnsembleRegressor", domain=DOMAIN)
+def tree_ensemble_regressor(ctx: NodeContext) -> Results:
+    """(examples, targets)."""
+    return [Info(TensorProto.FLOAT, (_rows(ctx), known(ctx, natural(ctx, "n_targets"))))]
+
+
+@infers("TreeEnsembleClassifier", domain=DOMAIN)
+def tree_ensemble_classifier(ctx: NodeContext) -> Results:
+    """A label and a score per class for each example."""
+    names, numbers = (ctx.attribute(f"classlabels_{kind}") for kind in ("strings", "int64s"))
+    labels = names or numbers
+    count = len(labels) if isinstance(labels, (list, tuple)) and not (names and numbers) else None
+    rows = _rows(ctx)
+    return [
+        Info(TensorProto.STRING if names else TensorProto.INT64, (rows,)),
+        Info(TensorProto.FLOAT, (rows, known(ctx, count))),
+    ]
+
+
+@infers("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(ctx: NodeContext) -> Results:
+    """As many columns as indices, of which there may be a number without axes; one axis is one example."""
+    x, places = ctx.input(0), ctx.input(1)
+    shape, given = shape_of(x), shape_of(places)
+    if not shape:
+        return [Info(dtype_of(x))]
+    count = None if given is None or len(given) > 1 else given[0] if given else 1
+    return [Info(dtype_of(x), (*(shape[:-1] or (1,)), known(ctx, count)))]
+
+
 @infers("FeatureVectorizer", domain=DOMAIN)
 def feature_vectorizer(ctx: NodeContext) -> Results:
     """(examples, features of all inputs together)."""

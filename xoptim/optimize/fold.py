@@ -67,8 +67,7 @@ class Folder:
         self.events = events
         self.count = 0
         self.rounds = False
-        """Whether floating-point results were computed ahead of time: runtimes sum products of stored matrices in another order
-        than those of computed ones."""
+        """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         self._pending: dict[str, int] = {}
@@ -79,7 +78,7 @@ class Folder:
         self._growth = growth
 
     def run(self) -> int:
-        """Fold all constant nodes; returns the number of nodes folded."""
+        """Fold all constant nodes; returns the number of nodes folded, those of former runs included."""
         self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
         self._fold()
         while self._learn():
@@ -240,12 +239,13 @@ class Folder:
     def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
         """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
-        self._refuse(node, reason)
+        if not self._growth.is_sparing:
+            self._refuse(node, reason)
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
         more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
-        if not self._growth.admits(nodes[-1], more):  # sizes that were not known before
+        if not self._growth.admits(nodes[-1], more, postpones=False):  # sizes that were not known before
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
         if is_refused_with(graph, values):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)

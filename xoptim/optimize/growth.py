@@ -16,6 +16,8 @@ LEAST: Final = 10**6
 _SHARE: Final = 0.1
 _SMALL: Final = 1 << 10
 """Bytes that a node may always add: sizes and single numbers are folded in any case."""
+_LARGE: Final = 64
+"""A result of more than this part of what may be added is large."""
 _COPY: Final = 1 << 16
 """Bytes above which the default does not store a second form of a constant that stays."""
 
@@ -76,17 +78,24 @@ class Growth:
         self._spares_copies = choice is None
         self._added = 0
         self._refused: dict[Node, int] = {}
+        self.is_sparing = False
+        """Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes."""
+        self.has_postponed = False
         self.oversized: set[Node] = set()
         """Nodes whose result was computed and is too large."""
 
-    def admits(self, node: Node, more: int, copied: int = 0) -> bool:
+    def admits(self, node: Node, more: int, copied: int = 0, *, postpones: bool = True) -> bool:
         """Whether a node may be replaced by its results.
 
         Args:
             node: the node.
             more: bytes that its results, and other results that are not stored yet, take beyond those that they replace.
             copied: bytes of a result when an operand of as many bytes stays in the model.
+            postpones: whether a large result may wait; one that is computed already does not.
         """
+        if postpones and self.is_sparing and self.allowed is not None and more > max(_SMALL, self.allowed // _LARGE):
+            self.has_postponed = True
+            return False
         is_copy = self._spares_copies and copied > _COPY
         if self.allowed is None or more <= _SMALL or (self._added + more <= self.allowed and not is_copy):
             self._refused.pop(node, None)

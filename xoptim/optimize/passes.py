@@ -111,9 +111,13 @@ class FoldConstants(GraphPass):
         self.rounds = False
 
     def run_on(self, graph: Graph) -> int:
-        """Fold the constants of a graph; returns the number of nodes folded."""
+        """Fold the constants of a graph, those with small results first; returns the number of nodes folded."""
         folder = Folder(graph, self.growth, self.events)
+        self.growth.is_sparing, self.growth.has_postponed = True, False
         count = folder.run()
+        self.growth.is_sparing = False
+        if self.growth.has_postponed:
+            count = folder.run()
         self.rounds |= folder.rounds
         return count
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
 import xoptim
@@ -12,7 +13,7 @@ from tests.support import run, types
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT")
 
 
-def _stumps(limits: list[float], offset: list[float], scale: list[float]) -> onnx.ModelProto:
+def _stumps(limits: list[float], offset: list[float], scale: list[float], steps: str) -> onnx.ModelProto:
     """Behind a Scaler, an ensemble whose every tree compares one column; its weights show which of them decide for true."""
     count = len(limits)
     trees = range(count)
@@ -34,31 +35,40 @@ def _stumps(limits: list[float], offset: list[float], scale: list[float]) -> onn
         target_ids=list(trees),
         target_weights=[1.0] * count,
     )
-    scaler = helper.make_node("Scaler", ["x"], ["t"], domain="ai.onnx.ml", offset=offset, scale=scale)
+    numbers = [
+        helper.make_tensor(name, TensorProto.FLOAT, [len(offset)], values) for name, values in (("o", offset), ("s", scale))
+    ]
+    front = {
+        "Scaler": [helper.make_node("Scaler", ["x"], ["t"], domain="ai.onnx.ml", offset=offset, scale=scale)],
+        "Sub, Mul": [helper.make_node("Sub", ["x", "o"], ["u"]), helper.make_node("Mul", ["s", "u"], ["t"])],
+        "Mul, Add": [helper.make_node("Mul", ["x", "s"], ["u"]), helper.make_node("Add", ["u", "o"], ["t"])],
+    }
     x, y = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size]) for name, size in (("x", len(offset)), ("y", count))
     )
-    graph = helper.make_graph([scaler, ensemble], "stumps", [x], [y])
+    graph = helper.make_graph([*front[steps], ensemble], "stumps", [x], [y], numbers)
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=8
     )
 
 
-def test_every_float_near_a_threshold_is_decided_alike() -> None:
+@pytest.mark.parametrize("steps", ["Scaler", "Sub, Mul", "Mul, Add"])
+def test_every_float_near_a_threshold_is_decided_alike(steps: str) -> None:
     rng = np.random.default_rng(0)
     columns, count = 5, 80
     offset = (rng.standard_normal(columns) * [1e-3, 1, 1e3, 1e6, 0]).astype(np.float32)
     scale = np.exp(rng.standard_normal(columns) * [1, 1, 1, 1, 20]).astype(np.float32)
     limits = rng.standard_normal(count).astype(np.float32)
     limits[:4] = 0.0
-    model = _stumps(limits.tolist(), offset.tolist(), scale.tolist())
+    model = _stumps(limits.tolist(), offset.tolist(), scale.tolist(), steps)
     after = xoptim.optimize(model, strict=True)
     assert types(after) == ["TreeEnsembleRegressor"]
-    near = limits / scale[np.arange(count) % columns] + offset[np.arange(count) % columns]
+    o, s = offset[np.arange(count) % columns], scale[np.arange(count) % columns]
+    near = (limits - o) / s if steps == "Mul, Add" else limits / s + o
     rows = [near, np.array([np.inf, -np.inf, np.nan, 0, -0.0, np.finfo(np.float32).max, np.finfo(np.float32).min])]
-    for steps in (1, 2, 7):
+    for distance in (1, 2, 7):
         moved = near
-        for _ in range(steps):
+        for _ in range(distance):
             moved = np.nextafter(moved, np.float32(np.inf))
         rows += [moved, 2 * near - moved]
     x = np.repeat(np.concatenate(rows).astype(np.float32)[:, None], columns, axis=1)

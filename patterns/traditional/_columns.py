@@ -1,0 +1,176 @@
+"""Nodes in front of a model that change columns of its operand one by one, also those in front of a Concat of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim
+from xoptim.match import ANY, GraphView, Node, PatternBuilder, PatternRewriter, Symbol
+
+from .._axes import axis_of
+from .._folding import Array
+from .._nodes import is_op
+
+DOMAIN: Final = "ai.onnx.ml"
+NEAR: Final = ("Concat", "ai.onnx.ml::Scaler", "Add", "Mul", "Sub")
+"""The nodes that may be in front of a model for `steps_above` to find steps."""
+
+
+class BehindColumns:
+    """The common part of patterns that derive other attributes, ``given``, for a model that reads other columns.
+
+    The nodes in front of the model are found by `operand_of`; what they computed is not read any more.
+    """
+
+    results: ClassVar[Mapping[str, int]]
+    """The number of results of each model: classifiers give labels and scores."""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        """A model with any attributes."""
+        name = g.choice("model", *self.results)
+        return getattr(g.op, name)(x, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
+
+    def apply_pattern(self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]) -> Any:
+        """The model with its new attributes."""
+        operand, sources = read
+        return getattr(g.op, model)(operand.rewired(g, sources), domain=DOMAIN, outputs=self.results[model], **given)
+
+
+class Part(NamedTuple):
+    """An operand of a model, or of the Concat in front of it.
+
+    Attributes:
+        name: a matrix of 32-bit floats.
+        node: what computes it, ``None`` for an operand that stays as it is.
+        columns: those of the operand of the model that it gives.
+    """
+
+    name: str
+    node: Node | None
+    columns: slice
+
+
+class Operand(NamedTuple):
+    """The operand of a model.
+
+    Attributes:
+        parts: its parts.
+        size: number of columns.
+        concat: the Concat that puts several parts together.
+    """
+
+    parts: Sequence[Part]
+    size: int
+    concat: Node | None
+
+    def rewired(self, g: PatternRewriter, sources: Sequence[str]) -> str:
+        """The operand with other parts, which have as many columns; the nodes are added to those that were created."""
+        return sources[0] if self.concat is None else g.op.Concat(*sources, axis=1)
+
+    def nodes(self, parts: Sequence[Part]) -> list[Node]:
+        """The nodes of some parts, and the Concat."""
+        found = [part.node for part in parts if part.node is not None]
+        return [*found, *([] if self.concat is None else [self.concat])]
+
+
+def is_ml(node: Node | None, *op_types: str) -> bool:
+    """Whether the node exists and is one of these operators of ``ai.onnx.ml``."""
+    return node is not None and node.domain == DOMAIN and node.op_type in op_types
+
+
+def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> Operand | None:
+    """The operand of a model, if a node computes it, or a part of it, that fits and that nothing else reads.
+
+    Returns:
+        Parts without a node where no such node computes them; ``None`` where that is so of all, or where the numbers of columns
+        are unknown.
+    """
+    node = g.node_before(name)
+    if node is None or not g.is_exclusive(name):
+        return None
+    split = is_op(node, "Concat") and g.info(name).rank == 2 and axis_of(g, node) == 1
+    names = node.input if split else [name]
+    parts: list[Part] = []
+    place = 0
+    for each in names:
+        columns = _columns(g, each)
+        maker = g.node_before(each)
+        if not isinstance(columns, int):
+            return None
+        fitting = maker if maker is not None and g.is_exclusive(each) and fits(maker) else None
+        parts.append(Part(each, fitting, slice(place, place + columns)))
+        place += columns
+    return Operand(parts, place, node if split else None) if any(part.node is not None for part in parts) else None
+
+
+def _columns(g: GraphView, name: str) -> Dim | None:
+    """The number of columns of a matrix of 32-bit floats, ``None`` for another result."""
+    info = g.info(name)
+    return info.shape[1] if info.dtype == TensorProto.FLOAT and info.shape is not None and len(info.shape) == 2 else None
+
+
+class Steps(NamedTuple):
+    """The nodes that shift and scale columns of a model: ``(x - offset) · scale``.
+
+    Attributes:
+        operand: the operand of the model.
+        sources: the name of each part before its step.
+        offset: a number for each column of the operand, in single precision; finite.
+        scale: likewise.
+    """
+
+    operand: Operand
+    sources: list[str]
+    offset: Array
+    scale: Array
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that are replaced."""
+        return self.operand.nodes(self.operand.parts)
+
+
+def steps_above(g: GraphView, name: str) -> Steps | None:
+    """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand; ``None`` where there is none."""
+    operand = operand_of(g, name, lambda node: _step(g, node) is not None)
+    if operand is None:
+        return None
+    offset, scale = np.zeros(operand.size, np.float32), np.ones(operand.size, np.float32)
+    sources = [part.name for part in operand.parts]
+    for place, part in enumerate(operand.parts):
+        step = None if part.node is None else _step(g, part.node)
+        if step is not None:
+            sources[place], offset[part.columns], scale[part.columns] = step
+    return Steps(operand, sources, offset, scale)
+
+
+def _step(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
+    """The operand of a step, its offsets and scales."""
+    if is_ml(node, "Scaler"):
+        offset, scale = (np.array(node.attribute.get(each, []), np.float32) for each in ("offset", "scale"))
+        found = (node.input[0], offset, scale) if offset.shape == scale.shape and offset.size else None
+    else:
+        found = _arithmetic(g, node)
+    size = None if found is None else _columns(g, found[0])
+    if found is None or not isinstance(size, int) or not np.isfinite(found[1:]).all() or found[1].size not in (1, size):
+        return None
+    return found[0], np.broadcast_to(found[1], (size,)), np.broadcast_to(found[2], (size,))
+
+
+def _arithmetic(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
+    if not is_op(node, "Add", "Mul", "Sub"):
+        return None
+    place = next((i for i in (1, 0) if g.is_constant(node.input[i])), None)
+    value = None if place is None else g.get_computed_constant(node.input[place])
+    if place is None or value is None or (node.op_type == "Sub" and place == 0):
+        return None
+    if value.dtype != np.float32 or value.ndim > 2 or value.size != (value.shape or (1,))[-1]:
+        return None
+    numbers = value.ravel()
+    if node.op_type == "Mul":
+        return node.input[0 if place else 1], np.zeros_like(numbers), numbers
+    return node.input[0 if place else 1], -numbers if node.op_type == "Add" else numbers, np.ones_like(numbers)

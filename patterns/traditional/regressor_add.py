@@ -1,0 +1,58 @@
+"""A number added to the result of a regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from ._columns import DOMAIN
+from ._scaling import shifted_results
+
+
+class RegressorAddPattern(EasyPatternOptimization):
+    """TreeEnsembleRegressor(x) + c → TreeEnsembleRegressor(x), and so for LinearRegressor
+
+    What: adds the number, one for all targets or one for each, to the base values or the intercepts.
+    Why: measured 0.88 (1,000 rows) to 0.89 (one row) of the time of ten trees.
+    Refuses when:
+    1. the other operand is not a constant number, or one for each target, or something else reads the result of the regressor.
+    2. the regressor transforms its result, does not sum the trees, or has weights of 64 bits.
+    3. a new number leaves the range of 32-bit floats, or cancels numbers much larger than it.
+    """
+
+    exactness = "rounding"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
+        """Any attributes."""
+        regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
+        return g.op.Add(regressor(x, domain=DOMAIN, attributes=ANY), c)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Add to what is added already."""
+        regressor, node = m.nodes
+        values = g.get_computed_constant(m.c)
+        if values is None or values.ndim > 2 or values.size != (values.shape or (1,))[-1]:  # (1)
+            return self.none(node, msg="the summand is not constant, or differs from row to row")
+        added = shifted_results(regressor, values.ravel())
+        if added is None:  # (1) (2) (3)
+            return self.none(regressor, msg="it is not a sum, or the numbers cannot be added to it")
+        return m.derive(given={**regressor.attribute, **added})
+
+    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]) -> str:
+        """With the new numbers."""
+        return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A linear model of two targets."""
+        start, form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
+        return (
+            Example(
+                f"{start} <float[2] c = {{2, 3}}> {{ "
+                f"t = {form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
+                f"{start} {{ y = {form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
+                domains=(("ai.onnx.ml", 1),),
+            ),
+        )
