@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._nodes import is_op
 from .._shapes import uniform_value
 
 _FILLED: Final = (
@@ -22,32 +20,34 @@ _FILLED: Final = (
 """Types of ConstantOfShape in every operator set."""
 
 
-class ConstantOfShapeCastPattern(PatternOptimization):
+class ConstantOfShapeCastPattern(EasyPatternOptimization):
     """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value), the same for Not and Neg
 
     What: converts one number instead of a tensor full of it.
     Why: one pass over the tensor less.
     Refuses when:
-    1. the operand is not made by ConstantOfShape.
-    2. the result has a type that ConstantOfShape does not have in every operator set, or its number cannot be computed.
+    1. the result has a type that ConstantOfShape does not have in every operator set, or its number cannot be computed.
     """
 
-    anchors = ("Cast", "Not", "Neg")
-    near = ("ConstantOfShape",)
+    interior = "keep"
     min_opset = 9
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Convert the number."""
-        maker = g.node_before(node.input[0])
-        if not is_op(maker, "ConstantOfShape"):  # (1)
-            return self.none(node, msg="the operand is not full of one number")
-        value = uniform_value(g, node.output[0]) if g.try_infer_type(node.output[0]) in _FILLED else None
-        if value is None:  # (2)
-            return self.none(node, msg="the number is not known, or its type is not one of ConstantOfShape")
-        return MatchResult(self, [node], partial(self._fill, maker.input[0], value))
+    def match_pattern(self, g: PatternBuilder, sizes: Symbol) -> Symbol:
+        """Any number, and any type."""
+        filled = g.op.ConstantOfShape(sizes, attributes=ANY)
+        return getattr(g.op, g.choice("operator", "Cast", "Not", "Neg"))(filled, attributes=ANY)
 
-    def _fill(self, sizes: str, value: np.ndarray, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("ConstantOfShape", [sizes], node.output, value=numpy_helper.from_array(value.reshape(1)))]
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Convert the number."""
+        name = m.nodes[-1].output[0]
+        value = uniform_value(g, name) if g.try_infer_type(name) in _FILLED else None
+        if value is None:  # (1)
+            return self.none(m.nodes[-1], msg="the number is not known, or its type is not one of ConstantOfShape")
+        return m.derive(value=value.reshape(1))
+
+    def apply_pattern(self, g: PatternRewriter, sizes: str, value: np.ndarray) -> str:
+        """A tensor of the converted number."""
+        return g.op.ConstantOfShape(sizes, value=numpy_helper.from_array(value))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import Final
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import axis_of
 
@@ -15,7 +14,7 @@ _BLOCK: Final = 16
 """Elements behind each position from which on a Gather, which copies them together, is as fast as a Slice."""
 
 
-class GatherRunPattern(PatternOptimization):
+class GatherRunPattern(EasyPatternOptimization):
     """Gather(x, [i, i + 1, ..., j - 1]) → Slice(x, i:j)
 
     What: takes the part at once, where few elements lie behind each position.
@@ -26,15 +25,18 @@ class GatherRunPattern(PatternOptimization):
     3. larger blocks lie behind each position, or their size is not known.
     """
 
-    anchors = ("Gather",)
     min_opset = 10
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
+        """Along any axis."""
+        return g.op.Gather(x, indices, axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the indices with each other and with the axis."""
-        indices = g.get_computed_constant(node.input[1])
+        node, indices = m.nodes[0], g.get_computed_constant(m.indices)
         if indices is None or indices.ndim != 1 or indices.size < 2 or (indices[1:] - indices[:-1] != 1).any():  # (1)
             return self.none(node, msg="not several positions in a row")
-        axis, shape = axis_of(g, node), g.try_infer_shape(node.input[0])
+        axis, shape = axis_of(g, node), g.try_infer_shape(m.x)
         size = None if axis is None or shape is None else shape[axis]
         first, last = int(indices[0]), int(indices[-1])
         if axis is None or shape is None or not isinstance(size, int) or not -size <= first <= last < size or first < 0 <= last:
@@ -42,10 +44,11 @@ class GatherRunPattern(PatternOptimization):
         behind = [size for size in shape[axis + 1 :] if isinstance(size, int)]
         if len(behind) < len(shape) - axis - 1 or prod(behind) >= _BLOCK:  # (3)
             return self.none(node, msg="a Gather is as fast")
-        return MatchResult(self, [node], partial(self._part, axis, first % size, last % size + 1))
+        return m.derive(start=[first % size], end=[last % size + 1], place=[axis])
 
-    def _part(self, axis: int, start: int, end: int, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node_check_opset("Slice", node.input[:1], node.output, starts=[start], ends=[end], axes=[axis])]
+    def apply_pattern(self, g: PatternRewriter, x: str, start: list[int], end: list[int], place: list[int]) -> str:
+        """The part."""
+        return g.op.Slice(x, starts=start, ends=end, axes=place)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

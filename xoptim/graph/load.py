@@ -185,7 +185,10 @@ def check_imports(model: Model) -> None:
     for graph in model.graphs():
         used = [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
         if used:
-            raise ModelError(f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of it")
+            raise ModelError(
+                f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of it: "
+                "add the version that it was written for to opset_import"
+            )
 
 
 def _check_recursion(model: Model) -> None:

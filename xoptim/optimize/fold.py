@@ -239,7 +239,7 @@ class Folder:
     def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
         """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
-        if not self._growth.is_sparing:
+        if reason != _TOO_LARGE or not self._growth.is_sparing:
             self._refuse(node, reason)
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:

@@ -81,6 +81,7 @@ class Growth:
         self.is_sparing = False
         """Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes."""
         self.has_postponed = False
+        """Whether a result was refused meanwhile, which is asked for again when nothing is postponed."""
         self.oversized: set[Node] = set()
         """Nodes whose result was computed and is too large."""
 
@@ -101,6 +102,7 @@ class Growth:
             self._refused.pop(node, None)
             return True
         self._refused[node] = more
+        self.has_postponed |= self.is_sparing
         return False
 
     def add(self, size: int) -> None:
