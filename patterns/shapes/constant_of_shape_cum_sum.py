@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from xoptim.facts.dims import SymbolicDim
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import Array
-from .._shapes import uniform_value
+from .._shapes import results_above, uniform_value
 
 
-class ConstantOfShapeCumSumPattern(EasyPatternOptimization):
+class ConstantOfShapeCumSumPattern(PatternOptimization):
     """CumSum(ConstantOfShape(s, 1), k) → Expand([1, 2, 3, ...], s)
 
     What: counts ahead of time; the number may be moved, cast or resized first.
@@ -34,17 +25,14 @@ class ConstantOfShapeCumSumPattern(EasyPatternOptimization):
     3. a sum is not exact, so that it would depend on the order.
     """
 
+    anchors = ("CumSum",)
     min_opset = 13
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, axis: Scalar) -> Symbol:
-        """In any direction."""
-        return g.op.CumSum(x, axis, attributes=ANY)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Sum up along the axis alone."""
-        node, axis = m.nodes[0], g.get_constant_scalar(m.axis)
-        value, shape = uniform_value(g, m.x), g.try_infer_shape(m.x)
-        if value is None or not shape or axis is None or g.is_constant(m.x):  # (1)
+        name, axis = node.input[0], g.get_constant_scalar(node.input[1])
+        value, shape = uniform_value(g, name), g.try_infer_shape(name)
+        if value is None or not shape or axis is None or g.is_constant(name):  # (1)
             return self.none(node, msg="the tensor is not known to hold one number")
         place = int(axis) % len(shape)
         size = shape[place]
@@ -52,17 +40,19 @@ class ConstantOfShapeCumSumPattern(EasyPatternOptimization):
         if not isinstance(size, int) or not 0 < size <= 4096 or not known:  # (2)
             return self.none(node, msg="the axis is too long, or a size is unknown")
         line = np.full([size if i == place else 1 for i in range(len(shape))], value)
-        sums = g.evaluate(node, [line, np.array(place, np.int64)])
-        wide = g.evaluate(node, [line.astype(np.float64), np.array(place, np.int64)])
-        if (
-            not sums or not wide or not np.array_equal(sums[0].astype(np.float64), wide[0]) or np.abs(wide[0]).max() >= 2**52
-        ):  # (3)
+        sums, wide = (g.evaluate(node, [each, np.array(place, np.int64)]) for each in (line, line.astype(np.float64)))
+        if not sums or not wide or not (sums[0] == wide[0]).all() or np.abs(wide[0]).max() >= 2**52:  # (3)
             return self.none(node, msg="a sum is not exact")
-        return m.derive(sums=sums[0])
+        makers = [g.node_before(each) for each in results_above(g, node) if uniform_value(g, each) is not None]
+        proof = sorted({maker for maker in makers if maker is not None}, key=lambda maker: maker.label)
+        return MatchResult(self, [*proof, node], partial(self._count, sums[0]))
 
-    def apply_pattern(self, g: PatternRewriter, x: str, sums: Array) -> str:
-        """The other sizes are those of the tensor."""
-        return g.op.Expand(sums, g.op.Shape(x))
+    def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
+        """The nodes that the number follows from stay, as the other sizes are those of their result."""
+        *proof, node = nodes
+        sizes = g.op.Shape(node.input[0])
+        line = g.make_initializer("", sums, source="sums")
+        return [*proof, *g.created, g.make_node("Expand", [line, sizes], node.output)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

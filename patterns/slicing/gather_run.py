@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import axis_of
 
-_BLOCK: Final = 16
-"""Elements behind each position from which on a Gather, which copies them together, is as fast as a Slice."""
+_BLOCK = 16  # elements behind each position, from which on a Gather, which copies them together, is as fast as a Slice
 
 
 class GatherRunPattern(EasyPatternOptimization):
@@ -36,10 +34,10 @@ class GatherRunPattern(EasyPatternOptimization):
         node, indices = m.nodes[0], g.get_computed_constant(m.indices)
         if indices is None or indices.ndim != 1 or indices.size < 2 or (indices[1:] - indices[:-1] != 1).any():  # (1)
             return self.none(node, msg="not several positions in a row")
-        axis, shape = axis_of(g, node), g.try_infer_shape(m.x)
-        size = None if axis is None or shape is None else shape[axis]
-        first, last = int(indices[0]), int(indices[-1])
-        if axis is None or shape is None or not isinstance(size, int) or not -size <= first <= last < size or first < 0 <= last:
+        axis, shape = axis_of(g, node), g.try_infer_shape(m.x) or ()
+        size = None if axis is None or not shape else shape[axis]
+        first, last = map(int, indices[[0, -1]])
+        if axis is None or not isinstance(size, int) or not -size <= first <= last < size or first < 0 <= last:
             return self.none(node, msg="the positions are not known to lie in the axis")  # (2)
         behind = [size for size in shape[axis + 1 :] if isinstance(size, int)]
         if len(behind) < len(shape) - axis - 1 or prod(behind) >= _BLOCK:  # (3)

@@ -100,7 +100,7 @@ class ReadsDefaultAsConstantPattern(PatternOptimization):
 
 
 class ChangesTypePattern(EasyPatternOptimization):
-    """Neg(Neg(x)) → x through a literal of type float, whatever the type of x."""
+    """Neg(Neg(x)) → x by way of the type float, whatever the type of x."""
 
     exactness = "rounding"
 
@@ -108,11 +108,11 @@ class ChangesTypePattern(EasyPatternOptimization):
         return g.op.Neg(g.op.Neg(x))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
-        return g.op.Mul(x, g.make_initializer("one", np.float32(1)))
+        return g.op.CastLike(g.op.Cast(x, to=1), x)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        after = "agraph (float[n] x) => (float[n] y) <float one = {1}> { t = Mul(x, one) y = Abs(t) }"
+        after = "agraph (float[n] x) => (float[n] y) { c = Cast <to = 1> (x) t = CastLike(c, x) y = Abs(t) }"
         return (Example(NEGATIONS.before, after),)
 
 

@@ -51,7 +51,7 @@ CASES: Final = {
     "keys moved at once": Case(Form(keys="moved"), older={"MultiHeadAttention": 1}),
     "keys of merged batches": Case(Form(keys="merged batches"), older={"MultiHeadAttention": 1}),
     "four axes": Case(Form(packed=False)),
-    "three axes": Case(Form(bmm=True), {}, reason="the shapes are unknown"),
+    "three axes": Case(Form(bmm=True), older={"MultiHeadAttention": 1}),
     **{
         mask: Case(Form(mask=mask, past="later" in mask, groups=GROUPS if "later" in mask else HEADS))
         for mask in (*forms.MASKS, *forms.MORE_MASKS)
