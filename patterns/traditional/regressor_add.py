@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match
 
-from ._columns import DOMAIN
+from ._regressor import _RegressorResult
 from ._scaling import shifted_results
 
 
-class RegressorAddPattern(EasyPatternOptimization):
+class RegressorAddPattern(_RegressorResult):
     """TreeEnsembleRegressor(x) + c → TreeEnsembleRegressor(x), and so for LinearRegressor
 
     What: adds the number, one for all targets or one for each, to the base values or the intercepts.
@@ -22,12 +21,7 @@ class RegressorAddPattern(EasyPatternOptimization):
     3. a new number leaves the range of 32-bit floats, or cancels numbers much larger than it.
     """
 
-    exactness = "rounding"
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
-        """Any attributes."""
-        regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
-        return g.op.Add(regressor(x, domain=DOMAIN, attributes=ANY), c)
+    operators = ("Add",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Add to what is added already."""
@@ -39,10 +33,6 @@ class RegressorAddPattern(EasyPatternOptimization):
         if added is None:  # (1) (2) (3)
             return self.none(regressor, msg="it is not a sum, or the numbers cannot be added to it")
         return m.derive(given={**regressor.attribute, **added})
-
-    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]) -> str:
-        """With the new numbers."""
-        return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match
 
-from ._columns import DOMAIN
+from ._regressor import _RegressorResult
 from ._scaling import scaled_weights
 
 
-class RegressorMulPattern(EasyPatternOptimization):
+class RegressorMulPattern(_RegressorResult):
     """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor and for Div
 
     What: multiplies the weights of the leaves and the base values, or the coefficients and intercepts.
@@ -24,12 +23,7 @@ class RegressorMulPattern(EasyPatternOptimization):
     3. a new number leaves the range of 32-bit floats.
     """
 
-    exactness = "rounding"
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
-        """Any attributes."""
-        regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
-        return getattr(g.op, g.choice("by", "Mul", "Div"))(regressor(x, domain=DOMAIN, attributes=ANY), c)
+    operators = ("Mul", "Div")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Multiply the weights."""
@@ -42,10 +36,6 @@ class RegressorMulPattern(EasyPatternOptimization):
         if not scaled:  # (2) (3)
             return self.none(regressor, msg="it is not a sum, or its weights cannot be multiplied by the number")
         return m.derive(given={**regressor.attribute, **scaled})
-
-    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]) -> str:
-        """With the new weights."""
-        return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
