@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release bench new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -41,7 +41,10 @@ demo: $(BIN)/xopt ## install, and optimize a model that ships with the repositor
 test: $(VENV)/.test ## install what the tests need, and run them on all cores
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-check: lint types ## check style and types, and run the tests that are not slow
+check: lint ## check style and types, and run the tests that are not slow
+	@$(MAKE) --no-print-directory --jobs=2 types quick  # mypy has one process: the tests use the other cores
+
+quick: $(VENV)/.test ## run the tests that are not slow
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)

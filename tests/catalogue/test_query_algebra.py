@@ -15,6 +15,8 @@ from xoptim import PatternOptimization, Query, UnknownPatternError, database, se
 from xoptim.catalogue.query import Name
 from xoptim.match.rewrite import ModelPass
 
+pytestmark = pytest.mark.slow
+
 TOYS: dict[str, dict[str, Any]] = {
     "Zeta": {"tags": ("a",)},
     "Alpha": {"tags": ("a", "b"), "priority": 1, "exactness": "rounding"},

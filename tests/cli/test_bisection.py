@@ -16,7 +16,7 @@ from xoptim.validate import validate
 
 MODEL = """agraph (float[N,3] x) => (float[N,3] y)
     { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) e = Sin(d) f = Neg(e) y = Abs(f) }"""
-pytestmark = pytest.mark.usefixtures("bad_patterns")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bad_patterns")]
 
 
 @pytest.mark.parametrize("check", ["end", "each"])

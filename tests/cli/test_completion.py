@@ -12,6 +12,8 @@ from xoptim.cli.main import run
 
 from tests.cli.command import RELU, Xopt, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_scripts(xopt: Xopt, shell: str) -> None:

@@ -13,6 +13,8 @@ from xoptim.cli.main import xopt as group
 from tests.cli.command import TRANSPOSES, Xopt, write
 from tests.support import parse
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """
 #include <stdio.h>
 void* RegisterCustomOps(void* options, const void* api) {

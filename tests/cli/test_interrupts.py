@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
 
+pytestmark = pytest.mark.slow
+
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))

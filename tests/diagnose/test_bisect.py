@@ -20,6 +20,8 @@ from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.fold import Folder
 from xoptim.validate import ValidationOptions, run_reference, validate
 
+pytestmark = pytest.mark.slow
+
 CHAIN = "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Floor(a) c = Relu(b) d = Neg(c) e = Floor(d) y = Exp(e) }"
 TINY_BERT = Path("examples/models/tiny_bert.onnx")
 

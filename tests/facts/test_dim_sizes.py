@@ -32,6 +32,8 @@ from xoptim.facts.dims import (
 )
 from xoptim.facts.polynomials import degree
 
+pytestmark = pytest.mark.slow
+
 S, K = named("s"), named("k")
 
 GROWING: dict[str, Callable[[Dim, int], Dim]] = {

@@ -15,6 +15,8 @@ from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
 from tests.hostile.cases import PLAIN, Case, check, listed, refused, text
 from tests.hostile.process import measure
 
+pytestmark = pytest.mark.slow
+
 NO_MODEL = "'model.onnx' is not an ONNX model"
 
 

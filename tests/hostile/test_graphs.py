@@ -14,6 +14,8 @@ from tests.hostile.cases import PLAIN, Case, changed, check, listed, optimized, 
 from tests.support import run
 from xoptim import optimize
 
+pytestmark = pytest.mark.slow
+
 LISTED = "agraph (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { t = Neg(w) y = Add(t, x) }"
 CHAIN = PLAIN.format("t = Identity(x) y = Exp(t)")
 

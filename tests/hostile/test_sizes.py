@@ -17,6 +17,8 @@ from tests.support import run
 from xoptim import optimize, save_proto
 from xoptim.validate import ValidationOptions, validate
 
+pytestmark = pytest.mark.slow
+
 TERA = 1 << 40
 GRAPH = "agraph (float x) => (y) {{ {} d = Neg(c) y = Add(d, x) }}"
 ONE = "o = Constant <value = float {1}> () "

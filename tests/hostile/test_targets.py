@@ -20,6 +20,8 @@ from tests.hostile.cases import listed
 from tests.hostile.process import finish, start, wait_for
 from tests.support import parse
 
+pytestmark = pytest.mark.slow
+
 OLD = b"what was there before"
 SLOW = """
 import xoptim.graph.save as save, time

@@ -13,6 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.cli.command import Xopt, write
 from tests.hostile.cases import Case, changed, check, listed, optimized, text, unproven
 
+pytestmark = pytest.mark.slow
+
 CARRIED = "agraph ({0}[2,3] x) => ({0}[2,3] y, {0}[3,2] z) {{ i = Identity(x) y = {1}(i) z = Transpose(w) }}"
 # Written down, so that the table in the docs does not depend on the release of onnx.
 ALL = [

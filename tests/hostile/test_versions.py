@@ -11,6 +11,8 @@ from onnx import helper
 from tests.cli.command import Xopt
 from tests.hostile.cases import NEWEST, PLAIN, Case, Made, changed, check, optimized, refused, text, unproven
 
+pytestmark = pytest.mark.slow
+
 MOVED = "agraph (float[2,3] x) => (float[3,2] y) { t = Transpose <perm = [1,0]> (x) u = Identity(t) y = Sigmoid(u) }"
 LISTED = """agraph (float[2,3] x, float[2,3] w) => (float[2,3] y) <float[2,3] w = {1,2,3,4,5,6}> {
   s = Add(x, w) t = Identity(s) y = Sigmoid(t)

@@ -13,6 +13,8 @@ from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
 from xoptim.facts.info import UNKNOWN, Container, Info
 from xoptim.inference import FORMULAS
 
+pytestmark = pytest.mark.slow
+
 CONTAINERS: tuple[Container, ...] = ("sequence", "optional", "map", "sparse", "opaque")
 CONSTANTS: tuple[list[Any], ...] = ([1, 2], [1.5, float("nan")], [2.0, 0.5, 1, 1], [0], [], [True], [[3]], [-1, 9, 2])
 WORDS = ("SAME_UPPER", "VALID", "NOTSET", "bidirectional", "not_larger", "RGB", "ij,jk->ik", "?")

@@ -15,6 +15,8 @@ from xoptim.facts.dims import SymbolicDim, fresh, named
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.inference import FORMULAS
 
+pytestmark = pytest.mark.slow
+
 n, m = named("n"), named("m")
 F, I64, I32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
 INPUTS: list[Input] = [

@@ -11,6 +11,8 @@ from tests.properties.hunting import hunt
 from tests.properties.regressions import save
 from tests.support import in_parts
 
+pytestmark = pytest.mark.slow
+
 GRAPHS, CHUNKS = 2000, 20
 OPERATORS = 60
 

@@ -16,6 +16,8 @@ from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tune import SpeedCheck, keep_if_not_slower
 from xoptim.validate import LoadError
 
+pytestmark = pytest.mark.slow
+
 
 def kept(text: str = MODEL, **changes: Any) -> tuple[Proof, SpeedCheck]:
     source, options, how = Source(parse(text)), OptimizationOptions(**changes), ProofOptions()

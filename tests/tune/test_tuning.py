@@ -19,6 +19,8 @@ from xoptim.tune.candidates import Choice, default_recipe
 from xoptim.tune.tuning import Tuned, Tuner
 from xoptim.validate import FeedError, LoadError, RunError
 
+pytestmark = pytest.mark.slow
+
 
 def types_of(tuned: Tuned) -> list[str]:
     return [node.op_type for node in tuned.model.graph.node]

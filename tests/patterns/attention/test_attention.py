@@ -13,6 +13,8 @@ from tests.support import in_parts, parse, types
 from xoptim import optimize
 from xoptim.validate.compare import ComparisonRules, compare_values
 
+pytestmark = pytest.mark.slow
+
 SCALES = [("plain", "plain"), ("multiplied", "plain"), ("divided", "plain"), ("root", "plain"), ("plain", "multiplied")]
 SCALES += [("plain", "divided"), ("root", "divided")]
 SHAPES = list(itertools.product(KEYS, MASKS, (4, 2, 1), (True, False)))

@@ -15,6 +15,8 @@ from tests.patterns.attention.models import GROUPS, Form, model_of
 from tests.support import types
 from xoptim import explain, optimize
 
+pytestmark = pytest.mark.slow
+
 NEWEST: Final = 24
 OLDER: Final = 18
 FUSED: Final = frozenset(("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding"))

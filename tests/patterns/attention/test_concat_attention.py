@@ -7,6 +7,8 @@ from tests.patterns.attention.models import GROUPS, Form, model_of
 from tests.support import types
 from xoptim import optimize
 
+pytestmark = pytest.mark.slow
+
 MASKS = ("none", "lowest times", "lowest chosen")
 SCALES = [("plain", "multiplied"), ("root", "plain")]
 

@@ -9,6 +9,8 @@ from tests.patterns.attention.models import Form, model_of
 from tests.support import parse, types
 from xoptim import optimize
 
+pytestmark = pytest.mark.slow
+
 ODD = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38], dtype=np.float32)
 
 

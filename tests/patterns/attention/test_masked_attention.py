@@ -8,6 +8,8 @@ from tests.patterns.attention.models import Form, model_of
 from tests.support import parse, types
 from xoptim import optimize
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("mask", FINITE_MASKS)
 @pytest.mark.parametrize(("queries", "scores"), [("plain", "multiplied"), ("root", "plain")])

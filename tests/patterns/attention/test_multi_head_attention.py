@@ -8,6 +8,8 @@ from tests.patterns.attention.models import Form, model_of
 from tests.support import types
 from xoptim import optimize
 
+pytestmark = pytest.mark.slow
+
 SCALES = [("plain", "plain"), ("multiplied", "plain"), ("root", "plain"), ("plain", "divided"), ("root", "multiplied")]
 
 

@@ -10,6 +10,8 @@ import pytest
 import xoptim
 from tests.support import parse, run, types
 
+pytestmark = pytest.mark.slow
+
 ALL = "default+onnxruntime"
 SQUARES = {"power": "q = Pow(d, two)", "product": "q = Mul(d, d)"}
 ROOTS = {
