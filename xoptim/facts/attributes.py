@@ -107,7 +107,8 @@ def is_of_kind(value: Any, kind: int | None) -> bool:
     """
     found = _KINDS.get(type(value))
     if found is None and isinstance(value, (list, tuple)):
-        kinds = {_kind_of_item(item) for item in value}
+        types = set(map(type, value))  # forests have long lists
+        kinds = {_kind_of_item(next(item for item in value if type(item) is each)) for each in types}
         if not kinds:
             return kind is None or kind in _LISTS.values()
         if kinds == {AttributeProto.INT, AttributeProto.FLOAT}:  # [0, 0.5] is a list of floats
@@ -162,12 +163,13 @@ def encode_attribute(name: str, value: Any) -> AttributeProto:
 
 
 def _encode_list(proto: AttributeProto, values: Sequence[Any]) -> None:
-    if all(isinstance(v, (bool, int, np.integer)) for v in values):
+    types = set(map(type, values))
+    if all(issubclass(each, (bool, int, np.integer)) for each in types):
         proto.type = AttributeProto.INTS
-        proto.ints.extend(int(v) for v in values)
-    elif all(isinstance(v, (int, float, np.floating)) for v in values):
+        proto.ints.extend(map(int, values))
+    elif all(issubclass(each, (int, float, np.floating)) for each in types):
         proto.type = AttributeProto.FLOATS
-        proto.floats.extend(float(v) for v in values)
+        proto.floats.extend(map(float, values))
     else:
         proto.CopyFrom(onnx.helper.make_attribute(proto.name, list(values)))
 
