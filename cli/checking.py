@@ -22,18 +22,19 @@ _MOST: Final = 5.0
 """Percentage of the nodes by which a model may shrink, where no check is chosen."""
 
 
-class Percentage(click.ParamType[float]):
-    """A percentage, with its sign or without."""
+def percentage(value: str | float) -> float:
+    """A percentage between 0 and 100, with its sign or without.
 
-    name = "PERCENT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, between 0 and 100."""
-        try:
-            number = float(str(value).removesuffix("%"))
-        except ValueError:
-            number = -1.0
-        return number if 0 <= number <= 100 else self.fail(f"{value!r}: a percentage such as 5% is expected", param, ctx)
+    Raises:
+        click.BadParameter: when it is not one.
+    """
+    try:
+        number = float(str(value).removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 100:
+        raise click.BadParameter(f"{value!r}: a percentage such as 5% is expected")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,12 @@ class Finding:
 
 @click.command("check")
 @click.argument("models", type=MODEL, nargs=-1, required=True)
-@click.option("--max-shrink", type=Percentage(), help="Fail when optimizing would remove more than this part of the nodes.")
+@click.option(
+    "--max-shrink",
+    type=percentage,
+    metavar="PERCENT",
+    help="Fail when optimizing would remove more than this part of the nodes.",
+)
 @click.option("--against", metavar="REVISION", help="Fail when a model computes something else than at this revision of git.")
 @selection_options(default="default")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda, for --against (repeatable).")

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from xoptim import OptimizationOptions
 
 
-class OperatorSet(click.ParamType[int | str]):
-    """A version of the operator set of ONNX, or ``newest``."""
+def operator_set(value: str | int) -> int | str:
+    """A version of the operator set of ONNX, or ``newest``.
 
-    name = "N|newest"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """The number, or the word."""
-        if value == "newest":
-            return "newest"
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number nor `newest`", param, ctx)
+    Raises:
+        click.BadParameter: when it is neither.
+    """
+    try:
+        return "newest" if value == "newest" else int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor `newest`") from None
 
 
-class Growth(click.ParamType[str]):
-    """Bytes that folding may add."""
+def growth(value: str | int) -> str:
+    """Bytes that folding may add.
 
-    name = "SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text, when the optimizer can read it."""
-        try:
-            OptimizationOptions(max_growth=value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+    Raises:
+        click.BadParameter: when the optimizer cannot read them.
+    """
+    try:
+        OptimizationOptions(max_growth=value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return str(value)
 
 
 max_growth_option = click.option(
     "--max-growth",
-    type=Growth(),
+    type=growth,
+    metavar="SIZE",
     help="Bytes that folding may add: 500kB, 10% or unlimited (default: 10% or 1 MB, whichever is more).",
 )
 opset_option = click.option(
-    "--opset", type=OperatorSet(), help="Raise MODEL to this operator set of ONNX first: a number, or `newest`."
+    "--opset",
+    type=operator_set,
+    metavar="N|newest",
+    help="Raise MODEL to this operator set of ONNX first: a number, or `newest`.",
 )
