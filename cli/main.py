@@ -43,6 +43,7 @@ from .verification import verify_command
 
 BAD_USAGE = 2
 UNREAD = 141
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help by itself
 
 
 class _Warnings(logging.Handler):
@@ -161,7 +162,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return end.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted; nothing was written", INTERRUPTED)
-    except click.exceptions.NoArgsIsHelpError as error:
+    except _NO_ARGUMENTS as error:
         click.echo(error.format_message())
         return BAD_USAGE
     except click.ClickException as error:
