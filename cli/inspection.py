@@ -16,7 +16,7 @@ from xoptim.diagnose.costs import model_costs
 
 from .costs import print_costs
 from .files import MODEL
-from .selection import chosen_patterns, selection_options
+from .selection import WORD, chosen_patterns, selection_options
 from .summary import open_console
 from .tables import Rows
 from .validation import chosen_dims, dims_option
@@ -97,7 +97,7 @@ def _describe(cls: Rewrite) -> dict[str, Any]:
 
 
 @click.command("show")
-@click.argument("pattern")
+@click.argument("pattern", type=WORD)
 def show_command(pattern: str) -> None:
     """Show what PATTERN does, with its examples."""
     for cls in resolve(pattern):

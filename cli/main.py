@@ -94,7 +94,12 @@ class DefaultGroup(click.Group):
 
 
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
-@click.option("--config", metavar="FILE", help="File of settings (default: the nearest xoptim.toml, or pyproject.toml).")
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
+)
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
 def xopt(**_: Any) -> None:

@@ -9,6 +9,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from xoptim.facts.errors import UnknownPatternError
+from xoptim.facts.words import abridged
 from xoptim.match.making import check_metadata
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Rewrite
@@ -73,6 +75,7 @@ class Query:
 
         Raises:
             TypeError: when an item is neither text nor query, class or instance of a pattern.
+            UnknownPatternError: when no word follows a sign.
         """
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
@@ -129,10 +132,15 @@ def class_of(item: object) -> type:
 
 
 def _parsed(text: str) -> Iterator[Step]:
-    """The words of a text with their signs."""
+    """The words of a text with their signs; commas only separate."""
     sign: Sign = "+"
-    for token in map(str.strip, re.split(r"([+,-])", text)):
+    signed = ""  # the sign that still lacks its word
+    for token in map(str.strip, (*re.split(r"([+,-])", text), ",")):
         if token in ("+", ",", "-"):
+            if signed:
+                raise UnknownPatternError(f"a word is missing behind {signed!r} in the selection {abridged(text)}")
             sign = "-" if token == "-" else "+"
+            signed = token.strip(",")
         elif token:
             yield sign, token
+            signed = ""
