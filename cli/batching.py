@@ -25,8 +25,8 @@ from .tables import Rows
 _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
-_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report")
-"""Options that make no sense for many models, or that a batch has itself."""
+_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report", "benchmark")
+"""Options that make no sense for many models (processes side by side disturb each other's times), or that a batch has itself."""
 SHARED: Final = [each for each in optimize_command.params if isinstance(each, click.Option) and each.name not in _OF_ONE_MODEL]
 """The options of ``xopt MODEL`` that a batch has too."""
 
@@ -64,7 +64,7 @@ def batch_command(context: click.Context, /, models: str, output: Path, **choice
     The exit code is that of the worst model: 0 all written and equal, 3 some were not validated, 1 some differ and were not
     written, 2 some have no result (unreadable, crashed, out of time or memory).
     """
-    idle = idle_options(choices)
+    idle = idle_options({**choices, "benchmark": False, "quiet": False})
     if choices["scheduler"]:
         refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
     refuse_idle(idle)

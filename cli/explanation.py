@@ -71,6 +71,8 @@ def explain_command(
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
     if at is not None:
         refuse_idle(dict.fromkeys(("limit", "everything"), "with --at, which lists what begins there"))
+    if as_json:
+        refuse_idle({"verbose": "with --json, which has all values"})
     if choices["everything"]:
         refuse_idle({"limit": "with --all"})
     chosen = _rule(pattern, choices["rewrite"])

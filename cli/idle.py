@@ -15,8 +15,12 @@ COMPARISON: Final = ("run_limit", "tf32", "ulp", "rtol", "atol", "exact")
 
 
 def idle_values(choices: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters that values from a folder replace, each with the reason."""
-    return {} if choices["test_data"] is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
+    """The parameters of values and of comparisons that have no effect beside others of them, each with the reason."""
+    found = {} if choices["test_data"] is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
+    providers = [choices["provider"]] if isinstance(choices["provider"], str) else choices["provider"]
+    if choices.get("tf32") and not any(name.lower().startswith("cuda") for name in providers):
+        found["tf32"] = "without --provider cuda"
+    return found
 
 
 def refuse_idle(*found: Mapping[str, str]) -> None:

@@ -84,7 +84,7 @@ PATIENCE: Final = 5.0
 @click.option("--dry-run", is_flag=True, help="Write no model.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv the reasons of refusals.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors (and what --json asks for).")
 @click.pass_context
 def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> int:
     """Optimize MODEL, prove that the result is equal, and write it.
@@ -154,6 +154,8 @@ def idle_options(choices: Mapping[str, Any]) -> dict[str, str]:
         found["max_growth"] = "with --no-fold"
     if choices["strip"] and choices["tag"]:
         found["tag"] = "with --strip"
+    if choices.get("quiet") and not (choices.get("as_json") or choices.get("report")):
+        found["benchmark"] = "with --quiet: its figures are in the summary"
     if not choices["verify"] and choices["check"] == "end":
         is_measured = choices["benchmark"] or choices["only_if_faster"]
         measured = () if is_measured else VALUES

@@ -91,8 +91,9 @@ class ValidationOptions:
 
     @property
     def rules(self) -> ComparisonRules:
-        """The rules of equality."""
-        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, self.tf32)
+        """The rules of equality; only CUDA rounds to TF32."""
+        tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
+        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, tf32)
 
     @property
     def settings(self) -> SessionSettings:
