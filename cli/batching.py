@@ -26,7 +26,7 @@ _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
 _OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report", "benchmark")
-"""Options that make no sense for many models (processes side by side disturb each other's times), or that a batch has itself."""
+"""Options that make no sense for many models (their times are not comparable), or that a batch has itself."""
 SHARED: Final = [each for each in optimize_command.params if isinstance(each, click.Option) and each.name not in _OF_ONE_MODEL]
 """The options of ``xopt MODEL`` that a batch has too."""
 

@@ -99,7 +99,8 @@ def test_settings(xopt: Xopt) -> None:
     """Those for ``xopt MODEL`` count, weaker than those for ``xopt batch``, which are weaker than the command line."""
     write(Path("in"), a="fine")
     Path("xoptim.toml").write_text(
-        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\ninline = true\nbenchmark = true\n[batch]\npatterns = "Gelu"\n'
+        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\ninline = true\nbenchmark = true\n'
+        '[batch]\npatterns = "Gelu"\n'
     )
     assert xopt("batch", "in", "-o", "out", "--seed", "2", "-q").code == 0
     assert sorted(passed_on()[1]) == ["--inline", "--patterns=Gelu", "--seed=2", "--strict"]
