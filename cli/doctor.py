@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
@@ -23,7 +22,7 @@ def doctor_command(provider: str, as_json: bool) -> int:
     Exit code 1 when something does not work.
     """
     found = diagnose_installation(provider)
-    settings = settings_file(Path.cwd())
+    settings = settings_file()
     if as_json:
         click.echo(json.dumps({**found.to_json(), "settings": None if settings is None else str(settings)}, indent=2))
         return int(bool(found.faults))

@@ -174,8 +174,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except XoptimError as error:
         return _say(str(error), BAD_USAGE)
     except OSError as error:
-        name = repr(str(error.filename)) if error.filename is not None else "a file"
-        return _say(f"cannot use {name}: {error.strerror or error}; nothing was written", BAD_USAGE)
+        return _say(_reason(error), BAD_USAGE)
     except Terminated:
         return _say("terminated; nothing was written", TERMINATED)
     except MemoryError:
@@ -193,6 +192,15 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _say(message: str, code: int) -> int:
     click.echo(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
+
+
+def _reason(error: OSError) -> str:
+    """The message about an error of the system; those of files that are written name the file."""
+    if error.filename is not None:
+        return f"cannot use {str(error.filename)!r}: {error.strerror}; nothing was written"
+    if isinstance(error, FileNotFoundError):
+        return "the current folder does not exist any more"
+    return str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
 
 
 def _report_ignored(ignored: Any) -> None:

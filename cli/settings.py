@@ -37,7 +37,7 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
         else:
             kept.append(word)
     if wanted is None:
-        return [*kept, *rest], None if is_off else settings_file(Path.cwd())
+        return [*kept, *rest], None if is_off else settings_file()
     if not wanted:
         raise click.UsageError("--config needs a file")
     if not Path(wanted).is_file():
@@ -45,8 +45,12 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
     return [*kept, *rest], Path(wanted)
 
 
-def settings_file(folder: Path) -> Path | None:
-    """The file of settings in a folder, or in the nearest one around it; ``None`` when there is none."""
+def settings_file() -> Path | None:
+    """The file of settings in the current folder, or in the nearest one around it; ``None`` when there is none."""
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return None
     for place in (folder, *folder.parents):
         for name in _FILES:
             path = place / name
