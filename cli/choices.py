@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from xoptim import OptimizationOptions
+from xoptim.validate import is_provider
 
 
 class OperatorSet(click.ParamType[int | str]):
@@ -22,6 +23,18 @@ class OperatorSet(click.ParamType[int | str]):
             return int(value)
         except ValueError:
             self.fail(f"{value!r} is neither a number nor `newest`", param, ctx)
+
+
+class Provider(click.ParamType[str]):
+    """An execution provider to optimize for, which need not be installed here."""
+
+    name = "TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, when onnxruntime has such a provider on some machine."""
+        if not is_provider(str(value)):
+            self.fail(f"onnxruntime has no execution provider {value!r} on any machine; cpu and cuda are usual", param, ctx)
+        return str(value)
 
 
 class Growth(click.ParamType[str]):

@@ -9,12 +9,13 @@ import click
 from xoptim.bench.figures import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
+from .choices import Provider
 from .settings import settings_file
 from .summary import open_console
 
 
 @click.command("doctor")
-@click.option("--provider", default="cpu", show_default=True, help="Provider for which patterns are skipped or not.")
+@click.option("--provider", type=Provider(), default="cpu", show_default=True, help="Provider to look at for skipped patterns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor_command(provider: str, as_json: bool) -> int:
     """Report versions, execution providers, kernels, packs, settings, and the patterns that would be skipped, with reasons.

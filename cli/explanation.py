@@ -30,6 +30,7 @@ from xoptim import (
 from xoptim.proof import Proof, compare_each_provider
 from xoptim.validate import library_file
 
+from .choices import Provider
 from .files import MODEL, OUTPUT, target_of
 from .idle import COMPARISON, VALUES, idle_values, refuse_idle
 from .pipeline import DIFFERENT, protect_weights, summarize, verdict, write
@@ -49,7 +50,7 @@ def _place_choices(command: Command) -> Command:
     """Add the options and arguments that the commands about one pattern in one model share."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--provider", default="cpu", show_default=True, help="Execution provider to optimize for."),
+        click.option("--provider", type=Provider(), default="cpu", show_default=True, help="Provider to optimize for."),
         click.option("--after", type=SELECTION, help='Run these patterns first, such as "default" ("": only clean up).'),
         click.option("--rewrite", type=RULES, multiple=True, metavar="FILE", help="PATTERN is a rule of FILE (repeatable)."),
         click.argument("pattern", type=WORD),

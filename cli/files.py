@@ -37,6 +37,8 @@ class ModelFile(click.Path):
         if ctx is None or ctx.resilient_parsing or isinstance(value, Path):
             return Path(value)
         path = Path(value)
+        if not value:
+            raise click.UsageError("the name of the model is empty")
         if value == "-":
             if _STREAM in ctx.meta:
                 raise click.UsageError("standard input can be read only once")
@@ -65,6 +67,8 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
+        if value == "":
+            raise click.UsageError("the name of the file to write is empty")
         if value == "-" and sys.__stdout__ is None:
             raise click.UsageError("standard output is closed; give a file with -o FILE")
         if _ADDRESS.match(str(value)):

@@ -37,7 +37,7 @@ from .optimization import optimize_command
 from .parts import extract_command, infer_command
 from .reporting import report_command
 from .scaffolding import new_pattern_command
-from .settings import read_settings, taken_from
+from .settings import SETTINGS, place_of, read_settings, taken_from
 from .tuning import tune_command
 from .verification import verify_command
 
@@ -65,6 +65,7 @@ class DefaultGroup(click.Group):
             args, settings = taken_from(args)
             if settings is not None:
                 ctx.default_map = read_settings(settings, self.commands)
+                ctx.meta[SETTINGS] = settings
         plain = ("--help", "-h", "--version")
         if args and args[0] not in self.commands and args[0] not in plain:
             if not ctx.resilient_parsing:
@@ -78,6 +79,8 @@ class DefaultGroup(click.Group):
 
     def _check_spelling(self, word: str) -> None:
         """Raise for a word that is not a file and is almost the name of a command."""
+        if word in ("help", "version") and not Path(word).exists():
+            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt --{word}`?")
         near = similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
@@ -170,7 +173,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         click.echo(error.format_message())
         return BAD_USAGE
     except click.ClickException as error:
-        return _say(error.format_message(), BAD_USAGE)
+        return _say(f"{place_of(error)}{error.format_message()}", BAD_USAGE)
     except XoptimError as error:
         return _say(str(error), BAD_USAGE)
     except OSError as error:

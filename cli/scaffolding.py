@@ -29,8 +29,8 @@ def new_pattern_command(name: str, model: str, nodes: str, family: str, pack: Pa
     """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and passes its tests."""
     if family and pack is not None:
         raise click.UsageError("--family and --pack exclude each other")
-    if bool(model) != bool(nodes):
-        raise click.UsageError("--from MODEL and --nodes A,B,C belong together: the nodes of that model become the pattern")
+    if nodes and not model:
+        raise click.UsageError("--nodes are those of a model: --from MODEL is missing")
     try:
         if pack is not None:
             written = write_pack(name, pack, model, nodes)

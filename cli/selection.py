@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from xoptim import Query, Rewrite, database, select
+from xoptim import Query, Rewrite, UnknownPatternError, database, select
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,6 +38,10 @@ class Selection(PatternWord):
         text = str(value).strip()
         if text.startswith("-"):
             self.fail(f"{text!r} removes patterns from nothing; `default{text}` removes them from the default", param, ctx)
+        try:
+            select(text)
+        except UnknownPatternError as error:
+            self.fail(str(error), param, ctx)
         return text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
