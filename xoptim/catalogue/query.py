@@ -79,6 +79,8 @@ class Query:
         """
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
+        if not alone and not isinstance(selection, Iterable):
+            raise TypeError(f"a selection of patterns is expected, not {selection!r}")
         items: Iterable[Any] = (selection,) if alone else selection  # type: ignore[assignment]
         for item in () if selection is None else items:
             if isinstance(item, str):
