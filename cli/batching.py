@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,15 +17,16 @@ from xoptim.bench.figures import bytes_text
 from xoptim.validate import library_file
 
 from .ending import INTERRUPTED, TERMINATED, Terminated
-from .optimization import optimize_command
+from .idle import refuse_idle
+from .optimization import idle_options, optimize_command
 from .summary import open_console
 from .tables import Rows
 
 _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
-_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report")
-"""Options that make no sense for many models, or that a batch has itself."""
+_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report", "benchmark")
+"""Options that make no sense for many models (their times are not comparable), or that a batch has itself."""
 SHARED: Final = [each for each in optimize_command.params if isinstance(each, click.Option) and each.name not in _OF_ONE_MODEL]
 """The options of ``xopt MODEL`` that a batch has too."""
 
@@ -40,7 +42,7 @@ class BatchCommand(click.Command):
 
 
 @click.command("batch", cls=BatchCommand)
-@click.argument("models", metavar="FOLDER|GLOB|LIST")
+@click.argument("models", type=click.Path(), metavar="FOLDER|GLOB|LIST")
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the results.")
 @click.option("-j", "--jobs", type=click.IntRange(min=0), default=0, help="Models at a time (default: number of cores).")
 @click.option(
@@ -62,9 +64,13 @@ def batch_command(context: click.Context, /, models: str, output: Path, **choice
     The exit code is that of the worst model: 0 all written and equal, 3 some were not validated, 1 some differ and were not
     written, 2 some have no result (unreadable, crashed, out of time or memory).
     """
+    idle = idle_options({**choices, "benchmark": False, "quiet": False})
+    if choices["scheduler"]:
+        refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
+    refuse_idle(idle)
     own = {name: choices[name] for name in ("jobs", "timeout", "memory", "resume", "scheduler")}
     try:
-        options = BatchOptions(arguments=tuple(_words(context, choices)), files=tuple(_files(choices)), **own)
+        options = BatchOptions(arguments=tuple(_words(context, choices, idle)), files=tuple(_files(choices)), **own)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     display = Display(enabled=not choices["quiet"])
@@ -80,12 +86,15 @@ def batch_command(context: click.Context, /, models: str, output: Path, **choice
     return report.exit_code
 
 
-def _words(context: click.Context, choices: dict[str, Any]) -> list[str]:
-    """The options of the optimizer that the command line or the settings choose, for the command line of each model."""
+def _words(context: click.Context, choices: dict[str, Any], idle: Container[str]) -> list[str]:
+    """The options of the optimizer that the command line or the settings choose, for the command line of each model.
+
+    Settings without effect are left out: on a command line they would be refused.
+    """
     words: list[str] = []
     for option in SHARED:
         name = option.name or ""
-        if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None):
+        if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or name in idle:
             continue
         long = next(text for text in option.opts if text.startswith("--"))
         value = choices[name]

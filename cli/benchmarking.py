@@ -14,6 +14,7 @@ from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.validate import resolve_providers
 
 from .files import MODEL, readable
+from .idle import idle_values, refuse_idle
 from .limits import MEMORY_BOUND
 from .pipeline import DIFFERENT
 from .progress import Progress
@@ -48,6 +49,7 @@ def bench_command(models: tuple[Path, ...], **choices: Any) -> int:
 
     Exit code 1 when a model computes something else than the first one.
     """
+    refuse_idle(idle_values(choices))
     if resolve_providers((choices["provider"],)) != resolve_providers(("cpu",)):
         MEMORY_BOUND.lift()
     options = BenchOptions(

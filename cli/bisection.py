@@ -13,9 +13,10 @@ from xoptim.diagnose.words import counted
 
 from .choices import opset_option
 from .files import MODEL, OUTPUT, is_stream, writable
+from .idle import idle_values, refuse_idle
 from .pipeline import DIFFERENT, NOT_VALIDATED
-from .rules import with_rules
-from .selection import chosen_patterns, selection_options
+from .rules import rewrite_option, with_rules
+from .selection import chosen_patterns, drop_option, selection_options
 from .validation import check_choices, validation_options
 
 
@@ -23,8 +24,8 @@ from .validation import check_choices, validation_options
 @click.argument("model", type=MODEL)
 @click.option("-o", "--output", type=OUTPUT, help="File for the small model (default: MODEL.bisect.onnx).")
 @selection_options(default="default")
-@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
-@click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+@rewrite_option
+@drop_option
 @opset_option
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda.")
 @check_choices
@@ -35,6 +36,7 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
 
     Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot be judged.
     """
+    refuse_idle(idle_values(choices))
     if output is None and is_stream(model):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
     target = writable(output or model.with_name(f"{model.stem}.bisect.onnx"))

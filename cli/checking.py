@@ -13,6 +13,7 @@ from xoptim import GraphBuilder, OptimizationOptions, ValidationOptions, Validat
 from xoptim.validate import at_revision
 
 from .files import MODEL, is_stream, readable
+from .idle import COMPARISON, VALUES, idle_values, refuse_idle
 from .pipeline import DIFFERENT
 from .selection import chosen_patterns, selection_options
 from .summary import open_console
@@ -65,7 +66,7 @@ class Finding:
 )
 @click.option("--against", metavar="REVISION", help="Fail when a model computes something else than at this revision of git.")
 @selection_options(default="default")
-@click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda, for --against (repeatable).")
+@click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @check_choices
 @click.option("--exact", is_flag=True, help="Demand equal bits, for --against.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -75,6 +76,11 @@ def check_command(models: tuple[Path, ...], max_shrink: float | None, against: s
     Without --max-shrink and --against, the check is --max-shrink 5%. A model that the revision does not have passes.
     Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read.
     """
+    if against is None:
+        refuse_idle(dict.fromkeys((*COMPARISON, *VALUES), "without --against REVISION"))
+    elif max_shrink is None:
+        refuse_idle(dict.fromkeys(("patterns", "include", "require", "exclude"), "with --against alone; see --max-shrink"))
+    refuse_idle(idle_values(choices))
     most = _MOST if max_shrink is None and against is None else max_shrink
     found: list[Finding] = []
     for model in models:

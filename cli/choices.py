@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from xoptim import OptimizationOptions
+from xoptim.validate import is_provider
 
 
 def operator_set(value: str | int) -> int | str:
@@ -17,6 +18,17 @@ def operator_set(value: str | int) -> int | str:
         return "newest" if value == "newest" else int(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is neither a number nor `newest`") from None
+
+
+def provider(value: str) -> str:
+    """An execution provider to optimize for, which need not be installed here.
+
+    Raises:
+        click.BadParameter: when onnxruntime has no such provider on any machine.
+    """
+    if not is_provider(value):
+        raise click.BadParameter(f"onnxruntime has no execution provider {value!r} on any machine; cpu and cuda are usual")
+    return value
 
 
 def growth(value: str | int) -> str:

@@ -12,6 +12,7 @@ import click
 from xoptim import diff, diff_values
 
 from .files import MODEL
+from .idle import COMPARISON, VALUES, idle_values, refuse_idle
 from .pipeline import DIFFERENT
 from .summary import open_console
 from .validation import check_choices, validation_options
@@ -30,6 +31,9 @@ def diff_command(first: Path, second: Path, values: bool, limit: int, **choices:
 
     With --values, the first result that differs is the one whose operands are equal. Exit code 1 when there is a difference.
     """
+    refuse_idle(idle_values(choices) if values else dict.fromkeys(("provider", *COMPARISON, *VALUES), "without --values"))
+    if choices["as_json"]:
+        refuse_idle({"limit": "with --json, which has all differences"})
     found: list[Any] = list(diff_values(first, second, validation_options(choices)) if values else diff(first, second))
     if choices["as_json"]:
         click.echo(json.dumps([each.to_json() for each in found], indent=2))

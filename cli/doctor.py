@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
 from xoptim.bench.figures import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
+from .choices import provider
 from .settings import settings_file
 from .summary import open_console
 
 
 @click.command("doctor")
-@click.option("--provider", default="cpu", show_default=True, help="Provider for which patterns are skipped or not.")
+@click.option(
+    "--provider",
+    type=provider,
+    metavar="TEXT",
+    default="cpu",
+    show_default=True,
+    help="Provider to look at for skipped patterns.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor_command(provider: str, as_json: bool) -> int:
     """Report versions, execution providers, kernels, packs, settings, and the patterns that would be skipped, with reasons.
@@ -23,7 +30,7 @@ def doctor_command(provider: str, as_json: bool) -> int:
     Exit code 1 when something does not work.
     """
     found = diagnose_installation(provider)
-    settings = settings_file(Path.cwd())
+    settings = settings_file()
     if as_json:
         click.echo(json.dumps({**found.to_json(), "settings": None if settings is None else str(settings)}, indent=2))
         return int(bool(found.faults))

@@ -30,9 +30,13 @@ from xoptim import (
 from xoptim.proof import Proof, compare_each_provider
 from xoptim.validate import library_file
 
+from .choices import provider
 from .files import MODEL, OUTPUT, target_of
+from .idle import COMPARISON, VALUES, idle_values, refuse_idle
 from .pipeline import DIFFERENT, protect_weights, summarize, verdict, write
 from .progress import Progress
+from .rules import RULES
+from .selection import SELECTION, WORD
 from .summary import open_console, print_summary
 from .tables import Rows
 from .validation import check_choices, check_values_used, custom_op_option, validation_options
@@ -46,10 +50,12 @@ def _place_choices(command: Command) -> Command:
     """Add the options and arguments that the commands about one pattern in one model share."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--provider", default="cpu", show_default=True, help="Execution provider to optimize for."),
-        click.option("--after", metavar="SELECTION", help='Run these patterns first, such as "default" ("": only clean up).'),
-        click.option("--rewrite", multiple=True, metavar="FILE", help="PATTERN is a rule of this file (repeatable)."),
-        click.argument("pattern"),
+        click.option(
+            "--provider", type=provider, metavar="TEXT", default="cpu", show_default=True, help="Provider to optimize for."
+        ),
+        click.option("--after", type=SELECTION, help='Run these patterns first, such as "default" ("": only clean up).'),
+        click.option("--rewrite", type=RULES, multiple=True, metavar="FILE", help="PATTERN is a rule of FILE (repeatable)."),
+        click.argument("pattern", type=WORD),
         click.argument("model", type=MODEL),
     ):
         command = option(command)
@@ -66,6 +72,12 @@ def explain_command(
     model: Path, pattern: str, at: str | None, after: str | None, provider: str, as_json: bool, **choices: Any
 ) -> None:
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
+    if at is not None:
+        refuse_idle(dict.fromkeys(("limit", "everything"), "with --at, which lists what begins there"))
+    if as_json:
+        refuse_idle({"verbose": "with --json, which has all values"})
+    if choices["everything"]:
+        refuse_idle({"limit": "with --all"})
     chosen = _rule(pattern, choices["rewrite"])
     found = explain(model, chosen, at, after=after, provider=provider)
     shown = found if choices["everything"] or at is not None else found[: choices["limit"]]
@@ -171,7 +183,7 @@ def _short(place: Place) -> str:
 
 @click.command("apply")
 @click.argument("model", type=MODEL)
-@click.argument("pattern")
+@click.argument("pattern", type=WORD)
 @click.option("--at", required=True, metavar="NODE", help="Name of a node or of a result, or #17 for a position.")
 @click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
@@ -182,6 +194,9 @@ def _short(place: Place) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: Any) -> int:
     """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it."""
+    if not choices["verify"]:
+        refuse_idle(dict.fromkeys(("strict", *COMPARISON, *VALUES), "with --no-verify"))
+    refuse_idle(idle_values(choices))
     target = target_of(model, output, False)
     checks = validation_options(choices)
     start = perf_counter()

@@ -37,9 +37,13 @@ class ModelFile(click.Path):
         if ctx is None or ctx.resilient_parsing or isinstance(value, Path):
             return Path(value)
         path = Path(value)
+        if not value:
+            raise click.UsageError("the name of the model is empty")
         if value == "-":
             if _STREAM in ctx.meta:
                 raise click.UsageError("standard input can be read only once")
+            if sys.stdin is None:
+                raise click.UsageError("standard input is closed; give the file of the model")
             ctx.meta[_STREAM] = True
             return _copied(sys.stdin.buffer, ctx)
         if _ADDRESS.match(value) and not path.exists():
@@ -63,6 +67,10 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
+        if value == "":
+            raise click.UsageError("the name of the file to write is empty")
+        if value == "-" and sys.__stdout__ is None:
+            raise click.UsageError("standard output is closed; give a file with -o FILE")
         if _ADDRESS.match(str(value)):
             raise click.UsageError(f"{value!r} is an address, not a file; write a file first")
         return STANDARD_OUTPUT if value == "-" else Path(value)
@@ -141,8 +149,11 @@ def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
     folder = tempfile.TemporaryDirectory(prefix=_STREAM)
     path = Path(ctx.find_root().with_resource(folder)) / "standard input"  # that context ends on errors of usage too
-    with path.open("wb") as copy:
-        shutil.copyfileobj(stream, copy)
+    try:
+        with path.open("wb") as copy:
+            shutil.copyfileobj(stream, copy)
+    except OSError as error:
+        raise click.UsageError(f"cannot copy standard input to {tempfile.gettempdir()!r}: {error.strerror}") from error
     return path
 
 

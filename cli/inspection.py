@@ -16,7 +16,8 @@ from xoptim.diagnose.costs import model_costs
 
 from .costs import print_costs
 from .files import MODEL
-from .selection import chosen_patterns, selection_options
+from .idle import refuse_idle
+from .selection import WORD, chosen_patterns, selection_options
 from .summary import open_console
 from .tables import Rows
 from .validation import chosen_dims, dims_option
@@ -97,7 +98,7 @@ def _describe(cls: Rewrite) -> dict[str, Any]:
 
 
 @click.command("show")
-@click.argument("pattern")
+@click.argument("pattern", type=WORD)
 def show_command(pattern: str) -> None:
     """Show what PATTERN does, with its examples."""
     for cls in resolve(pattern):
@@ -120,6 +121,8 @@ def stats_command(model: Path, dims: tuple[str, ...], layers: bool, as_json: boo
 
     Operations are counted by formulas, a multiplication and an addition as two; open dimensions are 1 unless --dim says more.
     """
+    if as_json:
+        refuse_idle({"layers": "with --json, which has both"})
     found, price = _stats(GraphBuilder(model)), model_costs(model, chosen_dims(dims))
     if as_json:
         click.echo(json.dumps({**found, "costs": price.to_json()}, indent=2))

@@ -37,7 +37,7 @@ from .optimization import optimize_command
 from .parts import extract_command, infer_command
 from .reporting import report_command
 from .scaffolding import new_pattern_command
-from .settings import read_settings, taken_from
+from .settings import SETTINGS, place_of, read_settings, taken_from
 from .tuning import tune_command
 from .verification import verify_command
 
@@ -66,6 +66,7 @@ class DefaultGroup(click.Group):
             args, settings = taken_from(args)
             if settings is not None:
                 ctx.default_map = read_settings(settings, self.commands)
+                ctx.meta[SETTINGS] = settings
         plain = ("--help", "-h", "--version")
         if args and args[0] not in self.commands and args[0] not in plain:
             if not ctx.resilient_parsing:
@@ -79,6 +80,8 @@ class DefaultGroup(click.Group):
 
     def _check_spelling(self, word: str) -> None:
         """Raise for a word that is not a file and is almost the name of a command."""
+        if word in ("help", "version") and not Path(word).exists():
+            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt --{word}`?")
         near = similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
@@ -95,7 +98,12 @@ class DefaultGroup(click.Group):
 
 
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
-@click.option("--config", metavar="FILE", help="File of settings (default: the nearest xoptim.toml, or pyproject.toml).")
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
+)
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
 def xopt(**_: Any) -> None:
@@ -166,12 +174,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         click.echo(error.format_message())
         return BAD_USAGE
     except click.ClickException as error:
-        return _say(error.format_message(), BAD_USAGE)
+        return _say(f"{place_of(error)}{error.format_message()}", BAD_USAGE)
     except XoptimError as error:
         return _say(str(error), BAD_USAGE)
     except OSError as error:
-        name = repr(str(error.filename)) if error.filename is not None else "a file"
-        return _say(f"cannot use {name}: {error.strerror or error}; nothing was written", BAD_USAGE)
+        return _say(_reason(error), BAD_USAGE)
     except Terminated:
         return _say("terminated; nothing was written", TERMINATED)
     except MemoryError:
@@ -189,6 +196,15 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _say(message: str, code: int) -> int:
     click.echo(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
+
+
+def _reason(error: OSError) -> str:
+    """The message about an error of the system; those of files that are written name the file."""
+    if error.filename is not None:
+        return f"cannot use {str(error.filename)!r}: {error.strerror}; nothing was written"
+    if isinstance(error, FileNotFoundError):
+        return "the current folder does not exist any more"
+    return str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
 
 
 def _report_ignored(ignored: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,13 @@ from xoptim.tune import SpeedCheck, keep_if_not_slower
 
 from .choices import max_growth_option, opset_option
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, target_of
+from .idle import COMPARISON, VALUES, idle_values, refuse_idle
 from .pipeline import summarize, verdict, write
 from .preparation import check_sizes_fit, chosen_preparation, preparation_options, prepared
 from .progress import Progress
 from .reporting import PageRequest, report_option
-from .rules import with_rules
-from .selection import chosen_patterns, selection_options
+from .rules import rewrite_option, with_rules
+from .selection import chosen_patterns, drop_option, selection_options
 from .summary import print_summary
 from .validation import check_choices, check_values_used, chosen_values, validation_options
 
@@ -40,8 +41,8 @@ PATIENCE: Final = 5.0
 @click.option("-o", "--output", type=OUTPUT, help="File to write (default: MODEL.opt.onnx beside it).")
 @click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
 @selection_options(default="default")
-@click.option("--rewrite", multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order).")
-@click.option("--drop", multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+@rewrite_option
+@drop_option
 @opset_option
 @click.option("--provider", multiple=True, default=("cpu",), show_default=True, help="cpu or cuda (repeatable).")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
@@ -50,7 +51,7 @@ PATIENCE: Final = 5.0
     type=click.Choice(["end", "each"]),
     default="end",
     show_default=True,
-    help="Compare the results of the model, or those of each rewrite as well.",
+    help="Compare the results of the model, or those of each rewrite as well (with --no-verify: those alone).",
 )
 @check_choices
 @preparation_options
@@ -83,7 +84,7 @@ PATIENCE: Final = 5.0
 @click.option("--dry-run", is_flag=True, help="Write no model.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-v", "--verbose", count=True, help="-v a line a round, -vv the reasons of refusals.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors (and what --json asks for).")
 @click.pass_context
 def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> int:
     """Optimize MODEL, prove that the result is equal, and write it.
@@ -93,12 +94,15 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     and it cannot be cut into sections. The summary gives the reason.
     """
     _check_alone(model, context.args, context.parent)
+    refuse_idle(idle_options(choices))
     preparation = chosen_preparation(choices)
     target = target_of(model, choices["output"], choices["in_place"], streams=True)
     if not choices["dry_run"]:
         check_folder(target)
     page = PageRequest(choices["report"], model, target)
     is_streamed = target == STANDARD_OUTPUT
+    if choices["quiet"] and choices["verbose"]:
+        raise click.UsageError("--quiet and --verbose exclude each other")
     if is_streamed and choices["as_json"]:
         raise click.UsageError("-o - and --json both write to standard output")
     if is_streamed and choices["external_data"]:
@@ -141,6 +145,23 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     elif not choices["quiet"]:
         print_summary(summary, to_stderr=is_streamed)
     return verdict(summary, choices["strict"])
+
+
+def idle_options(choices: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters that change nothing beside others, each with the reason."""
+    found = idle_values(choices)
+    if choices["no_fold"]:
+        found["max_growth"] = "with --no-fold"
+    if choices["strip"] and choices["tag"]:
+        found["tag"] = "with --strip"
+    if choices.get("quiet") and not (choices.get("as_json") or choices.get("report")):
+        found["benchmark"] = "with --quiet: its figures are in the summary"
+    if not choices["verify"] and choices["check"] == "end":
+        is_measured = choices["benchmark"] or choices["only_if_faster"]
+        measured = () if is_measured else VALUES
+        idle = [name for name in (*COMPARISON, *measured) if name in choices]
+        found.update(dict.fromkeys(idle, "with --no-verify"))
+    return found
 
 
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:

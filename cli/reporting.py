@@ -16,6 +16,7 @@ from xoptim.report.journal import Recorder
 from xoptim.report.reports import HtmlReport, measured, report_of, subject_of
 
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, writable
+from .idle import COMPARISON, VALUES, idle_values, refuse_idle
 from .pipeline import DIFFERENT, protect_weights
 from .progress import Progress
 from .summary import Summary
@@ -103,6 +104,10 @@ def report_command(first: Path, second: Path, **choices: Any) -> int:
     target = writable(choices["output"] or second.with_name(f"{second.stem}.html"))
     if target.exists() and any(target.samefile(model) for model in (first, second)):
         raise click.UsageError(f"{str(target)!r} is one of the models")
+    if not choices["verify"]:
+        measured = () if choices["benchmark"] else ("provider", *VALUES)
+        refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
+    refuse_idle(idle_values(choices))
     checks = validation_options({**choices, "provider": (choices["provider"],)})
     bench = BenchOptions(provider=choices["provider"], seconds=_PATIENCE, **chosen_values(choices))
     with Progress(enabled=True) as progress:

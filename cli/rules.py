@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from xoptim import Rewrite, database, read_rules
+
+RULES: Final = click.Path()
+"""A file of rules; what cannot be read is reported where it is read."""
+rewrite_option: Final = click.option(
+    "--rewrite", type=RULES, multiple=True, metavar="FILE", help="Run the rules of this file too (repeatable, in order)."
+)
 
 
 def with_rules(chosen: Sequence[Rewrite], files: Sequence[str]) -> list[Rewrite | type[Rewrite]]:

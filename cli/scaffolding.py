@@ -12,7 +12,14 @@ from xoptim.scaffold.pack import write_pack
 
 @click.command("new-pattern")
 @click.argument("name")
-@click.option("--from", "model", default="", metavar="MODEL", help="Model to take the pattern from (default: a template).")
+@click.option(
+    "--from",
+    "model",
+    type=click.Path(),
+    default="",
+    metavar="MODEL",
+    help="Model to take it from (default: a template).",
+)
 @click.option("--nodes", default="", metavar="A,B,C", help="Nodes of that model: names of nodes or of results.")
 @click.option("--family", default="", metavar="FOLDER", help="Write into this family of patterns of the xoptim repository.")
 @click.option(
@@ -22,6 +29,8 @@ def new_pattern_command(name: str, model: str, nodes: str, family: str, pack: Pa
     """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and passes its tests."""
     if family and pack is not None:
         raise click.UsageError("--family and --pack exclude each other")
+    if nodes and not model:
+        raise click.UsageError("--nodes are those of a model: --from MODEL is missing")
     try:
         if pack is not None:
             written = write_pack(name, pack, model, nodes)

@@ -8,12 +8,23 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from xoptim.diagnose.words import meant
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
+SETTINGS: Final = "xopt-settings"
+"""The name under which the context of a command has the file."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
 """Options that make no sense for all models of a folder."""
+
+
+def place_of(error: click.ClickException) -> str:
+    """The beginning of the message about a value that a file of settings gives: its name; empty for other errors."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None or error.param.name is None:
+        return ""
+    is_setting = error.ctx.get_parameter_source(error.param.name) is ParameterSource.DEFAULT_MAP
+    return f"{error.ctx.meta[SETTINGS]}: " if is_setting else ""
 
 
 def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
@@ -37,7 +48,7 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
         else:
             kept.append(word)
     if wanted is None:
-        return [*kept, *rest], None if is_off else settings_file(Path.cwd())
+        return [*kept, *rest], None if is_off else settings_file()
     if not wanted:
         raise click.UsageError("--config needs a file")
     if not Path(wanted).is_file():
@@ -45,8 +56,12 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
     return [*kept, *rest], Path(wanted)
 
 
-def settings_file(folder: Path) -> Path | None:
-    """The file of settings in a folder, or in the nearest one around it; ``None`` when there is none."""
+def settings_file() -> Path | None:
+    """The file of settings in the current folder, or in the nearest one around it; ``None`` when there is none."""
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return None
     for place in (folder, *folder.parents):
         for name in _FILES:
             path = place / name
@@ -123,4 +138,4 @@ def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
         return [str(each) for each in (value if isinstance(value, list) else [value])]
     if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
         raise click.UsageError(f"{path}: {key} is {'true or false' if option.is_flag else 'one value'}, not {value!r}")
-    return value
+    return value if isinstance(value, bool) else str(value)

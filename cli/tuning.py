@@ -14,6 +14,7 @@ from xoptim.tune import Trial, TuneOptions, TuningReport
 from xoptim.validate import resolve_providers
 
 from .files import MODEL, OUTPUT, target_of
+from .idle import idle_values, refuse_idle
 from .limits import MEMORY_BOUND
 from .pipeline import NOT_VALIDATED, protect_weights
 from .progress import Progress
@@ -48,6 +49,7 @@ def tune_command(model: Path, **choices: Any) -> int:
 
     Exit code 3 when the written model could not be validated: it is the original then.
     """
+    refuse_idle(idle_values(choices))
     target = target_of(model, choices["output"], choices["in_place"])
     if resolve_providers((choices["provider"],)) != resolve_providers(("cpu",)):
         MEMORY_BOUND.lift()

@@ -26,6 +26,7 @@ dims_option = click.option(
 )
 custom_op_option = click.option(
     "--custom-op-lib",
+    type=click.Path(),
     multiple=True,
     metavar="FILE",
     help="Library of operators to load: a file, or onnxruntime-extensions (repeatable).",

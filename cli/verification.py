@@ -12,6 +12,7 @@ import click
 from xoptim import Exactness, verify
 
 from .files import MODEL
+from .idle import idle_values, refuse_idle
 from .validation import check_choices, check_values_used, validation_options
 
 
@@ -28,6 +29,7 @@ def verify_command(original: Path, other: Path, **choices: Any) -> int:
 
     Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
     """
+    refuse_idle(idle_values(choices))
     options = validation_options(choices)
     exactness: Exactness = "exact" if choices["exact"] else "rounding"
     options = replace(options, exactness=exactness, fewer_inputs=choices["fewer_inputs"])

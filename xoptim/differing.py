@@ -9,6 +9,7 @@ import numpy as np
 
 from xoptim.diagnose.differences import Difference, common_results, differences
 from xoptim.diagnose.each import with_outputs
+from xoptim.facts.given import given
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.sources import Source
@@ -79,7 +80,7 @@ def diff_values(
     """
     sources = Source(first), Source(second)
     models = [_loaded(source) for source in sources]
-    chosen = replace(options or ValidationOptions(), **changes)
+    chosen = given(ValidationOptions, options, changes)
     chosen = replace(chosen, assignments=1, original_dir=sources[0].base_dir)
     run = run_reference(sources[0].proto, chosen).runs[0]
     names = common_results(models[0], models[1])

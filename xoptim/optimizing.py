@@ -12,6 +12,7 @@ import onnx
 from xoptim.bench.options import BenchOptions
 from xoptim.builder import GraphBuilder
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.facts.given import given
 from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.optimize.options import OptimizationChanges, OptimizationOptions
@@ -96,8 +97,10 @@ def optimize(
         LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
+    if not isinstance(verify, (bool, ValidationOptions)):
+        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
     source = Source(model)
-    chosen = replace(options or OptimizationOptions(), **changes)
+    chosen = given(OptimizationOptions, options, changes)
     reporting = _Reporting(report, source)
     chosen = reporting.listening(chosen)
     if verify is False and only_if_faster is False:
@@ -212,7 +215,7 @@ def verify(
         ChoiceError: when sizes or values of the options do not fit the original.
         ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
-    first, checks = located(Source(original), replace(options or ValidationOptions(), **changes))
+    first, checks = located(Source(original), given(ValidationOptions, options, changes))
     judged = Source(other)
     second = Path(other) if judged.kind == "path" else judged.proto
     return validate(first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir))

@@ -9,6 +9,8 @@ import pytest
 from xoptim.batch import process
 from xoptim.batch.process import run_command
 
+REAL = process.COMMAND
+
 
 @pytest.fixture(autouse=True)
 def _python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +38,15 @@ def test_one_that_ignores_the_request_to_end() -> None:
 def test_one_that_is_not_needed() -> None:
     ended = run_command(["import time; time.sleep(300)"], timeout=None, memory=None, is_needed=lambda: False)
     assert (ended.cut_off, ended.code) == ("not needed", -15)
+
+
+@pytest.mark.slow
+def test_warnings_as_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of the real command gives none."""
+    monkeypatch.setattr(process, "COMMAND", REAL)
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    ended = run_command(["--version"], timeout=None, memory=None)
+    assert (ended.code, ended.err) == (0, "")
 
 
 def test_standard_input_is_open_until_it_ends() -> None:

@@ -68,11 +68,28 @@ def names(chosen: Any, drop: tuple[str | Name, ...] = ()) -> list[str]:
         ("Zeta,,Alpha,", ["Zeta", "Alpha"]),
         ("", []),
         (" \t", []),
-        (",+-", []),
+        (",,", []),
     ],
 )
 def test_texts(text: str, expected: list[str], toys: object) -> None:
     assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("default+", r"a word is missing behind '\+' in the selection 'default\+'"),
+        ("default-", "behind '-'"),
+        ("default+ ,Zeta", r"behind '\+'"),
+        ("default+-Zeta", r"behind '\+'"),
+        (",+-", r"behind '\+'"),
+        ("Zeta" * 100 + "-", r"Zeta'\.\.\.$"),
+    ],
+)
+def test_a_sign_without_a_word(text: str, message: str, toys: object) -> None:
+    for selection in (text, ["default", text]):
+        with pytest.raises(UnknownPatternError, match=message):
+            select(selection)
 
 
 def test_everything(toys: dict[str, type[PatternOptimization]]) -> None:

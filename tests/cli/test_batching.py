@@ -99,10 +99,11 @@ def test_settings(xopt: Xopt) -> None:
     """Those for ``xopt MODEL`` count, weaker than those for ``xopt batch``, which are weaker than the command line."""
     write(Path("in"), a="fine")
     Path("xoptim.toml").write_text(
-        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\nbenchmark = true\n[batch]\npatterns = "Gelu"\n'
+        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\ninline = true\nbenchmark = true\n'
+        '[batch]\npatterns = "Gelu"\n'
     )
     assert xopt("batch", "in", "-o", "out", "--seed", "2", "-q").code == 0
-    assert sorted(passed_on()[1]) == ["--benchmark", "--patterns=Gelu", "--seed=2", "--strict"]
+    assert sorted(passed_on()[1]) == ["--inline", "--patterns=Gelu", "--seed=2", "--strict"]
     assert xopt("--no-config", "batch", "in", "-o", "out", "-q").code == 0
     assert passed_on()[1] == []
 
@@ -118,6 +119,7 @@ def test_settings(xopt: Xopt) -> None:
         (["in", "-o", "out", "--timeout", "0"], "0"),
         (["in", "-o", "out", "--rewrite", "gone.txt"], "gone.txt': No such file"),
         (["in", "-o", "out", "--pattern", "Cast"], "--patterns"),
+        (["in", "-o", "out", "--benchmark"], "--benchmark"),
     ],
 )
 def test_bad_usage(xopt: Xopt, words: list[str], message: str) -> None:

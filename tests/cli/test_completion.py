@@ -65,6 +65,18 @@ def test_other_shells(xopt: Xopt) -> None:
         ("xopt verify model.onnx --at", 3, {"plain,--atol"}),
         ("xopt verify mod", 2, {"file,mod"}),
         ("xopt completion f", 2, {"plain,fish"}),
+        ("xopt show TransposeT", 2, {"plain,TransposeTranspose"}),
+        ("xopt explain model.onnx TransposeT", 3, {"plain,TransposeTranspose"}),
+        ("xopt find model.onnx ein", 3, {"plain,einsum"}),
+        ("xopt list --patterns fast_", 3, {"plain,fast_compile", "plain,fast_run"}),
+        ("xopt model.onnx --patterns default+onnxr", 3, {"plain,default+onnxruntime"}),
+        ("xopt model.onnx --patterns default,-TransposeT", 3, {"plain,default,-TransposeTranspose"}),
+        ("xopt explain --after def", 3, {"plain,default"}),
+        ("xopt bisect model.onnx --drop TransposeT", 4, {"plain,TransposeTranspose"}),
+        ("xopt check model.onnx --exclude ein", 4, {"plain,einsum"}),
+        ("xopt model.onnx --rewrite ru", 3, {"file,ru"}),
+        ("xopt new-pattern APattern --from mod", 4, {"file,mod"}),
+        ("xopt batch mod", 2, {"file,mod"}),
     ],
 )
 def test_what_is_offered(

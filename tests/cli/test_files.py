@@ -49,6 +49,27 @@ def test_weights_travel_with_a_model_on_standard_output() -> None:
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), weight)
 
 
+def test_streams_that_are_closed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(RELU)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", None)
+        assert xopt("stats", "-").error == "standard input is closed; give the file of the model"
+    monkeypatch.setattr("sys.__stdout__", None)
+    for words in (("model.onnx",), ("infer", "model.onnx")):
+        assert xopt(*words, "-o", "-").error == "standard output is closed; give a file with -o FILE"
+
+
+def test_a_full_folder_for_temporary_files(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
+    monkeypatch.setattr("xoptim.cli.files.shutil.copyfileobj", fail)
+    error = xopt("stats", "-").error
+    assert error.startswith("cannot copy standard input to ")
+    assert error.endswith(": No space left on device")
+
+
 @pytest.mark.parametrize("words", [("stats", "-"), ("-", "-o", "out.onnx"), ("verify", "-", "model.onnx")])
 def test_standard_input(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     given = write(RELU).read_bytes()

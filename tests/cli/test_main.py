@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,6 +83,14 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("model.onnx", "--rtol", "much"), "'much'"),
         (("show",), "Missing argument 'PATTERN'"),
         (("show", "TransposeTranspoze"), "did you mean 'TransposeTranspose'"),
+        (("help",), "there is no command or file 'help'; did you mean `xopt --help`?"),
+        (("version",), "did you mean `xopt --version`?"),
+        (("",), "the name of the model is empty"),
+        (("stats", ""), "the name of the model is empty"),
+        (("model.onnx", "-o", ""), "the name of the file to write is empty"),
+        (("doctor", "--provider", "nope"), "onnxruntime has no execution provider 'nope' on any machine"),
+        (("explain", "model.onnx", "Cast", "--provider", "gpu"), "no execution provider 'gpu' on any machine"),
+        (("new-pattern", "APattern", "--family", "tensors"), "there is no folder 'patterns' of families here"),
         (("verify", "model.onnx"), "Missing argument 'OTHER'"),
         (("verify", "model.onnx", "absent.onnx"), "cannot read 'absent.onnx': No such file or directory"),
         (("verify", "model.onnx", "."), "cannot read '.': Is a directory (did you mean 'model.onnx'?)"),
@@ -135,6 +144,45 @@ def test_a_process_with_a_narrow_character_set() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "written     mod?le.opt.onnx" in done.stdout
     assert types_in("modèle.opt.onnx") == ["Relu"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_the_summary_cannot_be_written() -> None:
+    """The model can, so the message does not say that nothing was written."""
+    write(TRANSPOSES)
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "xoptim", "model.onnx", *ONLY]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (2, "xopt: error: cannot write to standard output: No space left on device\n")
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(error: OSError) -> Callable[..., None]:
+        def raised(*_: object, **__: object) -> None:
+            raise error
+
+        return raised
+
+    write(RELU)
+    for error, message in (
+        (OSError("cannot connect to tcp://a:1"), "cannot connect to tcp://a:1"),
+        (OSError(5, "Input/output error", "file"), "cannot use 'file': Input/output error; nothing was written"),
+        (FileNotFoundError(2, "No such file or directory"), "the current folder does not exist any more"),  # os.getcwd
+        (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
+    ):
+        monkeypatch.setattr("xoptim.cli.optimization.prove", fail(error))
+        assert xopt("model.onnx").error == message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use can be removed on POSIX only")
+def test_the_current_folder_is_gone(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gone").mkdir()
+    monkeypatch.chdir("gone")
+    Path("../gone").resolve().rmdir()
+    assert xopt("list", "--patterns", "Cast").code == 0
+    assert "cannot read 'model.onnx': No such file" in xopt("model.onnx").error
 
 
 def test_nobody_reads_the_output() -> None:

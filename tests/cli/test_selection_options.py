@@ -70,6 +70,22 @@ def test_a_word_that_nothing_knows(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("default+", "a word is missing behind '+' in the selection 'default+'"),
+        ("-Cast", "'-Cast' removes patterns from nothing; `default-Cast` removes them from the default"),
+        ("defualt", "unknown pattern 'defualt'; did you mean 'default'?"),
+    ],
+)
+def test_selections_that_cannot_be_meant(xopt: Xopt, text: str, message: str) -> None:
+    path = write(TRANSPOSES)
+    for words in (("list",), (path,), ("bisect", path), ("check", path)):
+        assert message in xopt(*words, f"--patterns={text}").error
+    for command in ("explain", "find"):
+        assert message in xopt(command, path, "Cast", f"--after={text}").error
+
+
+@pytest.mark.parametrize(
     ("words", "count"),
     [
         (("--patterns", "Cast", "--include", "TransposeTranspose"), 1),

@@ -28,6 +28,24 @@ def types_with(xopt: Xopt, *words: str) -> list[str]:
     return types_in("model.opt.onnx")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed = 1.5", "Invalid value for '--seed': '1.5' is not a valid integer range."),
+        ("seed = -3", "Invalid value for '--seed': -3 is not in the range x>=0."),
+        ('check = "never"', "Invalid value for '--check': 'never' is not one of 'end', 'each'."),
+        ('patterns = "defualt"', "Invalid value for '--patterns': unknown pattern 'defualt'; did you mean 'default'?"),
+        ('opset = "last"', "Invalid value for '--opset': 'last' is neither a number nor `newest`"),
+        ("max-growth = -1", "Invalid value for '--max-growth': '-1': a size such as 500kB"),
+    ],
+)
+def test_invalid_values_name_the_file(xopt: Xopt, text: str, message: str) -> None:
+    write(TRANSPOSES)
+    path = Path("xoptim.toml").resolve()
+    path.write_text(text)
+    assert xopt("model.onnx").error.startswith(f"{path}: {message}")
+
+
 def test_options_by_name(xopt: Xopt) -> None:
     """A file in the folder; the command line is stronger; ``--no-config`` ignores it."""
     write(TRANSPOSES)

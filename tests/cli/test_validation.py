@@ -156,6 +156,10 @@ def test_values_that_contradict_each_other(xopt: Xopt) -> None:
     write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }")
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32), z=np.ones((5, 4), np.float32))
     assert xopt("model.onnx", "--feeds", "feeds.npz").error == "n is 3 in the values of input 'x', but 5 in those of 'z'"
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
+    error = "n is 3 in the values of input 'x', but 4 was chosen"
+    for words in (("model.onnx",), ("verify", "model.onnx", "model.onnx"), ("bench", "model.onnx")):
+        assert error in xopt(*words, "--feeds", "feeds.npz", "--dim", "n=4").error
 
 
 @pytest.mark.parametrize("content", [b"", b"x, y\n1, 2\n", b"PK\x03\x04 and nothing else", None])

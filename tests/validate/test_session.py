@@ -257,4 +257,6 @@ def test_tf32_is_as_coarse_as_16_bits() -> None:
         TensorProto.FLOAT
     )
     assert ValidationOptions(tf32=True).settings.tf32
+    assert ValidationOptions(tf32=True, providers=("CUDAExecutionProvider",)).rules.tf32
+    assert not ValidationOptions(tf32=True).rules.tf32, "a CPU does not round to TF32"
     assert not ValidationOptions().settings.tf32

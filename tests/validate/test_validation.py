@@ -388,6 +388,8 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
         ({"providers": "cpu"}, "are several"),
         ({"custom_op_libs": "lib.so"}, "are several"),
         ({"seed": -1}, "must not be negative"),
+        ({"rtol": -1.0}, "rtol must not be negative"),
+        ({"ulp": -1}, "ulp must not be negative"),
         ({"dims": {"N": -1}}, "at least 0, not -1"),
         ({"dims": {"N": "4"}}, "at least 0, not '4'"),
     ],

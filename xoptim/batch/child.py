@@ -1,4 +1,4 @@
-"""``python -m xoptim.batch.child BYTES WORDS...``: the command ``xopt WORDS...`` in a process with a limit of memory.
+"""The process of a model of a batch: the command ``xopt WORDS...`` with a limit of memory.
 
 Standard input is a pipe that the process which runs the batch holds open: the child ends when that process has ended, however
 that came about.
@@ -54,7 +54,3 @@ def main(words: Sequence[str]) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     sys.argv[1:] = command
     runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -16,7 +16,8 @@ from typing import IO, Final, Literal
 from xoptim.batch.child import GRACE
 
 # -P: no module of the current folder hides one of Python or of a package.
-COMMAND: Final = (sys.executable, "-P", "-m", "xoptim.batch.child")
+# Not -m: the package has imported the module before, of which Python warns.
+COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batch.child import main; main(sys.argv[1:])")
 _PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
 _LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
 

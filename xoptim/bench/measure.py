@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from statistics import median, quantiles
 from typing import Final, Unpack
 
@@ -14,6 +13,7 @@ from xoptim.bench.ratio import ratio_of
 from xoptim.bench.report import BenchReport, ModelTimes
 from xoptim.bench.rounds import Times, clock_for, measure_pass
 from xoptim.bench.subjects import Models, Subject, as_files, opened, values_for
+from xoptim.facts.given import given
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Session, Value
@@ -48,7 +48,7 @@ def bench(
         RunError: a model cannot run on the values.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
-    options = replace(options or BenchOptions(), **changes)
+    options = given(BenchOptions, options, changes)
     say = on_step or (lambda _: None)
     with as_files(models, options.base_dirs) as subjects:
         say("choosing values")

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Unpack
 
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.subjects import Models, as_files, opened, values_for
+from xoptim.facts.given import given
 from xoptim.validate.session import Session, Value
 
 _WARM_RUNS: Final = 3
@@ -55,7 +56,7 @@ def profile(
     Raises:
         XoptimError: as `bench` does.
     """
-    options = replace(options or BenchOptions(), **changes)
+    options = given(BenchOptions, options, changes)
     with as_files(models, options.base_dirs) as subjects:
         feeds = values_for(subjects[0], options).feeds
         found = {}

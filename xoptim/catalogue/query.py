@@ -9,6 +9,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from xoptim.facts.errors import UnknownPatternError
+from xoptim.facts.words import abridged
 from xoptim.match.making import check_metadata
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Rewrite
@@ -73,9 +75,12 @@ class Query:
 
         Raises:
             TypeError: when an item is neither text nor query, class or instance of a pattern.
+            UnknownPatternError: when no word follows a sign.
         """
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
+        if not alone and not isinstance(selection, Iterable):
+            raise TypeError(f"a selection of patterns is expected, not {selection!r}")
         items: Iterable[Any] = (selection,) if alone else selection  # type: ignore[assignment]
         for item in () if selection is None else items:
             if isinstance(item, str):
@@ -129,10 +134,15 @@ def class_of(item: object) -> type:
 
 
 def _parsed(text: str) -> Iterator[Step]:
-    """The words of a text with their signs."""
+    """The words of a text with their signs; commas only separate."""
     sign: Sign = "+"
-    for token in map(str.strip, re.split(r"([+,-])", text)):
+    signed = ""  # the sign that still lacks its word
+    for token in map(str.strip, (*re.split(r"([+,-])", text), ",")):
         if token in ("+", ",", "-"):
+            if signed:
+                raise UnknownPatternError(f"a word is missing behind {signed!r} in the selection {abridged(text)}")
             sign = "-" if token == "-" else "+"
+            signed = token.strip(",")
         elif token:
             yield sign, token
+            signed = ""

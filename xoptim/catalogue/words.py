@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from functools import cache
 
-from xoptim.facts.words import LONGEST, suggestion
+from xoptim.facts.words import abridged, suggestion
 
 logger = logging.getLogger("xoptim")
 
@@ -24,9 +24,8 @@ def unknown(word: str, known: Iterable[str], where: str = "") -> str:
         known: the known words.
         where: the source of the word.
     """
-    shown = repr(word) if len(word) <= LONGEST else f"{word[:LONGEST]!r}..."
     hint = suggestion(short(word), known, "`xopt list` shows all names")
-    return f"{f'{where}: ' if where else ''}unknown pattern {shown}; {hint}"
+    return f"{f'{where}: ' if where else ''}unknown pattern {abridged(word)}; {hint}"
 
 
 @cache

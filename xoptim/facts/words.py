@@ -9,6 +9,11 @@ LONGEST: Final = 100
 """Maximal number of letters of a word that is compared with all others: the time grows with the length."""
 
 
+def abridged(word: str) -> str:
+    """A word in quotation marks, without the end of one that is long."""
+    return repr(word) if len(word) <= LONGEST else f"{word[:LONGEST]!r}..."
+
+
 def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
     """The known words that are similar to a word, the most similar first, the case of letters ignored.
 

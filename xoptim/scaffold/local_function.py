@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import onnx
@@ -39,7 +39,7 @@ class LocalFunction:
         nodes = [self._proto(node) for node in calls.nodes]
         stored = [numpy_helper.from_array(array, constant) for constant, array in self._inside.items()]
         constants = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in stored]
-        body = [line for node in (*constants, *nodes) for line in _lines(onnx.printer.to_text(node))]
+        body = _lines("\n".join(map(str.strip, _text_of((*constants, *nodes)))))
         head = f"{name} ({', '.join(calls.parameters)}) => ({', '.join(calls.results)})"
         self.lines = [head, "{", *(f"    {line}" for line in body), "}"]
         call = helper.make_node(name, list(calls.parameters), calls.results, domain=DOMAIN)
@@ -122,6 +122,12 @@ def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto
         helper.make_node("Constant", [], [f"{name}_shape"], value=sizes),
         helper.make_node("ConstantOfShape", [f"{name}_shape"], [name], value=filled),
     ]
+
+
+def _text_of(nodes: Iterable[onnx.NodeProto]) -> list[str]:
+    """The lines of nodes in ONNX text, as a graph has them: onnx 1.19 does not print a node by itself."""
+    graph = onnx.GraphProto(name="g", node=nodes)
+    return onnx.printer.to_text(graph).strip().splitlines()[1:-1]
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -63,6 +63,8 @@ def family_folder(catalogue: Path, family: str) -> Path:
         ValueError: when the catalogue has no such folder.
     """
     families = sorted(path.parent.name for path in catalogue.glob("*/__init__.py"))
+    if not families:
+        raise ValueError(f"there is no folder {str(catalogue)!r} of families here: a family is one of the repository of xoptim")
     if family not in families:
         raise ValueError(f"{family!r}: a family is expected, one of {', '.join(families)}")
     return catalogue / family

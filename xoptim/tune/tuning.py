@@ -13,6 +13,7 @@ import onnx
 
 from xoptim.bench.ratio import Ratio
 from xoptim.facts.errors import ModelError
+from xoptim.facts.given import given
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationOptions
@@ -98,7 +99,7 @@ def tune(
         RunError: the model cannot run on the values.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
-    return Tuner(Source(model), replace(options or TuneOptions(), **changes), on_step, on_loaded).run()
+    return Tuner(Source(model), given(TuneOptions, options, changes), on_step, on_loaded).run()
 
 
 class Tuner:

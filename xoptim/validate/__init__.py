@@ -9,7 +9,7 @@ from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.report import Noise, RunReport, ValidationReport
 from xoptim.validate.revision import at_revision
-from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
+from xoptim.validate.session import Session, SessionSettings, Value, is_provider, resolve_providers
 from xoptim.validate.testdata import load_test_data
 from xoptim.validate.validation import validate
 
@@ -34,6 +34,7 @@ __all__ = [
     "data_size",
     "library_file",
     "load_test_data",
+    "is_provider",
     "resolve_providers",
     "run_reference",
     "validate",

@@ -85,14 +85,18 @@ class ValidationOptions:
             raise ValueError(f"assignments must be at least 1, not {self.assignments}")
         if self.seed < 0:
             raise ValueError(f"a seed must not be negative, as {self.seed} is")
+        for name in ("rtol", "atol", "ulp"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
         wrong = next((size for size in self.dims.values() if not isinstance(size, Integral) or size < 0), None)
         if wrong is not None:
             raise ValueError(f"a size is a number of at least 0, not {wrong!r}")
 
     @property
     def rules(self) -> ComparisonRules:
-        """The rules of equality."""
-        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, self.tf32)
+        """The rules of equality; only CUDA rounds to TF32."""
+        tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
+        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, tf32)
 
     @property
     def settings(self) -> SessionSettings:

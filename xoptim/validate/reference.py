@@ -212,7 +212,7 @@ class _Search:
                 break
             self._try(sizes, found, failures)
         if not found:
-            _check_agreement(feeding.specs, feeding.given)
+            _check_agreement(feeding.specs, feeding.given, self._options.dims)
         if not found and not feeding.random:
             raise failures[0]
         if not found:
@@ -321,12 +321,14 @@ def _check_value(spec: InputSpec, value: Value) -> None:
         raise ChoiceError(f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]")
 
 
-def _check_agreement(specs: Sequence[InputSpec], given: Mapping[str, Value]) -> None:
-    """Raise for values that give one dimension two sizes (only where the model does not run: some accept that)."""
+def _check_agreement(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> None:
+    """Raise for choices that give one dimension two sizes (only where the model does not run: some accept that)."""
     seen: dict[str, tuple[int, str]] = {}
     for spec in specs:
         value = given.get(spec.name)
         for name, size in (bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}).items():
+            if chosen.get(name, size) != size:
+                raise ChoiceError(f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} was chosen")
             first, where = seen.setdefault(name, (size, spec.name))
             if first != size:
                 raise ChoiceError(f"{name} is {first} in the values of input {where!r}, but {size} in those of {spec.name!r}")

@@ -91,6 +91,12 @@ class SessionSettings:
     custom_op_libs: tuple[str, ...] = ()
 
 
+def is_provider(name: str) -> bool:
+    """Whether onnxruntime knows an execution provider of this name, short or full, installed here or not."""
+    known = {each.lower() for each in ort.get_all_providers()}
+    return not known.isdisjoint((name.lower(), f"{name.lower()}executionprovider"))
+
+
 def resolve_providers(names: Sequence[str]) -> list[str]:
     """Full names of execution providers, CPU last.
 

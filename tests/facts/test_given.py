@@ -1,0 +1,44 @@
+"""Options that a caller gives: other objects are named in the error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support import parse
+from xoptim import OptimizationOptions, diff_values, optimize, tune, verify
+from xoptim.bench import bench
+from xoptim.facts.given import given
+
+MODEL = parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }")
+
+
+def test_changes() -> None:
+    assert given(OptimizationOptions, None, {"opset": 18}) == OptimizationOptions(opset=18)
+    assert given(OptimizationOptions, OptimizationOptions(strict=True), {}).strict
+    with pytest.raises(TypeError, match="unexpected keyword argument 'pattern'"):
+        given(OptimizationOptions, None, {"pattern": "default"})
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda options: optimize(MODEL, options), "OptimizationOptions"),
+        (lambda options: verify(MODEL, MODEL, options), "ValidationOptions"),
+        (lambda options: diff_values(MODEL, MODEL, options), "ValidationOptions"),
+        (lambda options: bench([MODEL], options), "BenchOptions"),
+        (lambda options: tune(MODEL, options), "TuneOptions"),
+    ],
+)
+@pytest.mark.parametrize("wrong", [3, 0, {"opset": 18}, "default"])
+def test_other_objects(function: Callable[[Any], Any], name: str, wrong: object) -> None:
+    with pytest.raises(TypeError, match=f"^{name} is expected, not "):
+        function(wrong)
+
+
+@pytest.mark.parametrize("wrong", [3, "yes", None])
+def test_what_verify_may_be(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"^verify is True, False or ValidationOptions, not "):
+        optimize(MODEL, verify=wrong)

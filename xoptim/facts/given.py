@@ -1,0 +1,28 @@
+"""Options that a caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
+
+
+def given(kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
+    """The options with some fields changed.
+
+    Args:
+        kind: the class of the options.
+        options: ``None`` for the defaults.
+        changes: new values of fields, by name.
+
+    Raises:
+        TypeError: the options have another class, or no such field.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise TypeError(f"{kind.__name__} is expected, not {options!r}")
+    return replace(kind() if options is None else options, **changes)
