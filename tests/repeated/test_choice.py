@@ -57,6 +57,41 @@ def test_dependence_through_an_operator_that_is_not_stacked() -> None:
     assert counts(folded(g.model(g.add("Sum", first, second))))["MatMul"] == 2
 
 
+def test_levels_that_depend_on_each_other() -> None:
+    """As before, with so many towers on both levels that one stack of all of them would save nodes."""
+    g = Sketch()
+    x, results = g.input("n", WIDTH), []
+    for _ in range(2):
+        towers = [g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(5)]
+        results += towers
+        x = g.add("CumSum", g.add("Sum", *towers), g.constant(np.array(0)))
+    after = counts(folded(g.model(g.add("Max", *results))))
+    assert (after["MatMul"], after["Tanh"], after["CumSum"]) == (2, 2, 1)
+
+
+def test_random_operators() -> None:
+    """Each lane draws numbers of its own, by its own seed if it has one."""
+    g = Sketch()
+    drawn = [g.add("RandomNormalLike", g.add("Erf", g.input(2, WIDTH))) for _ in range(6)]
+    model = g.model(g.add("Sum", *(g.add("Tanh", each) for each in drawn)))
+    after = counts(optimize(model, patterns="repeated", strict=True))
+    assert (after["RandomNormalLike"], after["Erf"], after["Tanh"]) == (6, 6, 1)
+
+
+def test_operands_of_types_that_differ() -> None:
+    """Their results have one type."""
+    lanes = range(6)
+    inputs = ", ".join(f"{'int32' if lane % 2 else 'float'}[n,4] x{lane}" for lane in lanes)
+    nodes = " ".join(f"a{lane} = Cast <to = 11> (x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes)
+    total = ", ".join(f"b{lane}" for lane in lanes)
+    model = parse(f"agraph ({inputs}) => (double[n,4] y) {{ {nodes} y = Sum({total}) }}")
+    after = optimize(model, patterns="repeated", strict=True)
+    onnx.checker.check_model(after, full_check=True)
+    given = {f"x{lane}": np.full((2, 4), lane + 1, np.int32 if lane % 2 else np.float32) for lane in lanes}
+    np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
+    assert counts(after)["Cast"] in (2, 6)
+
+
 def test_weights_that_a_caller_may_override_are_stacked_at_run_time() -> None:
     text = """agraph (float[n,2] x, float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}) => (y)
         { a = MatMul(x, w) b = MatMul(x, v) c = Tanh(a) d = Tanh(b) e = Erf(c) f = Erf(d) g = Abs(e) h = Abs(f)

@@ -92,3 +92,18 @@ def test_no_rows() -> None:
     parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
     after = folded(g.model(g.add("Sum", *parts), parts[2]), sizes=(0,))
     assert (counts(after)["Exp"], counts(after)["MatMul"], counts(after)["Erf"]) == (1, 1, 1)
+
+
+def test_no_rows_that_are_joined() -> None:
+    """A 0 in the target of a Reshape would copy another size."""
+    g = Sketch()
+    parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
+    after = folded(g.model(g.add("Concat", *parts, axis=0)), sizes=(0,))
+    assert counts(after)["Erf"] == 1
+
+
+def test_no_columns() -> None:
+    g = Sketch()
+    parts = [g.add("Erf", g.add("Exp", g.input(3, 0))) for _ in range(8)]
+    after = folded(g.model(g.add("Sum", *parts)), sizes=(0,))
+    assert counts(after)["Erf"] == counts(after)["Exp"]

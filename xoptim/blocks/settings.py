@@ -9,7 +9,6 @@ from onnx import GraphProto
 
 from xoptim.facts.attributes import encode_attribute
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.schema import without_defaults
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
@@ -50,8 +49,7 @@ def _attributes(graph: Graph, node: Node) -> Hashable:
         tensor = graph.tensor(node.output[0])
         if tensor is not None:
             return tuple(node.attribute), tensor.key()  # a digest: constants may be large
-    stated = without_defaults(node.op_type, node.domain, node.opset, node.attribute)
-    encoded = (encode_attribute(name, value).SerializeToString(deterministic=True) for name, value in stated.items())
+    encoded = (encode_attribute(name, value).SerializeToString(deterministic=True) for name, value in node.attribute.items())
     return tuple(sorted(encoded))
 
 

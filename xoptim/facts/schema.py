@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import onnx
 
-from xoptim.facts.attributes import decode_attribute, same_attribute
+from xoptim.facts.attributes import decode_attribute
 
 COMMUTATIVE = frozenset(
     ("", op_type)
@@ -83,12 +82,6 @@ def attribute_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any]:
         for name, attribute in found.attributes.items()
         if attribute.default_value.name
     }
-
-
-def without_defaults(op_type: str, domain: str, opset: int, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that differ from the defaults of the schema, of which exporters write some and leave out others."""
-    defaults = attribute_defaults(op_type, domain, opset)
-    return {name: value for name, value in attributes.items() if not same_attribute(value, defaults.get(name))}
 
 
 @cache
