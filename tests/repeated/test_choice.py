@@ -10,7 +10,9 @@ from tests.repeated.test_writing import counts, folded
 from tests.repeated.towers import WIDTH, Sketch
 from tests.support import parse, run
 from xoptim import optimize
+from xoptim.graph.load import load_model
 from xoptim.repeated import choice
+from xoptim.repeated.groups import find_groups
 
 TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
 
@@ -127,6 +129,40 @@ def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert counts(folded(model))["MatMul"] == 1
     monkeypatch.setattr(choice, "_LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
     assert counts(folded(model))["MatMul"] == 4
+
+
+def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Sketch()
+    x, parts = g.input("n", WIDTH), []
+    for _ in range(4):
+        y = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
+        parts.append(g.add("Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH))))
+    graph = load_model(g.model(g.add("Sum", *parts))).graph
+    monkeypatch.setattr(choice, "_LARGEST", 6 * 4 * WIDTH * WIDTH)
+    found = choice.Choice(graph, find_groups(graph))
+    assert [group.first.op_type for group in found.refused] == ["MatMul"]
+    assert len(found.groups) == 3
+
+
+@pytest.mark.parametrize("attributes", [{"alpha": 2.0}, {"beta": 0.5}, {"transA": 1}], ids=str)
+def test_forms_of_gemm_that_stay(attributes: dict[str, float]) -> None:
+    g = Sketch()
+    x = g.input(WIDTH, WIDTH)
+    parts = [g.add("Tanh", g.add("Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), **attributes)) for _ in range(6)]
+    after = folded(g.model(g.add("Sum", *parts)), sizes=(0,))
+    assert (counts(after)["Gemm"], counts(after)["Tanh"]) == (6, 1)
+
+
+def test_operators_of_other_domains() -> None:
+    """Only names that the standard operators have too could be mistaken."""
+    lanes = range(6)
+    inputs = ", ".join(f"float[n,4] x{lane}" for lane in lanes)
+    nodes = " ".join(f"a{lane} = com.microsoft.Gelu(x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes)
+    total = ", ".join(f"b{lane}" for lane in lanes)
+    text = f"agraph ({inputs}) => (float[n,4] y) {{ {nodes} y = Sum({total}) }}"
+    after = optimize(parse(text, opset=20, domains={"com.microsoft": 1}), patterns="repeated", strict=True)
+    assert [node.domain for node in after.graph.node if node.op_type == "Gelu"] == ["com.microsoft"] * 6
+    assert counts(after)["Tanh"] == 1
 
 
 def test_parameters_that_are_computed() -> None:
