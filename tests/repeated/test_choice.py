@@ -8,7 +8,7 @@ import pytest
 
 from tests.repeated.test_writing import counts, folded
 from tests.repeated.towers import WIDTH, Sketch
-from tests.support import parse, run
+from tests.support import load, parse, run
 from xoptim import optimize
 from xoptim.graph.load import load_model
 from xoptim.repeated import choice
@@ -151,6 +151,29 @@ def test_forms_of_gemm_that_stay(attributes: dict[str, float]) -> None:
     parts = [g.add("Tanh", g.add("Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), **attributes)) for _ in range(6)]
     after = folded(g.model(g.add("Sum", *parts)), sizes=(0,))
     assert (counts(after)["Gemm"], counts(after)["Tanh"]) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "node"),
+    [
+        ("Gather", "Gather <axis = 1> (x{0}, i)"),
+        ("LayerNormalization", "LayerNormalization <axis = 0> (x{0}, s)"),
+        ("MatMul", "MatMul(x{0}, v{0})"),
+        ("Gemm", "Gemm(x{0}, z{0})"),
+        ("ReduceSum", "ReduceSum <noop_with_empty_axes = 1> (x{0})"),
+    ],
+    ids=["Gather", "LayerNormalization", "MatMul", "Gemm", "ReduceSum"],
+)
+def test_forms_that_a_stack_cannot_express(kind: str, node: str) -> None:
+    lanes = range(6)
+    inputs = ", ".join(f"float[4,4] x{lane}, float[4] v{lane}, float[4,4] z{lane}" for lane in lanes)
+    nodes = " ".join(f"e{lane} = Tanh(a{lane})" for lane in lanes)
+    nodes = " ".join(f"a{lane} = {node.format(lane)}" for lane in lanes) + " " + nodes
+    total = ", ".join(f"e{lane}" for lane in lanes)
+    scale = ", ".join(["2"] * 16)
+    text = f"agraph ({inputs}) => (y) <int64[2] i = {{1, 3}}, float[4,4] s = {{{scale}}}> {{ {nodes} y = Sum({total}) }}"
+    graph = load(text).graph
+    assert kind not in [group.first.op_type for group in find_groups(graph)]
 
 
 def test_operators_of_other_domains() -> None:
