@@ -59,6 +59,7 @@ pictures: $(VENV)/.browser ## make the pictures of docs/report.md, by the same t
 cuda: $(VENV)/.test ## run the tests that need CUDA, and measure all fusions there; says why where there is none
 	$(BIN)/python -m pytest tests -m cuda -rs
 	$(BIN)/python -m benchmarks.operators --provider cuda --threads 1 --write
+	$(BIN)/python -m benchmarks.folding --provider cuda
 
 lint: $(VENV)/.test ## check style
 	$(BIN)/ruff check $(SOURCES)

@@ -2,6 +2,7 @@
 
     python -m benchmarks.folding                            # all cases, one thread
     python -m benchmarks.folding towers_8 tables --threads 2
+    python -m benchmarks.folding --provider cuda            # part of `make cuda`
     python -m benchmarks.folding --growth                   # the time of the pass against the size of the graph
     python -m benchmarks.folding --constants                # those of xoptim.repeated.cost, on this machine
 
@@ -25,6 +26,8 @@ from benchmarks.families import Graph
 from xoptim.bench import bench
 from xoptim.graph.load import collection_paused, load_model
 from xoptim.repeated import Repeated
+from xoptim.validate.errors import ProviderUnavailable
+from xoptim.validate.session import resolve_providers
 
 RANDOM = np.random.default_rng(0)
 
@@ -180,14 +183,14 @@ APART = "default-repeated-MatMulConcat-ConvConcat"
 SELECTIONS = (APART, "default", "default+repeated")
 
 
-def measure(name: str, threads: int, seconds: float) -> str:
+def measure(name: str, threads: int, seconds: float, provider: str) -> str:
     """A row: nodes of the three results, the time of the first one, and the ratios of the others."""
     model = CASES[name]()
-    results = {patterns: xoptim.optimize(model, patterns=patterns, verify=True) for patterns in SELECTIONS}
+    results = {patterns: xoptim.optimize(model, patterns=patterns, verify=True, provider=provider) for patterns in SELECTIONS}
     sizes = [len(each.graph.node) for each in results.values()]
     if sizes[1] == sizes[0]:
         del results["default"]
-    report = bench(results, threads=threads, seconds=seconds, loading=False)
+    report = bench(results, threads=threads, seconds=seconds, loading=False, provider=provider)
     assert report.is_equal
     ratios = {each.label: each.ratio for each in report.models}
     cells = [name, *map(str, sizes), f"{1e6 * report.models[0].median:.0f}"]
@@ -216,6 +219,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs for each model")
+    parser.add_argument("--provider", default="cpu", help="of onnxruntime; constants are those of the CPU")
     parser.add_argument("--growth", action="store_true", help="the time of the pass against the size of the graph")
     parser.add_argument("--constants", action="store_true", help="what the parts of the work of a node take, in nanoseconds")
     given = parser.parse_args()
@@ -225,10 +229,15 @@ def main() -> None:
     if given.growth:
         growth()
         return
+    try:
+        resolve_providers([given.provider])
+    except ProviderUnavailable as error:
+        print(f"nothing measured: {error}")
+        return
     print("| case | nodes apart | by default | all stacked | us apart | ratio by default | ratio, all stacked |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name in given.cases:
-        print(measure(name, given.threads, given.seconds), flush=True)
+        print(measure(name, given.threads, given.seconds, given.provider), flush=True)
 
 
 if __name__ == "__main__":

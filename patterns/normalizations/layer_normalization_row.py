@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
@@ -45,11 +46,11 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
         scale = g.get_computed_constant(m.scale)
         if scale is None or scale.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the scale is not a constant vector")
-        return m.derive(row=scale[np.newaxis])
+        return m.derive(row=scale[np.newaxis], written=dict(m.nodes[0].attribute))
 
-    def apply_pattern(self, g: PatternRewriter, x: str, row: Array, bias: str, axis: int, epsilon: float) -> str:
-        """The same attributes."""
-        return g.op.LayerNormalization(x, row, bias, axis=axis, epsilon=epsilon)
+    def apply_pattern(self, g: PatternRewriter, x: str, row: Array, bias: str, written: dict[str, Any]) -> str:
+        """The same attributes, as they are written: those of a layer whose input is not a sum stay so, and may be compared."""
+        return g.op.LayerNormalization(x, row, bias, **written)
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

@@ -12,6 +12,7 @@ from tests.repeated.towers import WIDTH, Sketch
 from xoptim import outline
 from xoptim.blocks.alignment import Alignment
 from xoptim.blocks.block import grown
+from xoptim.blocks.finding import find_blocks
 from xoptim.blocks.links import Links
 from xoptim.graph.load import load_model
 
@@ -99,6 +100,18 @@ def test_copies_at_the_ends_are_added() -> None:
     late = Alignment(links, set(), early).late()
     assert Alignment(links, set(), late).extended().rows == tuple((n, n + 1, n + 2) for n in range(0, 24, 3))
     assert Alignment(links, {0}, late).extended().rows == late.rows
+
+
+@pytest.mark.parametrize("build", [normalized_before, normalized_behind])
+def test_the_earliest_cut(build: Callable[[int], tuple[onnx.ModelProto, list[int]]]) -> None:
+    """It is found from any cut, and does not depend on it."""
+    model, _ = build(3)
+    links = Links(load_model(model).graph)
+    block = next(iter(find_blocks(links)))
+    early = Alignment(links, set(), block).early()
+    late = Alignment(links, set(), block).late()
+    assert early.rows != late.rows
+    assert Alignment(links, set(), late).early().rows == Alignment(links, set(), early).early().rows == early.rows
 
 
 def test_a_row_that_is_seen_in_part() -> None:

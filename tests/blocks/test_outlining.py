@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.blocks.canonical import canonical
-from tests.blocks.rows import row
+from tests.blocks.rows import found, row
 from tests.repeated.towers import STEPS, WIDTH, Sketch, feeds
 from tests.support import in_parts, parse, run
 from tests.support import verify as verify_tables
@@ -83,6 +84,17 @@ def test_random_blocks(part: int) -> None:
         assert len(calls(after)) >= len(copies)
 
 
+def test_layers_of_several_widths_become_one_function() -> None:
+    """A function has no shapes. A Scan has: it takes the layers of one width."""
+    widths = (2, 3, 3, 3, 3, 1, 1)
+    weights = "".join(f", float[{a},{b}] w{n} = {{{', '.join(['0.5'] * a * b)}}}" for n, (a, b) in enumerate(pairwise(widths)))
+    nodes = "".join(f"m{n} = MatMul(x{n}, w{n}) a{n} = Tanh(m{n}) x{n + 1} = Neg(a{n}) " for n in range(6))
+    model = parse(f"agraph (float[k,2] x0) => (float[k,1] x6) <{weights[2:]}> {{ {nodes} }}")
+    after = outlined(model)
+    assert calls(after) == ["MatMul_Tanh_Neg_3"] * 6
+    assert [len(copy) for copy in found(model, sized=True)] == [3]
+
+
 def test_a_model_without_repeats_is_left_unchanged() -> None:
     model = parse("agraph (float[k,2] x) => (float[k,2] y) { a = Neg(x) b = Exp(a) y = Tanh(b) }")
     assert outline(model) == model
@@ -119,7 +131,7 @@ def test_a_function_with_the_name_of_an_operator_is_called_inside() -> None:
     text = chain("t{n} = com.microsoft.Gelu(x{n}) m{n} = MatMul(t{n}, w{n}) a{n} = Add(m{n}, b{n}) x{o} = Tanh(a{n})")
     function = '<domain: "com.microsoft", opset_import: ["" : 18]> Gelu (u) => (v) { v = Neg(u) }'
     after = outlined(parse(f"{text} {function}", domains={"com.microsoft": 1}))
-    assert sorted(node.domain for node in after.functions[-1].node) == ["", "", "", "com.microsoft"]
+    assert sorted(node.domain for node in after.functions[-1].node) == ["", "", "com.microsoft"]
     assert {(o.domain, o.version) for o in after.functions[-1].opset_import} == {("", 18), ("com.microsoft", 1)}
 
 

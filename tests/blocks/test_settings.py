@@ -10,17 +10,16 @@ from xoptim.graph.load import load_model
 HEADER = "agraph (float[n,4] x, float[m,4] z, double[n,4] d, int64[k] i, float f) => (y, v)"
 
 
-def settings_of(nodes: str) -> list[object]:
+def settings_of(nodes: str, *, sized: bool = False) -> list[object]:
     """The settings of the nodes of a graph."""
     graph = load(f"{HEADER} {{ {nodes} }}").graph
-    return [settings(graph, node) for node in graph.nodes]
+    return [settings(graph, node, sized=sized) for node in graph.nodes]
 
 
 @pytest.mark.parametrize(
     ("one", "other", "equal"),
     [
         ("Relu(x)", "Relu(x)", True),
-        ("Relu(x)", "Relu(z)", False),
         ("Relu(x)", "Relu(d)", False),
         ("Relu(x)", "Tanh(x)", False),
         ("Elu <alpha = 0.5> (x)", "Elu <alpha = 0.25> (x)", False),
@@ -32,9 +31,27 @@ def settings_of(nodes: str) -> list[object]:
     ],
 )
 def test_settings_of_two_nodes(one: str, other: str, equal: bool) -> None:
-    *_, first, second = settings_of(f"b = Cast <to = 9> (i) y = {one} v = {other}")
-    assert first is not None
-    assert (first == second) is equal
+    for sized in (False, True):
+        *_, first, second = settings_of(f"b = Cast <to = 9> (i) y = {one} v = {other}", sized=sized)
+        assert first is not None
+        assert (first == second) is equal
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("Relu(x)", "Relu(z)", True),
+        ("Add(x, f)", "Add(z, f)", True),
+        ("Add(x, f)", "Add(x, x)", True),
+        ("Add(f, f)", "Add(x, x)", False),
+        ("ReduceSum(x)", "ReduceSum <keepdims = 0> (x)", False),
+    ],
+    ids=["size", "size of an operand", "axes of an operand", "axes of a result", "attribute"],
+)
+def test_shapes_count_where_they_are_asked_for(one: str, other: str, equal: bool) -> None:
+    for sized in (False, True):
+        *_, first, second = settings_of(f"y = {one} v = {other}", sized=sized)
+        assert (first == second) is (equal and not sized)
 
 
 def test_nodes_that_are_never_in_a_block() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from tests.repeated.test_writing import counts, folded
 from tests.repeated.towers import WIDTH, Sketch
-from tests.support import parse, run
+from tests.support import load, parse, run
 from xoptim import optimize
+from xoptim.graph.load import load_model
 from xoptim.repeated import choice
+from xoptim.repeated.groups import find_groups
 
 TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
 
@@ -57,6 +59,41 @@ def test_dependence_through_an_operator_that_is_not_stacked() -> None:
     assert counts(folded(g.model(g.add("Sum", first, second))))["MatMul"] == 2
 
 
+def test_levels_that_depend_on_each_other() -> None:
+    """As before, with so many towers on both levels that one stack of all of them would save nodes."""
+    g = Sketch()
+    x, results = g.input("n", WIDTH), []
+    for _ in range(2):
+        towers = [g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(5)]
+        results += towers
+        x = g.add("CumSum", g.add("Sum", *towers), g.constant(np.array(0)))
+    after = counts(folded(g.model(g.add("Max", *results))))
+    assert (after["MatMul"], after["Tanh"], after["CumSum"]) == (2, 2, 1)
+
+
+def test_random_operators() -> None:
+    """Each lane draws numbers of its own, by its own seed if it has one."""
+    g = Sketch()
+    drawn = [g.add("RandomNormalLike", g.add("Erf", g.input(2, WIDTH))) for _ in range(6)]
+    model = g.model(g.add("Sum", *(g.add("Tanh", each) for each in drawn)))
+    after = counts(optimize(model, patterns="repeated", strict=True))
+    assert (after["RandomNormalLike"], after["Erf"], after["Tanh"]) == (6, 6, 1)
+
+
+def test_operands_of_types_that_differ() -> None:
+    """Their results have one type."""
+    lanes = range(6)
+    inputs = ", ".join(f"{'int32' if lane % 2 else 'float'}[n,4] x{lane}" for lane in lanes)
+    nodes = " ".join(f"a{lane} = Cast <to = 11> (x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes)
+    total = ", ".join(f"b{lane}" for lane in lanes)
+    model = parse(f"agraph ({inputs}) => (double[n,4] y) {{ {nodes} y = Sum({total}) }}")
+    after = optimize(model, patterns="repeated", strict=True)
+    onnx.checker.check_model(after, full_check=True)
+    given = {f"x{lane}": np.full((2, 4), lane + 1, np.int32 if lane % 2 else np.float32) for lane in lanes}
+    np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
+    assert counts(after)["Cast"] in (2, 6)
+
+
 def test_weights_that_a_caller_may_override_are_stacked_at_run_time() -> None:
     text = """agraph (float[n,2] x, float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}) => (y)
         { a = MatMul(x, w) b = MatMul(x, v) c = Tanh(a) d = Tanh(b) e = Erf(c) f = Erf(d) g = Abs(e) h = Abs(f)
@@ -92,6 +129,63 @@ def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert counts(folded(model))["MatMul"] == 1
     monkeypatch.setattr(choice, "_LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
     assert counts(folded(model))["MatMul"] == 4
+
+
+def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Sketch()
+    x, parts = g.input("n", WIDTH), []
+    for _ in range(4):
+        y = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
+        parts.append(g.add("Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH))))
+    graph = load_model(g.model(g.add("Sum", *parts))).graph
+    monkeypatch.setattr(choice, "_LARGEST", 6 * 4 * WIDTH * WIDTH)
+    found = choice.Choice(graph, find_groups(graph))
+    assert [group.first.op_type for group in found.refused] == ["MatMul"]
+    assert len(found.groups) == 3
+
+
+@pytest.mark.parametrize("attributes", [{"alpha": 2.0}, {"beta": 0.5}, {"transA": 1}], ids=str)
+def test_forms_of_gemm_that_stay(attributes: dict[str, float]) -> None:
+    g = Sketch()
+    x = g.input(WIDTH, WIDTH)
+    parts = [g.add("Tanh", g.add("Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), **attributes)) for _ in range(6)]
+    after = folded(g.model(g.add("Sum", *parts)), sizes=(0,))
+    assert (counts(after)["Gemm"], counts(after)["Tanh"]) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "node"),
+    [
+        ("Gather", "Gather <axis = 1> (x{0}, i)"),
+        ("LayerNormalization", "LayerNormalization <axis = 0> (x{0}, s)"),
+        ("MatMul", "MatMul(x{0}, v{0})"),
+        ("Gemm", "Gemm(x{0}, z{0})"),
+        ("ReduceSum", "ReduceSum <noop_with_empty_axes = 1> (x{0})"),
+    ],
+    ids=["Gather", "LayerNormalization", "MatMul", "Gemm", "ReduceSum"],
+)
+def test_forms_that_a_stack_cannot_express(kind: str, node: str) -> None:
+    lanes = range(6)
+    inputs = ", ".join(f"float[4,4] x{lane}, float[4] v{lane}, float[4,4] z{lane}" for lane in lanes)
+    nodes = " ".join(f"e{lane} = Tanh(a{lane})" for lane in lanes)
+    nodes = " ".join(f"a{lane} = {node.format(lane)}" for lane in lanes) + " " + nodes
+    total = ", ".join(f"e{lane}" for lane in lanes)
+    scale = ", ".join(["2"] * 16)
+    text = f"agraph ({inputs}) => (y) <int64[2] i = {{1, 3}}, float[4,4] s = {{{scale}}}> {{ {nodes} y = Sum({total}) }}"
+    graph = load(text).graph
+    assert kind not in [group.first.op_type for group in find_groups(graph)]
+
+
+def test_operators_of_other_domains() -> None:
+    """Only names that the standard operators have too could be mistaken."""
+    lanes = range(6)
+    inputs = ", ".join(f"float[n,4] x{lane}" for lane in lanes)
+    nodes = " ".join(f"a{lane} = com.microsoft.Gelu(x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes)
+    total = ", ".join(f"b{lane}" for lane in lanes)
+    text = f"agraph ({inputs}) => (float[n,4] y) {{ {nodes} y = Sum({total}) }}"
+    after = optimize(parse(text, opset=20, domains={"com.microsoft": 1}), patterns="repeated", strict=True)
+    assert [node.domain for node in after.graph.node if node.op_type == "Gelu"] == ["com.microsoft"] * 6
+    assert counts(after)["Tanh"] == 1
 
 
 def test_parameters_that_are_computed() -> None:

@@ -41,6 +41,23 @@ def test_planted_towers_are_found_exactly(seed: int) -> None:
     assert sizes == planted
 
 
+@pytest.mark.parametrize("kind", ["split", "lstm"])
+def test_results_of_one_node_are_alike(kind: str) -> None:
+    """Towers read the parts of one Split, or all results of a node that is never stacked."""
+    if kind == "split":
+        header, first = "float[n,12] x", "a, b, c = Split <axis = 1, num_outputs = 3> (x)"
+    else:
+        weights = "float[1,16,4] w, float[1,16,4] r"
+        header, first = (
+            f"float[n,m,4] x, {weights}",
+            "s, a0, b0 = LSTM <hidden_size = 4> (x, w, r) a = Abs(a0) b = Abs(b0) c = Neg(a0)",
+        )
+    nodes = "d = Erf(a) e = Erf(b) f = Erf(c) g = Tanh(d) h = Tanh(e) i = Tanh(f)"
+    graph = load(f"agraph ({header}) => (g, h, i) {{ {first} {nodes} }}").graph
+    expected = {"split": [("Erf", 3), ("Tanh", 3)], "lstm": [("Abs", 2), ("Erf", 2), ("Tanh", 2)]}[kind]
+    assert [(group.first.op_type, len(group)) for group in find_groups(graph)] == expected
+
+
 def test_only_nodes_that_others_accompany_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
 
@@ -75,3 +92,18 @@ def test_no_rows() -> None:
     parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
     after = folded(g.model(g.add("Sum", *parts), parts[2]), sizes=(0,))
     assert (counts(after)["Exp"], counts(after)["MatMul"], counts(after)["Erf"]) == (1, 1, 1)
+
+
+def test_no_rows_that_are_joined() -> None:
+    """A 0 in the target of a Reshape would copy another size."""
+    g = Sketch()
+    parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
+    after = folded(g.model(g.add("Concat", *parts, axis=0)), sizes=(0,))
+    assert counts(after)["Erf"] == 1
+
+
+def test_no_columns() -> None:
+    g = Sketch()
+    parts = [g.add("Erf", g.add("Exp", g.input(3, 0))) for _ in range(8)]
+    after = folded(g.model(g.add("Sum", *parts)), sizes=(0,))
+    assert counts(after)["Erf"] == counts(after)["Exp"]

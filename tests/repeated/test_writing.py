@@ -113,6 +113,22 @@ def test_lanes_of_several_stacks_are_selected_by_index() -> None:
     assert (counts(after)["Sigmoid"], counts(after)["MatMul"], counts(after)["Mul"]) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("axis", [1, 0])
+def test_parts_of_one_value(axis: int) -> None:
+    """The parts along the last axis need no Split: they are the axes of the value."""
+    g = Sketch()
+    x = g.add("Exp", g.input(*(("n", 5 * WIDTH) if axis else (5, WIDTH))))
+    parts = [f"p{place}" for place in range(5)]
+    g.nodes.append(onnx.helper.make_node("Split", [x], parts, axis=axis, num_outputs=5))
+    towers = [g.add("Tanh", g.add("MatMul", part, g.weight(WIDTH, WIDTH))) for part in parts]
+    after = counts(folded(g.model(g.add("Sum", *towers)), sizes=(1, 3)))
+    assert (after["MatMul"], after["Tanh"], after["Split"], after["Concat"]) == (1, 1, 1 - axis, 1 - axis)
+    alone = counts(folded(g.model(g.add("Sum", *towers), parts[3]), sizes=(1, 3)))
+    assert (alone["MatMul"], alone["Split"]) == (1, 1), "a part is read alone"
+    mixed = [g.add("Tanh", g.add("MatMul", parts[place], g.weight(WIDTH, WIDTH))) for place in (1, 0, 2, 4, 3)]
+    assert counts(folded(g.model(g.add("Sum", *mixed)), sizes=(1, 3)))["MatMul"] == 1
+
+
 def test_swapped_operands_are_the_same_settings() -> None:
     g = Sketch()
     x, y = g.input("n", WIDTH), g.input("n", WIDTH)

@@ -72,14 +72,24 @@ class Alignment:
         following = [self._after(row) for row in self.block.rows]
         return self._moved(self._movable(following), following)
 
-    def _moved(self, late: Sequence[int], following: Sequence[dict[int, int]]) -> Block:
-        """The block with these places at its end, in place of its beginning."""
-        moving = set(late)
+    def early(self) -> Block:
+        """The block with the first possible cut: the nodes at its end, where there are such before each copy, begin it."""
+        previous = [self._before(row, is_part=True) for row in self.block.rows]
+        kept: set[int] = set()
+        for place in reversed(range(self.block.size)):
+            readers = (reader for _, reader, _ in self._readers.get(place, ()))
+            if kept.issuperset(readers) and all(place in before for before in previous):
+                kept.add(place)
+        return self._moved(sorted(kept), previous)
+
+    def _moved(self, places: Sequence[int], others: Sequence[dict[int, int]]) -> Block:
+        """The block with the nodes of the copies behind or before it in these places, in place of its own."""
+        moving = set(places)
         rows = [
-            tuple(after[place] if place in moving else node for place, node in enumerate(row))
-            for row, after in zip(self.block.rows, following, strict=True)
+            tuple(other[place] if place in moving else node for place, node in enumerate(row))
+            for row, other in zip(self.block.rows, others, strict=True)
         ]
-        if not late or len({node for row in rows for node in row}) < len(rows) * self.block.size:
+        if not places or len({node for row in rows for node in row}) < len(rows) * self.block.size:
             return self.block
         moved = block_of(self.links, list(zip(*rows, strict=True)))
         return moved if moved is not None and moved.size == self.block.size else self.block
@@ -102,15 +112,15 @@ class Alignment:
         self._complete(found)
         return self._consistent(found, row)
 
-    def _before(self, row: Row) -> dict[int, int]:
-        """The nodes of the copy before a copy, by place, as far as there is one."""
+    def _before(self, row: Row, *, is_part: bool = False) -> dict[int, int]:
+        """The nodes of the copy before a copy, by place, as far as there is one; or those like a part of it, in any case."""
         found: dict[int, int] = {}
         for place, sources in enumerate(self.block.handed):
             for slot, source in enumerate(sources):
                 if source is not None:
                     self._add_producer(found, row[place], source, slot)
         self._complete(found)
-        return self._consistent(found, None)
+        return found if is_part else self._consistent(found, None)
 
     def _add_reader(self, found: dict[int, int], node: int, source: Result, place: int, slot: int) -> bool:
         fitting = [reader for reader in self.links.reading(node, source.output, slot) if self._fits(place, reader)]

@@ -74,7 +74,8 @@ class _Search:
                 if attempt < _ATTEMPTS and len(free) > 1:
                     self._grow(free, attempt + 1)
             else:
-                aligned = Alignment(self.links, self._taken, block).aligned()
+                early = Alignment(self.links, self._taken, block).early()
+                aligned = Alignment(self.links, self._taken, early).aligned()
                 fit = next((each for each in (aligned, block) if self._can_run(each, chosen)), None)
                 if fit is not None:
                     chosen.append(fit)

@@ -46,7 +46,7 @@ def roll(model: Model) -> list[Repetition]:
     Returns:
         All blocks that repeat; ``refused`` says why one is not a Scan.
     """
-    links = Links(model.graph)
+    links = Links(model.graph, sized=True)
     return [_roll(model.graph, links, block) for block in find_blocks(links)]
 
 

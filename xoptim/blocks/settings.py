@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Final, TypeAlias
 
 from onnx import GraphProto
 
 from xoptim.facts.attributes import encode_attribute
-from xoptim.facts.info import Info
+from xoptim.facts.info import Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
-_UNKNOWN_SIZE = -1
+_UNKNOWN_SIZE: Final = -1
+_OfShape: TypeAlias = Callable[[Shape], Hashable]
 
 
-def settings(graph: Graph, node: Node) -> Hashable | None:
-    """Operator, attributes, and which operands and results are present, with their types and shapes.
+def settings(graph: Graph, node: Node, *, sized: bool = False) -> Hashable | None:
+    """Operator, attributes, and which operands and results are present, with their types; for results the number of axes too.
 
-    A size that is not an expression of the model's dimensions is equal to any other such size: the body of a block has no
-    shapes.
+    A local function has no shapes, so that layers of other widths, or weights that are stored as rows, are equal.
+
+    Args:
+        graph: the graph.
+        node: the node.
+        sized: whether the shapes of operands and results count: a Scan has them. A size that is not an expression of the
+            model's dimensions is equal to any other such size.
 
     Returns:
         ``None`` for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and
@@ -26,8 +33,10 @@ def settings(graph: Graph, node: Node) -> Hashable | None:
     """
     if _has_subgraphs(node) or any(name in graph.pinned or name in graph.annotations for name in node.output):
         return None
-    kinds = tuple(_kind(graph.info_of(name)) if name else None for name in (*node.input, *node.output))
-    return node.op_type, node.domain, node.overload, len(node.input), kinds, _attributes(graph, node)
+    of_operands, of_results = (_sizes, _sizes) if sized else (_nothing, len)
+    operands = tuple(_kind(graph.info_of(name), of_operands) if name else None for name in node.input)
+    results = tuple(_kind(graph.info_of(name), of_results) if name else None for name in node.output)
+    return node.op_type, node.domain, node.overload, operands, results, _attributes(graph, node)
 
 
 def _has_subgraphs(node: Node) -> bool:
@@ -44,12 +53,16 @@ def _attributes(graph: Graph, node: Node) -> Hashable:
     return tuple(sorted(encoded))
 
 
-def _kind(info: Info) -> Hashable:
-    """Type and shape of a value."""
-    sizes = None if info.shape is None else tuple(_UNKNOWN_SIZE if _is_unknown(size) else size for size in info.shape)
-    element = None if info.element is None else _kind(info.element)
-    return info.dtype, info.container, sizes, element, info.type_proto
+def _kind(info: Info, of_shape: _OfShape) -> Hashable:
+    """Type of a value, and its shape as far as that counts."""
+    shape = None if info.shape is None else of_shape(info.shape)
+    element = None if info.element is None else _kind(info.element, of_shape)
+    return info.dtype, info.container, shape, element, info.type_proto
 
 
-def _is_unknown(size: object) -> bool:
-    return bool(getattr(size, "is_anonymous", False))
+def _nothing(_: Shape) -> None:
+    """A shape that does not count."""
+
+
+def _sizes(shape: Shape) -> Hashable:
+    return tuple(_UNKNOWN_SIZE if getattr(size, "is_anonymous", False) else size for size in shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -101,26 +102,32 @@ def _side_by_side(graph: Graph, fewest: int) -> list[tuple[int, list[Node]]]:
 
 
 class _Colours:
-    """The colours of results: the class of the node, and the place among its results."""
+    """The colours of results: the class of the node, and the place among its results.
+
+    Results of one node that nothing accompanies are alike, whatever their places are: towers read the parts of one Split.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
         self._found: dict[str, tuple[int, int]] = {}
+        self._members: Counter[int] = Counter()
 
     def learn(self, node: Node, key: Hashable) -> None:
         """Give a node the class of a key."""
         colour = self._classes.setdefault(key, len(self._classes))
+        self._members[colour] += 1
         self._found.update((name, (colour, place)) for place, name in enumerate(node.output))
 
     def of(self, name: str) -> tuple[int, int]:
-        """The colour of a value. A stackable node that no other accompanies is a class of its own."""
+        """The colour of a value, whose class is complete. A stackable node that no other accompanies is a class of its own."""
         if name not in self._found:
             producer = self.graph.producer(name)
             if producer is None:
                 return 0, 0
             self.learn(producer, _NONE if settings(self.graph, producer) is None else producer)
-        return self._found[name]
+        colour, place = self._found[name]
+        return colour, place if colour and self._members[colour] > 1 else 0
 
 
 def by_result(groups: Iterable[Group]) -> dict[str, Group]:

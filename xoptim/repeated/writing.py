@@ -121,10 +121,18 @@ class StackWriter:
         if not isinstance(last, int) or not last:
             return ""
         rank = self.rank(names[0])
-        joined = self.op.Concat(*names, axis=-1)
+        joined = self._whole(names) or self.op.Concat(*names, axis=-1)
         # A 0 copies the size at its own place.
         split = self.op.Reshape(joined, np.array([0] * (rank - 1) + [len(names), last], np.int64))
         return str(self.op.Transpose(split, perm=[rank - 1, *range(rank - 1), rank]) if rank > 1 else split)
+
+    def _whole(self, names: Sequence[str]) -> str:
+        """The value whose parts along the last axis are these; "" if there is none."""
+        split = self.graph.producer(names[0])
+        if split is None or split.op_type != "Split" or split.domain or tuple(split.output) != tuple(names):
+            return ""
+        is_last = split.get_attribute("axis") in (-1, self.rank(names[0]) - 1)
+        return self.alone(split.input[0]) if is_last else ""
 
     def _selected(self, stack: str, index: Sequence[int], size: int) -> str:
         """Some lanes of a stack: all of them, a slice, or a selection."""
