@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +13,10 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float, numpy_dtype, tolerance
 from xoptim.match import GraphView
 
-from .._folding import doubles
+from .._folding import constant, doubles
+
+_WIDE: Final = 4
+"""Bytes of an element whose squares may be summed in its own type."""
 
 
 def spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
@@ -32,7 +36,7 @@ def spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim
 
 
 def is_moderate(g: GraphView, bias: str, weight: str) -> bool:
-    """Whether a bias is of the size of the numbers it is added to, so that it does not determine how their sums are rounded.
+    """Whether a bias, stored in the model itself, is of the size of the numbers it is added to: it does not round their sums.
 
     Args:
         g: the graph.
@@ -40,12 +44,12 @@ def is_moderate(g: GraphView, bias: str, weight: str) -> bool:
         weight: the matrix of the linear layer, whose input is taken to be of the size of 1.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
-    if not is_float(dtype) or shape is None or len(shape) != 2:
+    if not is_float(dtype) or shape is None or len(shape) != 2 or not all(map(g.is_stored, (bias, weight))):
         return False
-    matrix, added = doubles(g, weight), doubles(g, bias)
-    if not np.isfinite(matrix).all() or not np.isfinite(added).all():
-        return False
+    matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
+    matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
     limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
-    usual = np.sqrt(np.square(matrix).sum(axis=0)).max()
+    with np.errstate(all="ignore"):  # the sum is NaN or infinite where a weight is
+        usual = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
     most = tolerance(dtype, "rounding").rtol / float(limits.eps)
-    return bool(np.abs(added).max() <= most * usual) and usual**2 <= float(limits.max) / 16
+    return usual**2 <= float(limits.max) / 16 and largest <= most * usual

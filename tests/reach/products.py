@@ -80,8 +80,8 @@ THEME = Theme(
         Row(
             "(Softmax(s) @ (v + bias)) @ u + c → (Softmax(s) @ v) @ u + (bias @ u + c)",
             "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, "
-            "1, 2}, float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}, float[4] b = {1, 2, "
-            "0.5, 3}, float[2] c = {1, 2}> { j = MatMul(x, w) v = Add(j, b) r = Reshape(v, k) "
+            "1, 2}, float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}, float[4] b "
+            "= {1, 2, 0.5, 3}, float[2] c = {1, 2}> { j = MatMul(x, w) v = Add(j, b) r = Reshape(v, k) "
             "t = Transpose <perm = [0, 2, 1, 3]> (r) q = Softmax <axis = -1> (s) z = MatMul(q, t) "
             "o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) "
             "h = MatMul(p, u) y = Add(c, h) }",
