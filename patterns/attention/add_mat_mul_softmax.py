@@ -28,7 +28,7 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
     Refuses when:
     1. the Softmax is not along the last axis.
     2. a shape is unknown, or the bias differs along the axis of the keys.
-    3. a weight or the bias is not finite, not stored in the model itself, or the bias is large: sums with the keys are rounded more.
+    3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large: its sums are rounded more.
     """
 
     phase = "target"

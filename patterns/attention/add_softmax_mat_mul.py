@@ -31,7 +31,7 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
     Refuses when:
     1. the Softmax is not along the last axis, or there may be queries but no keys: the sum is 0 then.
     2. a shape is unknown, or the heads that are merged are not those that were split.
-    3. a weight or a bias is not finite, not stored in the model itself, or a bias is large: sums with the values are rounded more.
+    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: its sums are rounded more.
     4. the new bias leaves the range of its type, or its terms cancel.
     """
 
