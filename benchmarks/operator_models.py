@@ -5,22 +5,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Subject(NamedTuple):
-    """A model on which one pattern applies.
-
-    Attributes:
-        text: the graph.
-        opset: the operator set.
-        rows: the sizes that are measured.
-    """
-
-    text: str
-    opset: int = 18
-    rows: tuple[int, ...] = (1, 16, 128, 1024)
-
+from benchmarks.attention_models import ATTENTION
+from benchmarks.subject import Subject
 
 IMAGES = (1, 4)
 _E = "float e = {0.00001}"
@@ -140,46 +126,7 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "PowHalf": Subject(_elementwise(768, "<float h = {0.5}> { a = Abs(x) y = Pow(a, h) }")),
     "PowTwo": Subject(_elementwise(768, "<float two = {2}> { y = Pow(x, two) }")),
-    # attention
-    "Attention": Subject(
-        "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {8}> "
-        "{ t = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, t) d = Div(a, s) w = Softmax(d) y = MatMul(w, v) }",
-        23,
-    ),
-    "AttentionHeads": Subject(
-        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
-        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}> "
-        "{ qr = Reshape(q, h) kr = Reshape(k, h) vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) "
-        "kt = Transpose <perm = [0, 2, 1, 3]> (kr) vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = Attention(qt, kt, vt) "
-        "t = Transpose <perm = [0, 2, 1, 3]> (a) y = Reshape(t, m) }",
-        23,
-    ),
-    "ConcatAttention": Subject(
-        "g (float[1,8,1,64] q, float[1,8,1,64] k, float[1,8,1,64] v, float[1,8,ROWS,64] e, float[1,8,ROWS,64] f) => "
-        "(float[1,8,1,64] y, float[1,8,t,64] i, float[1,8,t,64] j) "
-        "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention <scale = 0.125> (q, i, j) }",
-        23,
-    ),
-    "GuardedAttention": Subject(
-        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v, float[ROWS,ROWS] M) => (float[1,ROWS,512] y) "
-        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float z = {0}> { qr = Reshape(q, h) kr = Reshape(k, h) "
-        "vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) kt = Transpose <perm = [0, 2, 3, 1]> (kr) "
-        "vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = MatMul(qt, kt) e = Add(a, M) w = Softmax(e) n = IsNaN(w) "
-        "u = Where(n, z, w) o = MatMul(u, vt) t = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(t, m) }",
-        23,
-    ),
-    "MultiHeadAttention": Subject(
-        "g (float[1,ROWS,512] q, float[1,ROWS,512] k, float[1,ROWS,512] v) => (float[1,ROWS,512] y) "
-        "<int64[4] h = {0, 0, 8, 64}, int64[3] m = {0, 0, 512}, float s = {8}> "
-        "{ qr = Reshape(q, h) kr = Reshape(k, h) vr = Reshape(v, h) qt = Transpose <perm = [0, 2, 1, 3]> (qr) "
-        "kt = Transpose <perm = [0, 2, 3, 1]> (kr) vt = Transpose <perm = [0, 2, 1, 3]> (vr) a = MatMul(qt, kt) d = Div(a, s) "
-        "w = Softmax(d) o = MatMul(w, vt) t = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(t, m) }",
-    ),
-    "MulAttention": Subject(
-        "g (float[1,8,ROWS,64] q, float[1,8,ROWS,64] k, float[1,8,ROWS,64] v) => (float[1,8,ROWS,64] y) <float s = {0.5}> "
-        "{ t = Mul(q, s) y = Attention <scale = 0.25> (t, k, v) }",
-        23,
-    ),
+    **ATTENTION,
     # convolutions
     "BatchNormalizationConv": Subject(
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = BatchNormalization(x, S, O, M, V) y = Conv(t, K) }"), 18, IMAGES

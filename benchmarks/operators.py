@@ -22,7 +22,8 @@ import onnxruntime
 from onnx import numpy_helper
 
 import xoptim
-from benchmarks.operator_models import SUBJECTS, Subject
+from benchmarks.operator_models import SUBJECTS
+from benchmarks.subject import Subject
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.validate.errors import ProviderUnavailable

@@ -19,8 +19,7 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     Refuses when:
     1. a shape is unknown, or an operand is a vector, so that its axis is not a batch axis.
     2. the two axes of the matrix are stretched too.
-    3. the other operand is not known to give the batch its shape, or may have a batch axis of size 0, which onnxruntime does
-       not broadcast here.
+    3. the other operand may not give the batch its shape, or may have an empty batch axis: onnxruntime does not broadcast it.
     """
 
     interior = "keep"
@@ -28,9 +27,7 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, shape: Symbol) -> Symbol:
         """The Expand may be on either side."""
-        if g.option("left"):
-            return g.op.MatMul(g.op.Expand(a, shape), b)
-        return g.op.MatMul(a, g.op.Expand(b, shape))
+        return g.op.MatMul(g.op.Expand(a, shape), b) if g.option("left") else g.op.MatMul(a, g.op.Expand(b, shape))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the batch axes."""

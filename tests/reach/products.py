@@ -70,6 +70,25 @@ THEME = Theme(
             ("MatMulMul",),
         ),
         Row(
+            "Softmax(q @ (k + bias)ᵀ) → Softmax(q @ kᵀ)",
+            "agraph (float[a,5,3] x, float[a,2,4,2] q) => (float[a,2,4,5] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, "
+            "1, 2}, float[4] b = {1, 2, 0.5, 3}, int64[4] s = {0, 0, 2, 2}> { p = MatMul(x, w) k = Add(p, b) r = Reshape(k, s) "
+            "t = Transpose <perm = [0, 2, 3, 1]> (r) m = MatMul(q, t) y = Softmax <axis = -1> (m) }",
+            "MatMul MatMul Reshape Softmax Transpose",
+            ("AddMatMulSoftmax",),
+        ),
+        Row(
+            "(Softmax(s) @ (v + bias)) @ u + c → (Softmax(s) @ v) @ u + (bias @ u + c)",
+            "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, "
+            "1, 2}, float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}, float[4] b "
+            "= {1, 2, 0.5, 3}, float[2] c = {1, 2}> { j = MatMul(x, w) v = Add(j, b) r = Reshape(v, k) "
+            "t = Transpose <perm = [0, 2, 1, 3]> (r) q = Softmax <axis = -1> (s) z = MatMul(q, t) "
+            "o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) "
+            "h = MatMul(p, u) y = Add(c, h) }",
+            "Add MatMul MatMul MatMul Reshape Reshape Softmax Transpose Transpose",
+            ("AddSoftmaxMatMul",),
+        ),
+        Row(
             "a rotary embedding · s → s in the weights",
             "agraph (float[a,2] x, float[a,4] c, float[a,4] d) => (float[a,4] y) <float[2,4] w = {2, 4, 6, 8, 1, 3, 5, "
             "7}, int64[2] k = {2, 2}, float h = {0.5}> { t = MatMul(x, w) p, q = Split <axis = 1> (t, k) n = Neg(q) r = "

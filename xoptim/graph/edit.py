@@ -9,6 +9,7 @@ from typing import Self
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.operators import objection, objection_to_types
+from xoptim.graph.expanded import expanded, reads_expanded
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_bodies
 from xoptim.graph.model import Function, Model
@@ -176,12 +177,14 @@ class Edit(Graph):
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
         try:
+            repeats = any(reads_expanded(graph, node) for node in gone)
             move_after(graph, places[0] if places else None, region)
             for node in gone:
                 graph.remove(node)
             for name in dict.fromkeys(name for node in new for name in reads(node)):
                 if name in self.initializers:
-                    graph.add_initializer(name, self.initializers[name])
+                    tensor = self.initializers[name]
+                    graph.add_initializer(name, (expanded(graph, tensor) if repeats else None) or tensor)
             for node, place in zip(new, places, strict=True):
                 graph.insert(node, place)
                 for body in node.bodies.values():

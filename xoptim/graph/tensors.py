@@ -80,6 +80,11 @@ class Tensor:
         """Number of bytes of the data (strings count eight bytes each)."""
         return data_size(self.dtype, self.shape)
 
+    @property
+    def stored_bytes(self) -> int:
+        """Number of bytes of the data that the model needs to hold."""
+        return self.nbytes
+
     def check_count(self) -> None:
         """Check that a small tensor has as many numbers as its shape requires (large ones are checked when they are read).
 
@@ -151,7 +156,8 @@ class Tensor:
     def key(self) -> tuple[object, ...]:
         """A key that is equal for two tensors exactly when their types, shapes and bits are; computed once.
 
-        External data is identified by its place (file, offset, length) and not read.
+        External data is identified by its place (file, offset, length) and not read. A constant of which only the part that
+        repeats is kept has another key than one that is stored whole.
         """
         if self._key is None:
             self._key = (self.dtype, self.shape, self._content())

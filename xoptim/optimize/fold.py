@@ -13,13 +13,16 @@ from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView, known_value
+from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
 from xoptim.graph.facts import can_fold
 from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.growth import Growth, copied, freed
+from xoptim.optimize.room import write_expanded
 from xoptim.optimize.unreached import is_refused_with
 
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
@@ -27,6 +30,8 @@ _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitTo
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
 _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
 """Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
+_REPEATING = frozenset(("ConstantOfShape", "Expand"))
+"""Operators whose results repeat along axes, whatever their operands are."""
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
@@ -130,7 +135,7 @@ class Folder:
         value = None if info is None or info.data is None else known_value(info)
         if value is None or _stays(self.graph, node) or is_refused_with(self.graph, {node.output[0]: value}):
             return False
-        self._replace(node, [value])
+        self._store(node, {node.output[0]: Tensor.from_array(value)})
         return True
 
     def _settle(self, node: Node) -> None:
@@ -141,42 +146,47 @@ class Folder:
 
     def _visit(self, node: Node) -> None:
         graph = self.graph
-        inputs: list[np.ndarray | None] = []
-        waits = False
-        for name in node.input:
-            if name in self._pending:
-                waits = True
-                inputs.append(None)
-            elif name:
-                tensor = graph.tensor(name)
-                if tensor is None:
-                    return
-                if not self._reading.reads(tensor):
-                    return self._refuse(node, "an operand is large and external")
-                inputs.append(tensor.numpy() if not waits else None)
-            else:
-                inputs.append(None)
-        if _stays(self.graph, node):
+        operands = _operands(graph, node, self._pending)
+        if operands is None:
             return None
+        if not all(tensor is None or self._reading.reads(tensor) for tensor in operands):
+            return self._refuse(node, "an operand is large and external")
+        if _stays(graph, node):
+            return None
+        waits = any(name in self._pending for name in node.input)
+        inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
+        repeating = None if waits else self._repeating(node, inputs)
+        if repeating is not None:
+            return self._replace(node, [repeating])
         sizes = _known_sizes(graph, node)
         more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
         if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
             return self._leave(node)
         results = None if waits else self._compute(node, inputs)
         if results is not None:
-            size = sum(result.nbytes for result in results)
-            more = size - freed(graph, [node], self._pending)
-            if not self._growth.admits(node, self._tentative + more, copied(graph, node, size)):
-                return self._leave(node)
-            if is_refused_with(graph, dict(zip(filter(None, node.output), results, strict=False))):
-                return self._leave(node, _REFUSED)
-            self._growth.add(more)
-            self._replace(node, results)
-        elif node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
+            return self._replace(node, list(map(Tensor.from_array, results)))
+        if node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
             self._region[node] = None
             self._pending.update(sizes)
             self._tentative = more
         return None
+
+    def _replace(self, node: Node, results: Sequence[Tensor]) -> None:
+        """Put the results of a node in its place, if the model may hold them."""
+        size = sum(tensor.stored_bytes for tensor in results)
+        more = size - freed(self.graph, [node], self._pending)
+        if not self._growth.admits(node, self._tentative + more, copied(self.graph, node, size)):
+            return self._leave(node)
+        if is_refused_with(self.graph, {n: t.numpy() for n, t in zip(filter(None, node.output), results, strict=False)}):
+            return self._leave(node, _REFUSED)
+        self._growth.add(more)
+        return self._store(node, dict(zip(node.output, results, strict=False)))
+
+    def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
+        """The result of a node if it repeats along axes because operands do: the model needs to hold a part of it only."""
+        is_asked = _may_repeat(self.graph, node) and node not in self._growth.oversized
+        results = self._compute(node, inputs) if is_asked else None
+        return None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
         """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel raises."""
@@ -192,39 +202,31 @@ class Folder:
     def _refuse(self, node: Node, reason: str) -> None:
         self.events.send("refused", "fold", node=node, text=reason, level=10)
 
-    def _replace(self, node: Node, results: Sequence[np.ndarray]) -> None:
-        self._store(node, dict(zip(node.output, results, strict=False)))
-
-    def _store(self, node: Node, values: Mapping[str, np.ndarray]) -> None:
+    def _store(self, node: Node, values: Mapping[str, Tensor]) -> None:
         """Put the values of the results that are needed in the place of a node."""
         graph, place = self.graph, node.previous
         graph.remove(node)
-        for name in filter(None, node.output):
-            if name in values and graph.is_needed(name):
-                self._add(name, values[name], node, place)
+        for name in (name for name in node.output if name in values and graph.is_needed(name)):
+            self._add(name, values[name], node, place)
         self.count += 1
         self.events.send("folded", "fold", node=node, removed=(node,), level=10)
 
-    def _add(self, name: str, value: np.ndarray, node: Node, place: Node | None) -> None:
+    def _add(self, name: str, tensor: Tensor, node: Node, place: Node | None) -> None:
         """Store the value of a result of a node; that of an output as a Constant, behind the node before it."""
-        graph, tensor = self.graph, Tensor.from_array(value)
-        if graph.is_output(name):
-            graph.insert(_constant(name, tensor, node), place)
-            graph.learn(name, tensor.info())
+        if self.graph.is_output(name):
+            self.graph.insert(_constant(name, tensor, node), place)
+            self.graph.learn(name, tensor.info())
         else:
-            graph.add_initializer(name, tensor)
-        self._readers.update(dict.fromkeys(graph.consumers(name)))
+            self.graph.add_initializer(name, tensor)
+        self._readers.update(dict.fromkeys(self.graph.consumers(name)))
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: Sequence[Node]) -> None:
         """Evaluate nodes in one session; if that fails, each half by itself, so that an invalid node affects only itself."""
         result = _evaluated(self.graph, nodes)
-        if result is None:
-            return None
-        if result.values is None:
+        if result is not None and result.values is None:
             return self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)
-        self._store_region(nodes, result.values)
-        return None
+        return None if result is None or result.values is None else self._store_region(nodes, result.values)
 
     def _run_halves(self, nodes: Sequence[Node]) -> None:
         middle = len(nodes) // 2
@@ -250,9 +252,31 @@ class Folder:
         if is_refused_with(graph, values):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
         self._growth.add(more)
+        tensors = {name: Tensor.from_array(value) for name, value in values.items()}
         for node in nodes:
-            self._store(node, values)
+            self._store(node, tensors)
         return None
+
+
+def _may_repeat(graph: Graph, node: Node) -> bool:
+    """Whether a node has one result, not an output, that may repeat along axes, because of its operator or of its operands."""
+    if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
+        return False
+    return node.op_type in _REPEATING or reads_expanded(graph, node)
+
+
+def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
+    """The stored operands of a node, ``None`` for those that are pending; ``None`` when another one is not stored."""
+    found = [graph.tensor(name) if name and name not in pending else None for name in node.input]
+    missing = (name for name, tensor in zip(node.input, found, strict=True) if tensor is None and name and name not in pending)
+    return found if next(missing, None) is None else None
+
+
+def close(model: Model, growth: Growth, events: EventStream) -> None:
+    """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
+    for node, size in write_expanded(model, growth.limit).items():
+        growth.refuse(node, size)
+        events.send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
 
 
 def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:

@@ -75,6 +75,8 @@ class Growth:
 
     def __init__(self, choice: int | str | None, size: int) -> None:
         self.allowed = allowed_growth(choice, size)
+        self.limit = None if self.allowed is None else size + self.allowed
+        """Bytes that all constants of the model may have, ``None`` for any number."""
         self._spares_copies = choice is None
         self._added = 0
         self._refused: dict[Node, int] = {}
@@ -109,6 +111,10 @@ class Growth:
         """Count bytes that were added, or freed when the number is negative."""
         self._added += size
 
+    def refuse(self, node: Node, more: int) -> None:
+        """Count a node that stays because its result does not fit into the model."""
+        self._refused[node] = more
+
     def unfolded(self) -> Unfolded | None:
         """The nodes that were refused and are still in the model, ``None`` when there is none."""
         left = {node: more for node, more in self._refused.items() if node.graph is not None}
@@ -132,7 +138,7 @@ def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> in
         if tensor is None and name not in pending:
             continue
         if graph.use_count(name) == uses and not graph.is_captured(name) and not graph.is_output(name):
-            found += pending[name] if tensor is None else tensor.nbytes
+            found += pending[name] if tensor is None else tensor.stored_bytes
     return found
 
 
@@ -140,6 +146,6 @@ def copied(graph: Graph, node: Node, size: int) -> int:
     """The size of a result, if an operand of this size stays in the model when the node is gone; else 0."""
     for name in filter(None, node.input):
         tensor = graph.initializers.get(name)
-        if tensor is not None and tensor.nbytes == size and graph.use_count(name) > node.input.count(name):
+        if tensor is not None and tensor.stored_bytes == size and graph.use_count(name) > node.input.count(name):
             return size
     return 0

@@ -9,7 +9,7 @@ from xoptim.graph.model import Model
 from xoptim.match.rewrite import ModelPass
 from xoptim.optimize.cleanup import drop_unread_results, remove_identities, remove_unused, remove_unused_initializers
 from xoptim.optimize.events import EventStream
-from xoptim.optimize.fold import Folder
+from xoptim.optimize.fold import Folder, close
 from xoptim.optimize.growth import Growth
 from xoptim.optimize.merge import merge_initializers, merge_nodes
 
@@ -120,6 +120,10 @@ class FoldConstants(GraphPass):
             count = folder.run()
         self.rounds |= folder.rounds
         return count
+
+    def close(self, model: Model) -> None:
+        """Make the nodes again whose results are held in part and do not fit into the model; nothing is folded after this."""
+        close(model, self.growth, self.events)
 
 
 class MergeInitializers(GraphPass):

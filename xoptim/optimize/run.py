@@ -38,6 +38,7 @@ from xoptim.optimize.passes import (
     roots,
 )
 from xoptim.optimize.products import Operands, rounds_elsewhere, stored_operands
+from xoptim.optimize.room import stored_bytes
 from xoptim.optimize.selected import SelectedPass, selected_pass
 from xoptim.optimize.state import State
 from xoptim.optimize.statistics import Statistics
@@ -82,7 +83,7 @@ class Optimizer:
         self._products = stored_operands(model)
         self._products_after: Mapping[Node, Operands] | None = None
         """The products before blocks are written once: the runtime replaces calls of functions by their bodies."""
-        self._folding = FoldConstants(Growth(options.max_growth, _stored_bytes(model)), self.state.events)
+        self._folding = FoldConstants(Growth(options.max_growth, stored_bytes(model)), self.state.events)
         self._cleaning = self._wanted(
             (RemoveUnused(), options.remove_unused),
             (RemoveIdentities(), options.remove_identity),
@@ -117,6 +118,7 @@ class Optimizer:
                     self._optimize_tree(root)
         finally:
             self.model.listeners.remove(self.state.worklist)
+        self._folding.close(self.model)
         self._write_once("roll", roll, wanted=self.options.roll)
         self._write_once("outline", outline, wanted=self.options.outline)
         if self.options.drop_unused_inputs:
@@ -244,8 +246,3 @@ class Optimizer:
             events.send("cleaned", each.title, text=f"{count} removed", level=10)
         events.send("timed", each.title, seconds=seconds, count=count)
         return count
-
-
-def _stored_bytes(model: Model) -> int:
-    """Bytes of the constants of a model."""
-    return sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
