@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xoptim.facts.dims import before_wrapping
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._nodes import is_op
 from .._shapes import uniform_value
 
 
@@ -16,23 +18,22 @@ class RecurrentZeroStatePattern(PatternOptimization):
     What: leaves out initial states that are full of zeros: the operator starts from zeros without them.
     Why: exporters compute the shape of these zeros from the input, five nodes and more.
     Refuses when:
-    1. no initial state is known to hold zeros only.
-    2. its batch axis is not known to be that of the input.
+    1. no initial state is known to hold zeros only; those of two directions may be joined.
+    2. its batch axis is not known to be that of the input, or its last 32 bits: no other batch would run.
     """
 
     anchors = ("LSTM", "GRU", "RNN")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Operands 5 and, for LSTM, 6."""
-        x = g.try_infer_shape(node.input[0])
-        batch = 0 if node.get_attribute("layout") else 1
+        x, batch = g.try_infer_shape(node.input[0]) or (), 0 if node.get_attribute("layout") else 1
         zeros = []
         for place, name in enumerate(node.input[5:7], start=5):
-            constant = g.get_computed_constant(name)
-            value = uniform_value(g, name) if name and constant is None else constant
-            state = g.try_infer_shape(name) if name else None
-            fits = state is not None and x is not None and len(state) == len(x) and state[batch] == x[batch]  # (2)
-            if fits and value is not None and not value.any():
+            state = (g.try_infer_shape(name) if name else None) or ()
+            fits = len(state) == len(x) == 3 and before_wrapping(state[batch]) == x[batch]  # (2)
+            parts = above.input if fits and is_op(above := g.node_before(name), "Concat") else [name]
+            values = (g.get_computed_constant(part) if g.is_constant(part) else uniform_value(g, part) for part in parts)
+            if fits and all(value is not None and not value.any() for value in values):
                 zeros.append(place)
         if not zeros:  # (1)
             return self.none(node, msg="no initial state is known to be zero")
@@ -44,16 +45,16 @@ class RecurrentZeroStatePattern(PatternOptimization):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """The hidden state of a GRU, filled; and repeated."""
+        """The hidden state of a GRU, repeated; and filled, its sizes computed in 32 bits."""
         start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
-        gru, given = "GRU <hidden_size = 2>", "int64[1] one = {1}, int64[1] two = {2}, float[1,1,2] z = {0, 0}"
+        given = "int64[1] one = {1}, float[1,1,2] z = {0, 0}, int32[1] i = {1}, int32[1] k = {2}"
         return tuple(
             Example(
-                f"{start} <{given}> {{ n = Shape <start = 1, end = 2> (x) {zeros} y = {gru} (x, w, r, , , h) }}",
-                f"{start} {{ y = {gru} (x, w, r) }}",
+                f"{start} <{given}> {{ n = Shape <start = 1, end = 2> (x) {h} y = GRU <hidden_size = 2> (x, w, r, , , h) }}",
+                f"{start} {{ y = GRU <hidden_size = 2> (x, w, r) }}",
             )
-            for zeros in (
-                "t = Concat <axis = 0> (one, n, two) h = ConstantOfShape(t)",
+            for h in (
                 "t = Concat <axis = 0> (one, n, one) h = Tile(z, t)",
+                "c = Cast <to = 6> (n) v = Concat <axis = 0> (i, c, k) t = Cast <to = 7> (v) h = ConstantOfShape(t)",
             )
         )

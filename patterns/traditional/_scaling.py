@@ -9,7 +9,8 @@ import numpy as np
 from xoptim.match import Node
 
 from .._folding import Array, rounded
-from ._columns import DOMAIN, Steps
+from ._columns import DOMAIN, Steps, is_ml
+from ._trees import scores_every_target
 
 _SUMS: Final = ("SUM", "AVERAGE")
 _FACTORS: Final = {
@@ -69,6 +70,8 @@ def shifted_results(model: Node, values: Array) -> dict[str, list[float]] | None
     targets = model.attribute.get(count, 1)
     before = np.array(model.attribute.get(name, np.zeros(targets)), np.float64)
     if not is_a_sum(model) or before.size != targets or values.size not in (1, targets):
+        return None
+    if is_ml(model, "TreeEnsembleRegressor") and not scores_every_target(model):
         return None
     new = rounded(before + values, np.dtype(np.float32), terms=(before, values.astype(np.float64)))
     return None if new is None else {name: numbers(new)}

@@ -62,3 +62,20 @@ def decisions(found: Comparisons, values: Array) -> Array:
     limits = found.all_limits[found.inner]
     ways = [values <= limits, values < limits, values > limits, values >= limits]
     return np.select([found.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")], ways)
+
+
+def scores_every_target(node: Node) -> bool:
+    """Whether each row has a weight for each target of an ensemble, as all leaves of some tree have one.
+
+    onnxruntime leaves base values out where no leaf that a row reaches has a weight for the target.
+    """
+    given = node.attribute
+    places = zip(*(given.get(f"nodes_{each}", []) for each in ("treeids", "nodeids", "modes")), strict=True)
+    leaves: dict[int, set[int]] = {}
+    for tree, place, mode in places:
+        leaves.setdefault(tree, set()).update([place] if mode == "LEAF" else [])
+    scored: dict[tuple[int, int], set[int]] = {}
+    for tree, target, place in zip(*(given.get(f"target_{each}", []) for each in ("treeids", "ids", "nodeids")), strict=True):
+        scored.setdefault((tree, target), set()).add(place)
+    full = {target for (tree, target), found in scored.items() if leaves.get(tree) and leaves[tree] <= found}
+    return full >= set(range(given.get("n_targets", 1)))

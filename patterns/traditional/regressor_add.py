@@ -17,7 +17,8 @@ class RegressorAddPattern(_RegressorResult):
     Why: measured 0.88 (1,000 rows) to 0.89 (one row) of the time of ten trees.
     Refuses when:
     1. the other operand is not a constant number, or one for each target, or something else reads the result of the regressor.
-    2. the regressor transforms its result, does not sum the trees, or has weights of 64 bits.
+    2. the regressor transforms its result, does not sum the trees, has weights of 64 bits, or gives a row no weight for a
+       target, which is then 0 without the base value.
     3. a new number leaves the range of 32-bit floats, or cancels numbers much larger than it.
     """
 

@@ -13,7 +13,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._folding import rounded
 from ._columns import DOMAIN, is_ml
 from ._scaling import is_a_sum, numbers
-from ._trees import STUMP
+from ._trees import STUMP, scores_every_target
 
 _LISTS: Final = ("nodes_", "target_")
 
@@ -25,7 +25,8 @@ class TreeEnsemblesSumPattern(PatternOptimization):
     Why: measured 0.80 (1,000 rows, 4 or 10 single trees) to 1.00 (100 trees each), 0.55 to 0.87 for one row.
     Refuses when:
     1. fewer than two operands, or of a Mean not all, are ensembles of one matrix and as many targets that nothing else reads.
-    2. an ensemble transforms its result, does not sum the trees, has weights of 64 bits, or other lists than another one.
+    2. an ensemble transforms its result, does not sum the trees, has weights of 64 bits, other lists than another one, or
+       trees below 0; or it has base values and gives a row no weight for a target, which is then 0.
     3. a new weight leaves the range of 32-bit floats.
     """
 
@@ -86,7 +87,9 @@ def _fits(g: GraphView, tree: Node) -> bool:
     given, targets = tree.attribute, tree.attribute.get("n_targets")
     sizes = {prefix: {len(given[name]) for name in given if name.startswith(prefix)} for prefix in _LISTS}
     full = all(len(each) == 1 for each in sizes.values()) and "nodes_treeids" in given and "target_treeids" in given
-    return full and given.get("aggregate_function", "SUM") == "SUM" and len(given.get("base_values", [])) in (0, targets)
+    base = given.get("base_values", [])
+    fits = full and given.get("aggregate_function", "SUM") == "SUM" and len(base) in (0, targets)
+    return fits and min(given["nodes_treeids"]) >= 0 and (not base or scores_every_target(tree))
 
 
 def _together(trees: Sequence[Node], parts: int) -> dict[str, Any] | None:

@@ -191,3 +191,13 @@ def test_tile_and_pad_by_computed_amounts() -> None:
     assert known["wide"].shape == (n, m + 8 - m % 8)
     assert known["number"].data == (1,)
     assert known["half"].data == (m // 8,)
+
+
+@pytest.mark.parametrize("nodes", ["y = Mul(s, one)", "y = Mul(one, s)", "y = Add(s, zero)", "y = Sub(s, zero)"])
+def test_neutral_numbers_leave_a_product_of_sizes_as_it_is(nodes: str) -> None:
+    """The operand has room for it, which bounds of its factors do not show."""
+    known = _check(
+        "agraph (float[n,m] x) => (int64[1] y) <int64[1] t = {-1}, int64 one = {1}, int64 zero = {0}> "
+        f"{{ r = Reshape(x, t) s = Shape(r) {nodes} }}"
+    )
+    assert known["y"].data == known["s"].data == (n * m,)

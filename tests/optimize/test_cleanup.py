@@ -10,6 +10,7 @@ from xoptim.graph.redirect import redirect
 from xoptim.optimize.cleanup import drop_unread_results, remove_identities, remove_unused, remove_unused_initializers
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimizing import optimize
+from xoptim.testing.runtime import RUNTIME
 
 
 @pytest.mark.parametrize(
@@ -200,3 +201,28 @@ def test_initializers_of_an_old_format_are_no_unused_inputs() -> None:
     gr = GraphBuilder(proto)
     gr.optimize()
     assert gr.report().unused_inputs == ()
+
+
+@pytest.mark.parametrize("removes", [False, True])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = Cast<to = 21>(x) z = DequantizeLinear(y, s)", ["Cast", "DequantizeLinear"]),
+        ("t = Transpose(x) u = Transpose(t) y = Cast<to = 21>(f) z = DequantizeLinear(u, s)", ["Cast", "DequantizeLinear"]),
+        ("t = Cast<to = 21>(f) y = Cast<to = 21>(t) z = Cast<to = 1>(y)", ["Cast", "Cast"]),
+        ("y = Cast<to = 21>(f) t = Cast<to = 21>(f) z = DequantizeLinear(t, s)", ["Cast", "DequantizeLinear"]),
+    ],
+)
+def test_no_copy_of_4_bits_is_left(body: str, expected: list[str], removes: bool) -> None:
+    """Onnxruntime has no Identity for these types."""
+    model = parse(f"agraph (uint4[4] x, float[4] f) => (uint4[4] y, float[4] z) <float s = {{0.5}}> {{ {body} }}", opset=21)
+    after = optimize(model, remove_identity=removes, strict=True)
+    assert "Identity" not in types(after)
+    if removes:
+        assert types(after) == expected
+    assert not isinstance(RUNTIME.load(after), str)
+
+
+def test_equal_outputs_of_4_bits_stay() -> None:
+    model = parse("agraph (float[4] f) => (uint4[4] y, uint4[4] z) { y = Cast<to = 21>(f) z = Cast<to = 21>(f) }", opset=21)
+    assert types(optimize(model, strict=True)) == ["Cast", "Cast"]

@@ -314,3 +314,14 @@ def test_a_model_without_standard_operators_imports_those_of_its_time(ir_version
     assert types(after) == ["Constant"]
     assert {each.domain: each.version for each in after.opset_import} == {"ai.onnx.ml": 1, "": opset}
     same_results(model, after, {})
+
+
+def test_a_number_that_is_folded_becomes_known_in_the_vectors_that_contain_it() -> None:
+    """Sizes that converters compute in floating point, as a square root, are elements of shapes beside sizes of inputs."""
+    model = parse(
+        "agraph (float[b,16,3] x) => (float[b,n,m,k] y) <float f = {16}, int64[1] z = {0}, int64[1] k = {3}> { r = Sqrt(f) "
+        "c = Cast<to = 7>(r) u = Unsqueeze(c, z) s = Shape<end = 1>(x) t = Concat<axis = 0>(s, u, u, k) y = Reshape(x, t) }"
+    )
+    after = optimize(model)
+    assert types(after) == ["Reshape"]
+    assert types(optimize(after)) == ["Reshape"]

@@ -22,6 +22,8 @@ BRANCHES = (
         "k = Add(one, one) p = Tile(x, k)",
         "k = Add(one, one) s = Concat<axis = 0>(k, k) p, r = Split<axis = 1>(x, s)",
         "m = Neg(one) k = ConstantOfShape(m) p = Add(k, x)",
+        "e = Cast<to = 1>(one) k = Sub(e, e) s = Concat<axis = 0>(k, k) n = Neg(s) p = Resize(x, , n)",
+        "m = Sub(one, one) n = Sub(m, one) s = Concat<axis = 0>(n, one) p = Resize(x, , , s)",
         # the node that fails comes later
         "z = Squeeze(one) k = Sub(z, z) r = Range(k, z, z) t = Cast<to = 1>(r) u = Add(t, t) w = Exp(u) "
         "v = Concat<axis = 0>(w, w) p = Add(x, v)",
@@ -44,6 +46,23 @@ def test_a_branch_that_may_be_taken_is_folded() -> None:
     assert [node.op_type for node in branch.node] == ["Reshape"]
     for taken in (False, True):
         same_results(before, after, {"x": np.ones((2, 3), np.float32), "c": np.array(taken)})
+
+
+def test_a_constant_around_such_a_branch_is_left() -> None:
+    before = parse(
+        "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {1}> { k = Add(one, one) y = If(c) < "
+        "then_branch = yes () => (float[d,e] p) { p = Tile(x, k) }, else_branch = no () => (float[2,3] q) { q = Neg(x) }> }"
+    )
+    same_results(before, optimize(before, strict=True), {"x": np.ones((2, 3), np.float32), "c": np.array(False)})
+
+
+def test_a_shape_to_solve_beside_an_empty_axis_stays_computed() -> None:
+    """Onnxruntime solves for it at run time, but refuses to load it."""
+    before = parse(
+        "agraph (float[a,3] x) => (float[b,c] y) <int64[1] o = {0}, int64[1] m = {-1}> "
+        "{ t = Concat<axis = 0>(o, m) y = Reshape<allowzero = 1>(x, t) }"
+    )
+    same_results(before, optimize(before, strict=True), {"x": np.ones((0, 3), np.float32)})
 
 
 def test_constants_of_the_main_graph_are_folded() -> None:

@@ -89,6 +89,11 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     return False if dtype else None  # a kernel exists, but an unknown type may be unsupported
 
 
+def lacks_copies(dtype: int, opset: int) -> bool:
+    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for those of 4 bits."""
+    return has_kernel("cpu", "", "Identity", dtype, opset) is False
+
+
 def _serves(kernel: _Kernel, since: int) -> bool:
     """Whether a kernel is chosen for a schema version: an open range serves the version that it starts with only.
 

@@ -135,9 +135,17 @@ def arithmetic(ctx: NodeContext) -> Results:
         rule = _c_modulo if dtype in INTEGERS else None
     if rule is None:
         return (Info(dtype, shape),)
-    exact = rule
-    wraps = ctx.op_type in WRAPPING
-    return (_valued(ctx, dtype, shape, (lambda a, b: wrapped(dtype, exact(a, b))) if wraps else rule),)
+    return (_valued(ctx, dtype, shape, _wrapping(rule, dtype) if ctx.op_type in WRAPPING else rule),)
+
+
+def _wrapping(rule: Rule, dtype: int) -> Rule:
+    """A rule in an element type. A result that is one of the operands, as of a product with 1, is in range as it is."""
+
+    def apply(a: Dim, b: Dim) -> Dim | None:
+        value = rule(a, b)
+        return value if value is a or value is b else wrapped(dtype, value)
+
+    return apply
 
 
 @infers("Pow")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from time import perf_counter
 
+from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import BudgetError, Declined, RewriteError
+from xoptim.facts.kernels import lacks_copies
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -105,6 +108,7 @@ class Applier:
                 given = match.apply(PatternRewriter(self.graph, self.state.options.provider, edit), *match.nodes)
                 if not isinstance(given, (list, tuple)) or not all(isinstance(node, Node) for node in given):
                     raise TypeError(f"apply returns a list of nodes, not {given!r:.80}")
+                self._check_copies([node for node in given if node not in matched])
                 edit.commit(matched, given, match.insert_at)
         except PASSED_ON:
             raise
@@ -115,6 +119,22 @@ class Applier:
             self.state.fail(pattern, anchor, error)
             return None
         return given
+
+    def _check_copies(self, added: Sequence[Node]) -> None:
+        """Check that no Identity stays that onnxruntime cannot load."""
+        for node in added:
+            if node.op_type == "Identity" and not node.domain and self._stays(node, added):
+                dtype = self.graph.info_of(node.output[0]).dtype
+                if lacks_copies(dtype, self.graph.opsets.get("", 0)):
+                    raise Declined(f"onnxruntime has no Identity for {type_name(dtype)}")
+
+    def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
+        """Whether cleaning leaves an Identity: only an output that a node of this graph computes can be renamed."""
+        graph, source = self.graph, identity.input[0]
+        if not self.state.options.remove_identity:
+            return True
+        is_made = graph.producer(source) is not None or any(source in node.output for node in added)
+        return graph.is_output(identity.output[0]) and (not is_made or graph.is_output(source))
 
     def _drop(self, pattern: PatternOptimization, anchor: Node, error: RewriteError) -> None:
         self._dropped.add((pattern.name(), anchor))

@@ -350,6 +350,6 @@ def _is_unsure(info: Info | None) -> bool:
     """Whether the value of a constant operand may determine more facts about a result."""
     if info is None or info.shape is None:
         return info is None or info.is_tensor
-    if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in info.shape):
+    if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in (*info.shape, *(info.data or ()))):
         return True
     return info.data is None and len(info.shape) < 2 and info.dtype in (TensorProto.INT64, TensorProto.INT32)

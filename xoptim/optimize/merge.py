@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from xoptim.facts.info import Info
+from xoptim.facts.kernels import lacks_copies
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -192,7 +193,7 @@ def _copy(graph: Graph, node: Node, twin: Node) -> bool:
         return False
     ((old, new),) = ends
     info, place = graph.info_of(old), node.previous
-    if not info.is_tensor:  # older versions of Identity take tensors only
+    if not info.is_tensor or lacks_copies(info.dtype, graph.opsets.get("", 0)):  # older versions of Identity take tensors only
         return False
     for former, name in pairs:
         graph.rename(former, name)

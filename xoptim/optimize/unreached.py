@@ -6,7 +6,7 @@ They refuse it when the shape is stored, because they infer the shapes in all br
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -22,28 +22,50 @@ _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, np.ndarray]) -> bool:
-    """Whether a runtime would refuse to load a subgraph if some of its results were stored.
+    """Whether a runtime would refuse to load the model if some results of a graph were stored.
 
     Args:
-        graph: the graph; in one that is not a subgraph, all nodes run, and nothing is refused for this reason.
+        graph: the graph; in one that is not a subgraph, all nodes run, so that only those of its subgraphs may fail, and those
+            that run with a shape that runtimes refuse to load.
         values: the results that would be stored.
     """
-    if graph.parent is None:
-        return False
-    facts = {name: Tensor.from_array(value).info() for name, value in values.items()}
-    pending = dict.fromkeys(reader for name in values for reader in graph.consumers(name))
+    if any(_is_unsolvable(reader, name, value) for name, value in values.items() for reader in graph.consumers(name)):
+        return True
+    pending = dict.fromkeys(_readers(graph, values))
+    facts = {name: Tensor.from_array(value).info() for name, value in values.items()} if pending else {}
     for _ in range(_MOST_NODES):
         node = min(pending, key=lambda reader: reader.label, default=None)
         if node is None:
             return False
         del pending[node]
-        if node.graph is graph and not node.bodies:
-            refused, results = _infer(graph, node, facts, values)
-            if refused:
+        if node.graph is not None and not node.bodies:
+            refused, results = _infer(node.graph, node, facts, values)
+            if refused or _is_impossible_resize(node, values):
                 return True
             facts |= {name: info for name, info in zip(node.output, results, strict=False) if name and info is not None}
-            pending |= dict.fromkeys(reader for name in node.output for reader in graph.consumers(name))
+            pending |= dict.fromkeys(_readers(node.graph, node.output))
     return False
+
+
+def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
+    """The nodes of subgraphs that read some results of a graph."""
+    for name in names:
+        yield from graph.captures(name)
+        yield from () if graph.parent is None else graph.consumers(name)
+
+
+def _is_unsolvable(node: Node, name: str, shape: np.ndarray) -> bool:
+    """Whether a Reshape has to solve for an axis beside one that it leaves empty; onnxruntime does so at run time only."""
+    reads = node.op_type == "Reshape" and not node.domain and node.input[1] == name and node.attribute.get("allowzero", 0)
+    return bool(reads) and 0 in shape and -1 in shape
+
+
+def _is_impossible_resize(node: Node, values: Mapping[str, np.ndarray]) -> bool:
+    """Whether the kernel of a Resize refuses a stored scale or size when the model is loaded."""
+    if node.op_type not in ("Resize", "Upsample") or node.domain:
+        return False
+    numbers = [values[name] for name in node.input[1:] if name in values and values[name].size]
+    return any(not (each > 0).all() for each in numbers[-1:])
 
 
 def _infer(
