@@ -101,8 +101,6 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
         check_folder(target)
     page = PageRequest(choices["report"], model, target)
     is_streamed = target == STANDARD_OUTPUT
-    if choices["quiet"] and choices["verbose"]:
-        raise click.UsageError("--quiet and --verbose exclude each other")
     if is_streamed and choices["as_json"]:
         raise click.UsageError("-o - and --json both write to standard output")
     if is_streamed and choices["external_data"]:

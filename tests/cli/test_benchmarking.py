@@ -95,6 +95,6 @@ def test_before_and_after(xopt: Xopt) -> None:
 
 def test_what_cannot_be_run_is_not_measured(xopt: Xopt) -> None:
     write("agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Neg(a) y = NoSuch(b) }")
-    code, _, err = xopt("model.onnx", "--benchmark", "-q")
+    code, _, err = xopt("model.onnx", "--benchmark")
     assert code == 3
     assert "xopt: warning: not measured: " in err

@@ -29,7 +29,6 @@ APPLY = ("apply", MODEL, "TransposeTranspose", "--at", "u", "-o", "out.onnx")
         ((MODEL, "-q", "--benchmark"), "--benchmark has no effect with --quiet"),
         (("stats", MODEL, "--layers", "--json"), "--layers has no effect with --json"),
         (("explain", MODEL, "Cast", "-v", "--json"), "--verbose has no effect with --json"),
-        ((MODEL, "-q", "-v"), "--quiet and --verbose exclude each other"),
         (("batch", ".", "-o", "out", "--no-verify", "--rtol", "1"), "--rtol has no effect with --no-verify"),
         (("batch", ".", "-o", "out", "--scheduler", "tcp://a:1", "-j", "2"), "--jobs has no effect with --scheduler"),
         (("check", MODEL, "--exact"), "--exact has no effect without --against REVISION"),

@@ -275,7 +275,7 @@ def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor
 def close(model: Model, growth: Growth, events: EventStream) -> None:
     """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
     for node, size in write_expanded(model, growth.limit).items():
-        growth.refuse(node, size)
+        growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
         events.send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
 
 
