@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from onnx import TensorProto
+
 from xoptim.match import (
     ANY,
     Constant,
@@ -29,6 +31,7 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
     1. the Softmax is not along the last axis.
     2. a shape is unknown, or the bias differs along the axis of the keys.
     3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large: its sums are rounded more.
+    4. there is a mask in float16: a score added to the lowest number of 16 bits may be infinite without the bias.
     """
 
     phase = "target"
@@ -53,6 +56,8 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
         softmax, rank = m.nodes[-1], g.info(m.nodes[-1].output[0]).rank
         if m.axis not in (-1, None if rank is None else rank - 1):  # (1)
             return self.none(softmax, msg="the Softmax is not along the last axis")
+        if m.masked and g.try_infer_type(m.mask) == TensorProto.FLOAT16:  # (4)
+            return self.none(softmax, msg="the sum of a score and of a mask of 16 bits may be infinite")
         add, first, second = m.nodes[1:4]
         keys, split = g.try_infer_shape(second.output[0]), g.try_infer_shape(first.output[0])
         heads = None if keys is None or split is None else (keys[1:3] if m.early else split[2:])
