@@ -24,6 +24,12 @@ def test_they_cannot_be_changed() -> None:
         OptimizationOptions("default")  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("field", ["max_iter", "max_rewrites"])
+def test_numbers(field: str) -> None:
+    with pytest.raises(TypeError, match=f"{field} is a number, not 'x'"):
+        options(**{field: "x"})
+
+
 def test_patterns() -> None:
     chosen = options(patterns=[NegNegPattern, AbsNegPattern()], drop=("AbsNegPattern",))
     assert [p.name() for p in chosen.selected()] == ["NegNeg"]

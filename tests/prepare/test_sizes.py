@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import pytest
 
@@ -29,12 +31,13 @@ def model() -> onnx.ModelProto:
     ("fix", "x", "m"),
     [
         ({"batch": [2]}, [2, "seq", 8], [2, 0]),
+        ({"batch": 2}, [2, "seq", 8], [2, 0]),
         ({"x": [2, 3, 8]}, [2, 3, 8], [2, 0]),
         ({"m:1": [5]}, ["batch", "seq", 8], ["batch", 5]),
         ({"m": [4, 5], "batch": [4]}, [4, "seq", 8], [4, 5]),
     ],
 )
-def test_sizes(fix: dict[str, list[int]], x: list[int | str], m: list[int | str]) -> None:
+def test_sizes(fix: dict[str, int | list[int]], x: list[int | str], m: list[int | str]) -> None:
     found = shapes(prepare(model(), fix=fix))
     assert (found["x"], found["m"], found["y"]) == (x, m, x)
 
@@ -52,9 +55,12 @@ def test_an_input_of_unknown_rank() -> None:
         ({"x": [2, 3, 8], "batch": [4]}, "dimension 'batch' cannot be 2 and 4"),
         ({"x:2": [8]}, "--fix x:2"),
         ({"batch": [1, 2]}, "--fix batch"),
+        ({"batch": -1}, "sizes of 'batch' are numbers of at least 0, not -1"),
+        ({"batch": "2"}, "sizes of 'batch' are numbers of at least 0, not '2'"),
+        ({"x": [2, 3.5, 8]}, "sizes of 'x' are numbers of at least 0"),
     ],
 )
-def test_sizes_that_do_not_fit(fix: dict[str, list[int]], message: str) -> None:
+def test_sizes_that_do_not_fit(fix: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         prepare(model(), fix=fix)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from typing import Literal, TypedDict
 
 from xoptim.catalogue.database import database
@@ -72,7 +73,10 @@ class OptimizationOptions:
     debug: DebugSettings = field(default_factory=read_environment)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a growth that cannot be read, and for one name in place of several."""
+        """Raise ValueError for a growth that cannot be read and for one name in place of several, TypeError for no number."""
+        for name in ("max_iter", "max_rewrites"):
+            if not isinstance(getattr(self, name), Integral):
+                raise TypeError(f"{name} is a number, not {getattr(self, name)!r}")
         if isinstance(self.drop, str):
             raise ValueError(f"drop takes several names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)

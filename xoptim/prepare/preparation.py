@@ -27,7 +27,7 @@ class Preparation:
     """
 
     free: str = ""
-    fix: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fix: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     drop_outputs: Sequence[str] = ()
     keep_outputs: Sequence[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class PreparationChanges(TypedDict, total=False):
     """The fields of `Preparation` as keyword arguments."""
 
     free: str
-    fix: Mapping[str, Sequence[int]]
+    fix: Mapping[str, int | Sequence[int]]
     drop_outputs: Sequence[str]
     keep_outputs: Sequence[str]
     rename: Mapping[str, str]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 
 from onnx import ModelProto, ValueInfoProto
 
@@ -10,22 +11,23 @@ from xoptim.facts.errors import ModelError
 from xoptim.prepare.values import declarations, dimensions, fed_inputs
 
 
-def fix_sizes(proto: ModelProto, sizes: Mapping[str, Sequence[int]]) -> None:
+def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
     """Write sizes into a model, in place: every dimension of that name becomes a number.
 
     Args:
         proto: the model.
         sizes: one size by the name of a dimension (``input:axis`` for one without a name), or all sizes of an input by its
-            name.
+            name; a number stands for one size.
 
     Raises:
-        ModelError: a name is neither that of a dimension nor of an input, a shape has another rank, or two sizes contradict
-            each other.
+        ModelError: a name is neither that of a dimension nor of an input, a shape has another rank, two sizes contradict
+            each other, or a size is not a number of at least 0.
     """
     inputs = {value.name: value for value in fed_inputs(proto)}
     named = {dim.dim_param for value in inputs.values() for dim in dimensions(value.type) if dim.dim_param}
     fixed: dict[str, int] = {}
-    for name, given in sizes.items():
+    for name, size in sizes.items():
+        given = _sizes(name, size)
         if name in named and len(given) == 1:
             _agree(fixed, name, given[0])
         elif name in inputs:
@@ -37,6 +39,15 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, Sequence[int]]) -> None:
         for dim in dimensions(value.type):
             if dim.dim_param in fixed:
                 dim.dim_value = fixed[dim.dim_param]
+
+
+def _sizes(name: str, given: int | Sequence[int]) -> list[int]:
+    """One size or several as a list."""
+    sizes: list[object] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    found = [int(size) for size in sizes if isinstance(size, Integral)]
+    if len(found) < len(sizes) or min(found, default=0) < 0:
+        raise ModelError(f"sizes of {name!r} are numbers of at least 0, not {given!r}")
+    return found
 
 
 def _agree(fixed: dict[str, int], name: str, size: int) -> None:
