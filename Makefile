@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release bench new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release oldest bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -93,6 +93,18 @@ release: pyproject.toml ## build an sdist and a wheel, and check them in a clean
 	$(RELEASE)/clean/bin/xopt --version
 	$(RELEASE)/clean/bin/xopt examples/models/tiny_bert.onnx -o $(RELEASE)/tiny_bert.opt.onnx --strict --quiet
 	@ls -l dist
+
+OLDEST := $(VENV)/oldest
+MODEL := examples/models/tiny_bert.onnx
+oldest: pyproject.toml ## run commands with the oldest versions of packages that pyproject.toml allows, on Python 3.11 or 3.12
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check . \
+		$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)",/\1==\2/p' pyproject.toml)
+	$(OLDEST)/bin/xopt $(MODEL) -o $(OLDEST)/new.onnx --opset newest --check each --strict
+	set -e; for words in doctor list "show Gelu" "stats $(MODEL)" "explain $(MODEL) Gelu" "mine $(MODEL)" \
+		"diff --values $(MODEL) $(OLDEST)/new.onnx" "verify $(MODEL) $(OLDEST)/new.onnx" "bench --seconds 0.1 $(MODEL)" \
+		"new-pattern FusedPattern --from $(MODEL) --nodes /m/Shape,/m/Gather --pack $(OLDEST)/pack"; \
+		do $(OLDEST)/bin/xopt $$words >$(OLDEST)/printed; done
 
 $(VENV)/.site: $(BIN)/xopt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"

@@ -14,7 +14,7 @@ from xoptim import Query, Rewrite, UnknownPatternError, database, select
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class PatternWord(click.ParamType[str]):
+class PatternWord(click.types.StringParamType):
     """The name of a pattern, or another word that selects patterns."""
 
     name = "WORD"
