@@ -32,6 +32,8 @@ _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
 """Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
 _REPEATING = frozenset(("ConstantOfShape", "Expand"))
 """Operators whose results repeat along axes, whatever their operands are."""
+_LARGEST_REPEATING = 1 << 26
+"""Most bytes of a result that is computed to see whether it repeats."""
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
@@ -262,7 +264,9 @@ def _may_repeat(graph: Graph, node: Node) -> bool:
     """Whether a node has one result, not an output, that may repeat along axes, because of its operator or of its operands."""
     if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
         return False
-    return node.op_type in _REPEATING or reads_expanded(graph, node)
+    if node.op_type in _REPEATING:
+        return True
+    return reads_expanded(graph, node) and 0 < sum(_known_sizes(graph, node).values()) <= _LARGEST_REPEATING
 
 
 def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
