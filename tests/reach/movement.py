@@ -112,8 +112,20 @@ THEME = Theme(
             "And Unsqueeze",
             ("UnsqueezeElementwiseUnsqueeze",),
         ),
+        Row(
+            "Cast(Transpose(Cast(x, to = float)), to = float16) → Transpose(x), and so for other movements",
+            "agraph (float16[a,b] x) => (float16[b,a] y) { c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) "
+            "y = Cast <to = 10> (t) }",
+            "Transpose",
+            ("CastMovementCast",),
+        ),
     ),
     refused=(
+        Refused(
+            "Transpose(Cast(x, to = float)) → Cast(Transpose(x), to = float)",
+            "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before a Cast to float, but not before "
+            "another operator: the numbers change by a rounding of 16 bits.",
+        ),
         Refused(
             "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
             "No place in 109 optimized models, counted by `xopt mine`: movements are followed through "

@@ -124,5 +124,5 @@ def _others(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 def _first(array: np.ndarray, step: np.generic) -> np.ndarray:
     flat = array.reshape(-1).copy()
-    flat[0] += step
+    flat[:1] += step  # a constant may be empty
     return flat.reshape(array.shape)
