@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,7 +96,7 @@ class StoredTensor:
         base = (self._base_dir or Path()).resolve()
         try:
             path = (base / location).resolve()
-            available = path.stat().st_size if path.is_file() else -1
+            available = _size_of(path)
         except (OSError, ValueError, RuntimeError, TypeError) as error:  # an invalid file name, a cycle of links
             reason = "it is not UTF-8" if isinstance(error, TypeError) else getattr(error, "strerror", None) or error
             raise ModelError(f"{label}: external data {location[:100]!r} cannot be read: {reason}") from error
@@ -197,3 +198,16 @@ def raw_data(dtype: int, array: np.ndarray) -> bytes:
         return onnx.numpy_helper.from_array(array).raw_data
     array = np.ascontiguousarray(array)
     return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
+
+
+def _size_of(path: Path) -> int:
+    """Bytes of a file, -1 when there is none.
+
+    Raises:
+        OSError: when that cannot be found out, as for a cycle of links, which `Path.resolve` accepts since Python 3.13.
+    """
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
