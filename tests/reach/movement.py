@@ -123,8 +123,8 @@ THEME = Theme(
     refused=(
         Refused(
             "Transpose(Cast(x, to = float)) → Cast(Transpose(x), to = float)",
-            "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before a Cast to float, but not before "
-            "another operator: the numbers change by a rounding of 16 bits.",
+            "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before a Cast to float, but not "
+            "before another operator: the numbers change by a rounding of 16 bits.",
         ),
         Refused(
             "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
