@@ -11,12 +11,18 @@ import numpy as np
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float, numpy_dtype, tolerance
-from xoptim.match import GraphView
+from xoptim.match import GraphView, Node
 
 from .._folding import constant, doubles
 
 _WIDE: Final = 4
 """Bytes of an element whose squares may be summed in its own type."""
+
+
+def is_last_axis(g: GraphView, softmax: Node, axis: int) -> bool:
+    """Whether a Softmax is along the last axis of its result."""
+    rank = g.info(softmax.output[0]).rank
+    return axis == -1 or (rank is not None and axis == rank - 1)
 
 
 def spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:

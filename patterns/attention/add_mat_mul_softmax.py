@@ -19,7 +19,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._bias import is_moderate, spreads_over_heads
+from ._bias import is_last_axis, is_moderate, spreads_over_heads
 
 
 class AddMatMulSoftmaxPattern(EasyPatternOptimization):
@@ -53,8 +53,8 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Check that the bias is the same for all keys."""
-        softmax, rank = m.nodes[-1], g.info(m.nodes[-1].output[0]).rank
-        if m.axis not in (-1, None if rank is None else rank - 1):  # (1)
+        softmax = m.nodes[-1]
+        if not is_last_axis(g, softmax, m.axis):  # (1)
             return self.none(softmax, msg="the Softmax is not along the last axis")
         if m.masked and g.try_infer_type(m.mask) == TensorProto.FLOAT16:  # (4)
             return self.none(softmax, msg="the sum of a score and of a mask of 16 bits may be infinite")

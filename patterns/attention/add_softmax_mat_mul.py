@@ -19,7 +19,7 @@ from xoptim.match import (
 )
 
 from .._folding import Array, constant, doubles, rounded
-from ._bias import is_moderate, spreads_over_heads
+from ._bias import is_last_axis, is_moderate, spreads_over_heads
 
 
 class AddSoftmaxMatMulPattern(EasyPatternOptimization):
@@ -52,9 +52,9 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the new bias."""
         _, add, reshape, softmax, transpose, _, back, merge, *_ = m.nodes
-        rank, values = g.info(softmax.output[0]).rank, g.try_infer_shape(transpose.output[0])
-        if m.axis not in (-1, None if rank is None else rank - 1):  # (1)
+        if not is_last_axis(g, softmax, m.axis):  # (1)
             return self.none(softmax, msg="the Softmax is not along the last axis")
+        values = g.try_infer_shape(transpose.output[0])
         result, shape = g.try_infer_shape(back.output[0]), g.try_infer_shape(merge.output[0])
         given, weight, features = g.try_infer_shape(add.output[0]), g.static_shape(m.u), g.static_shape(m.b)
         if values is None or result is None or shape is None or given is None or not weight or not features:  # (2)

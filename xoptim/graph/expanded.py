@@ -20,6 +20,11 @@ _FILLED_SINCE: Final = 9
 """Operator set of ConstantOfShape."""
 _EXPAND_SINCE: Final = 8
 _MAKERS: Final = ("ConstantOfShape", "Expand")
+_TYPES: Final = (
+    *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16),
+    *(TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL),
+)
+"""Element types for which runtimes have kernels of the makers."""
 
 
 class ExpandedTensor(Tensor):
@@ -110,9 +115,10 @@ def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> Expande
     core = _core(tensor.numpy())
     if core is None:
         return None
-    operands = () if maker is None else tuple(t for t in map(graph.tensor, maker.input) if t is not None)
-    is_kept = maker is not None and maker.op_type in _MAKERS and len(operands) == len(maker.input)
-    return ExpandedTensor(core, tensor.shape, (maker, operands) if maker is not None and is_kept else None)
+    if maker is None or maker.op_type not in _MAKERS:
+        return ExpandedTensor(core, tensor.shape)
+    operands = tuple(t for t in map(graph.tensor, maker.input) if t is not None)
+    return ExpandedTensor(core, tensor.shape, (maker, operands) if len(operands) == len(maker.input) else None)
 
 
 def reads_expanded(graph: Graph, node: Node) -> bool:
@@ -123,11 +129,7 @@ def reads_expanded(graph: Graph, node: Node) -> bool:
 def _can_write(graph: Graph, dtype: int) -> bool:
     """Whether a node of the model can make constants of a type: runtimes have kernels for it, and no function hides them."""
     opset, hidden = graph.opsets.get("", 0), graph.model.hidden_operators
-    if opset < _EXPAND_SINCE or any(("", each) in hidden for each in _MAKERS):
-        return False
-    if dtype == TensorProto.FLOAT16 or dtype == TensorProto.BOOL:
-        return True
-    return dtype in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
+    return opset >= _EXPAND_SINCE and dtype in _TYPES and not any(("", each) in hidden for each in _MAKERS)
 
 
 def _core(array: np.ndarray) -> np.ndarray | None:

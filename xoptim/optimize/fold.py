@@ -179,10 +179,11 @@ class Folder:
         more = size - freed(self.graph, [node], self._pending)
         if not self._growth.admits(node, self._tentative + more, copied(self.graph, node, size)):
             return self._leave(node)
-        if is_refused_with(self.graph, {n: t.numpy() for n, t in zip(filter(None, node.output), results, strict=False)}):
+        values = {name: tensor for name, tensor in zip(node.output, results, strict=False) if name}
+        if is_refused_with(self.graph, {name: tensor.numpy() for name, tensor in values.items()}):
             return self._leave(node, _REFUSED)
         self._growth.add(more)
-        return self._store(node, dict(zip(node.output, results, strict=False)))
+        return self._store(node, values)
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
         """The result of a node if it repeats along axes because operands do: the model needs to hold a part of it only."""
