@@ -109,6 +109,9 @@ SUBJECTS: dict[str, Subject] = {
     "SoftmaxExp": Subject(
         _elementwise(768, f"<{_LAST}> {{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }}")
     ),
+    "SoftmaxReshape": Subject(
+        "g (float[ROWS,16,4,400] x) => (float[ROWS,16,4,400] y) { y = Softmax <axis = 1> (x) }", rows=IMAGES
+    ),
     "SoftmaxLog": Subject(_elementwise(768, "{ s = Softmax(x) y = Log(s) }")),
     "SoftplusExp": Subject(
         _elementwise(
@@ -130,6 +133,22 @@ SUBJECTS: dict[str, Subject] = {
     # convolutions
     "BatchNormalizationConv": Subject(
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = BatchNormalization(x, S, O, M, V) y = Conv(t, K) }"), 18, IMAGES
+    ),
+    "CubicResize": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,64,56,56] y) <float[4] s = {1, 1, 2, 2}> "
+        '{ y = Resize <mode = "cubic"> (x, , s) }',
+        rows=IMAGES,
+    ),
+    "MaxPoolMaxPool": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,192,28,28] y) { "
+        "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x) "
+        "b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
+        "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) y = Concat <axis = 1> (a, b, c) }",
+        rows=IMAGES,
+    ),
+    "NearestResize": Subject(
+        "g (float[ROWS,64,28,28] x) => (float[ROWS,64,56,56] y) <float[4] s = {1, 1, 2, 2}> { y = Resize(x, , s) }",
+        rows=IMAGES,
     ),
     "ConvAdd": Subject(_image("float[64,64,3,3] K, float[64,1,1] C", "{ t = Conv(x, K) y = Add(C, t) }"), 18, IMAGES),
     "ConvBatchNormalization": Subject(
@@ -230,6 +249,7 @@ SUBJECTS: dict[str, Subject] = {
         ),
         rows=IMAGES,
     ),
+    "LRNAveragePool": Subject("g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) { y = LRN <size = 5> (x) }", rows=IMAGES),
     "LayerNormalization": Subject(
         _elementwise(
             768,

@@ -69,3 +69,10 @@ def test_sizes_that_the_model_does_not_have() -> None:
 
 def test_calls_that_cannot_be_replaced_are_no_error() -> None:
     assert hints(onnx.parser.parse_model(FUNCTION.replace("acme.Turn(t)", "acme.Turn(t, t)"))) == []
+
+
+def test_patterns_that_assume_finite_numbers() -> None:
+    text = "agraph (float[n] x) => (float[n] y) <float half = {0.5}> { a = Abs(x) y = Pow(a, half) }"
+    (hint,) = hints(optimize(parse(text)))
+    assert (hint.option, hint.patterns) == ("--include finite, which assumes that no NaN or infinity occurs", {"PowHalf": 1})
+    assert hints(optimize(parse(text), patterns="default+finite")) == []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import onnx
 
 import xoptim
-from tests.reach import choices, flow, movement, parts, products, sizes, traditional, whole
+from tests.reach import choices, flow, kernels, movement, parts, products, sizes, traditional, whole
 from tests.reach.rows import Row, Theme
 from tests.support import parse
 from xoptim.optimize.application import Application
@@ -40,7 +40,8 @@ class Reached(NamedTuple):
 
 def themes() -> tuple[Theme, ...]:
     """All rows, by kind."""
-    return (movement.THEME, parts.THEME, sizes.THEME, choices.THEME, products.THEME, flow.THEME, traditional.THEME, whole.THEME)
+    portable = (movement.THEME, parts.THEME, sizes.THEME, choices.THEME, products.THEME, flow.THEME, traditional.THEME)
+    return (*portable, whole.THEME, kernels.THEME)
 
 
 def rows() -> Iterator[tuple[str, Row]]:

@@ -26,6 +26,11 @@ from xoptim.validate.memory import quietly, weight_bytes
 MOST_NODES: Final = 5000
 """Nodes of a model above which nothing is tried: the time for it is a part of that of the optimization."""
 _MOST_BYTES: Final = 1 << 28
+_PRESETS: Final = {
+    "onnxruntime": "--include onnxruntime",
+    "finite": "--include finite, which assumes that no NaN or infinity occurs",
+}
+"""Presets beside the default one, and the options that add them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class OptionHint:
 def option_hints(
     proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
 ) -> list[OptionHint]:
-    """The options among ``--include onnxruntime``, ``--fix`` and ``--inline`` that would change an optimized model.
+    """The options among ``--include onnxruntime``, ``--include finite``, ``--fix`` and ``--inline`` that would change a model.
 
     Args:
         proto: the optimized model. It is left unchanged.
@@ -68,7 +73,7 @@ def option_hints(
     plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
     quiet = replace(plain, opset=None, outline=False, roll=False)
     trials = (
-        partial(_with_onnxruntime, proto, quiet, base_dir),
+        *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
         partial(_with_sizes, proto, quiet, sizes, base_dir),
         partial(_inlined, proto, quiet, base_dir),
     )
@@ -85,17 +90,17 @@ def option_hints(
     return found
 
 
-def _with_onnxruntime(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
-    """The patterns that make operators of onnxruntime, and are not selected."""
+def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+    """The patterns of a preset that are not selected."""
     chosen = {pattern.name() for pattern in options.selected()}
-    usable = [p for p in select("onnxruntime", options.drop) if p.unfit_for(None, options.provider) is None]
+    usable = [p for p in select(preset, options.drop) if p.unfit_for(None, options.provider) is None]
     extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
     return _tried(
         load_model(proto, base_dir),
         replace(options, patterns=extra, constant_folding=False, merge=False),
-        "--include onnxruntime",
+        _PRESETS[preset],
     )
 
 

@@ -1,0 +1,77 @@
+"""Two windows of different sizes around the same elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+
+class MaxPoolMaxPoolPattern(PatternOptimization):
+    """MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)
+
+    What: computes the maximum of the wide window from those of the narrow one, where both move by one and keep the size.
+    Why: five by five comparisons in place of nine by nine: detectors pool one tensor by windows of 5, 9 and 13, which takes 0.3
+    of the time then (onnxruntime's CPU provider).
+    Refuses when:
+    1. the window is even, moves by more than one, has gaps, or the size changes.
+    2. no smaller window of that kind is around the same elements.
+    """
+
+    anchors = ("MaxPool",)
+    phase = "target"
+    exactness = "finite"  # a NaN in a window hides elements before it or behind it
+    min_opset = 8
+    providers = ("cpu",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Look for the widest of the smaller windows."""
+        window = _window(node)
+        if window is None:  # (1)
+            return self.none(node, msg="the window is even, moves by more than one, has gaps, or changes the size")
+        others = [(other, node_) for node_ in g.next_nodes(node.input[0]) if (other := _window(node_)) and node_ is not node]
+        inside = [each for each in others if each[0] != window and all(map(int.__le__, each[0], window))]
+        if not inside:  # (2)
+            return self.none(node, msg="no smaller window is around the same elements")
+        size, narrow = max(inside, key=lambda each: each[0])
+        rest = [wide - small + 1 for wide, small in zip(window, size, strict=True)]
+        return MatchResult(self, [narrow, node], partial(self._in_turn, rest))
+
+    def _in_turn(self, rest: list[int], g: PatternRewriter, narrow: Node, wide: Node) -> list[Node]:
+        pads = [size // 2 for size in rest] * 2
+        return [
+            g.make_node("MaxPool", narrow.input, narrow.output, **narrow.attribute),
+            g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=pads),
+        ]
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """Three windows, as of a detector; and one that is wider along one axis only."""
+        start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"
+        five = "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"
+        return (
+            Example(
+                f"{start}, float[n,2,9,h] c) {{ {five} b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
+                "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) }",
+                f"{start}, float[n,2,9,h] c) {{ {five} b = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (a) "
+                "c = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (b) }",
+            ),
+            Example(
+                f"{start}) {{ b = MaxPool <kernel_shape = [5, 7], pads = [2, 3, 2, 3]> (x) {five} }}",
+                f"{start}) {{ {five} b = MaxPool <kernel_shape = [1, 3], pads = [0, 1, 0, 1]> (a) }}",
+            ),
+        )
+
+
+def _window(node: Node) -> tuple[int, ...] | None:
+    """The sizes of a window that moves by one and leaves the size of the tensor as it is."""
+    if node.op_type != "MaxPool" or node.domain or any(node.output[1:]):
+        return None
+    sizes = node.get_attribute("kernel_shape")
+    padded = (
+        node.get_attribute("auto_pad") == "SAME_UPPER"
+        or list(node.get_attribute("pads") or ()) == [size // 2 for size in sizes] * 2
+    )
+    plain = all(each == 1 for name in ("strides", "dilations") for each in node.get_attribute(name) or ())
+    return tuple(sizes) if padded and plain and all(size % 2 for size in sizes) else None

@@ -1,0 +1,50 @@
+"""Forms of one operation that onnxruntime computes at different speeds."""
+
+from __future__ import annotations
+
+from tests.reach.rows import Refused, Row, Theme
+
+THEME = Theme(
+    "Faster forms of one operation",
+    rows=(
+        Row(
+            "Softmax(x) along the channels of an image → along the middle one of three axes",
+            "agraph (float[a,3,16,16] x) => (float[a,3,16,16] y) { y = Softmax <axis = 1> (x) }",
+            "Reshape Reshape Softmax",
+            ("SoftmaxReshape",),
+        ),
+        Row(
+            "Resize(x, 2, nearest, half_pixel) → Resize(x, 2, nearest, asymmetric)",
+            "agraph (float[a,3,h,w] x) => (float[a,3,k,l] y) <float[4] s = {1, 1, 2, 2}> { y = Resize(x, , s) }",
+            "Resize",
+            ("NearestResize",),
+        ),
+    ),
+    refused=(
+        Refused(
+            "MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)",
+            "By default, because a NaN hides other elements of its window. MaxPoolMaxPool of the preset finite does it.",
+        ),
+        Refused(
+            "Resize(x, 2, cubic) → Resize(x, 2, cubic, antialias=1)",
+            "By default, because an infinity gives NaN in one of them. CubicResize of the preset finite does it.",
+        ),
+        Refused(
+            "LRN(x) → x / t ** 0.75 with t = AveragePool(x²) + k",
+            "By default, because it takes nine nodes more. LRNAveragePool of the preset onnxruntime does it.",
+        ),
+        Refused(
+            "Conv(x) of one spatial axis with a group for each channel → Squeeze(Conv(Unsqueeze(x)))",
+            "0.27 to 0.75 of the time up to 1000 positions with all of onnxruntime's optimizations, but 1.5 with 4000, and 1.0 "
+            "to 1.3 without its optimizations.",
+        ),
+        Refused(
+            "Conv(SpaceToDepth(x, 2), 3x3) → Conv(x, 6x6, strides=2)",
+            "0.80 to 0.97 of the time with all of onnxruntime's optimizations, 1.1 to 1.2 without them.",
+        ),
+        Refused(
+            "ConvTranspose whose windows do not overlap → DepthToSpace(Conv(x))",
+            "0.90 to 1.69 of the time.",
+        ),
+    ),
+)
