@@ -14,8 +14,8 @@ class LRNAveragePoolPattern(EasyPatternOptimization):
     """LRN(x, alpha=a, beta=0.75, bias=k, size=n) → x / t ** 0.75 with t = AveragePool(a · x²) + k over n channels
 
     What: spells the operator out; the power is Sqrt(t) · Sqrt(Sqrt(t)).
-    Why: onnxruntime's CPU kernel computes a logarithm and an exponential for each element, on one thread: measured 0.15 to 0.25
-    of the time, a quarter of that of AlexNet and half of that of GoogLeNet.
+    Why: onnxruntime's CPU kernel computes a logarithm and an exponential for each element, on one thread: measured 0.12 to 0.25
+    of the time, which is a quarter of that of AlexNet and half of that of GoogLeNet.
     Refuses when:
     1. the power is another one, t may be 0 or negative, or the number of channels is 1 or even.
     2. x is not an image, or not of type float.
@@ -31,9 +31,8 @@ class LRNAveragePoolPattern(EasyPatternOptimization):
         """The schema's defaults are those of AlexNet, but for the bias."""
         alpha = g.capture("alpha", lambda value: value is None or 0 <= value <= 1, optional=True)
         bias = g.capture("bias", lambda value: value is None or value >= 0.01, optional=True)
-        return g.op.LRN(
-            x, size=g.capture("size", lambda value: value > 1 and value % 2), alpha=alpha, bias=bias, beta=g.any_of(None, 0.75)
-        )
+        size = g.capture("size", lambda value: value > 1 and value % 2)
+        return g.op.LRN(x, size=size, alpha=alpha, bias=bias, beta=g.any_of(None, 0.75))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Derive the factor of x (1)."""
@@ -45,8 +44,7 @@ class LRNAveragePoolPattern(EasyPatternOptimization):
         """Squares of x · √a, which are finite wherever a · x² is."""
         scaled = g.op.Mul(x, factor)
         squares = g.op.Unsqueeze(g.op.Mul(scaled, scaled), axes=[1])
-        pads = [size // 2, 0, 0, size // 2, 0, 0]
-        means = g.op.AveragePool(squares, kernel_shape=[size, 1, 1], pads=pads, count_include_pad=1)
+        means = g.op.AveragePool(squares, kernel_shape=[size, 1, 1], pads=[size // 2, 0, 0] * 2, count_include_pad=1)
         root = g.op.Sqrt(g.op.Add(g.op.Squeeze(means, axes=[1]), offset))
         return str(g.op.Div(x, g.op.Mul(root, g.op.Sqrt(root))))
 

@@ -21,9 +21,8 @@ class VectorMovementsPattern(PatternOptimization):
     What: takes the elements of a short vector in their new order.
     Why: a node instead of four, and the elements become known: torch rearranges the amounts of ``F.pad`` this way.
     Refuses when:
-    1. the first tensor or the result is not a vector of known length, up to 64.
+    1. the first tensor or the result is not a vector of known length, up to 64, or one node leads to it.
     2. in between is another operator, one whose other operands are not constants, or more than 8.
-    3. there are fewer than two nodes.
     """
 
     anchors = ("Reshape", "Squeeze")
@@ -38,12 +37,12 @@ class VectorMovementsPattern(PatternOptimization):
                 return self.none(above, msg="not a movement, or too many of them")
         source = chain[-1].input[0]
         sizes = [g.static_shape(name) or () for name in (source, node.output[0])]
-        if any(len(size) != 1 or size[0] > _LONGEST for size in sizes) or g.is_constant(source) or len(chain) < 2:  # (1) (3)
+        if any(len(size) != 1 or size[0] > _LONGEST for size in sizes) or g.is_constant(source) or len(chain) < 2:  # (1)
             return self.none(node, msg="not from a short vector to another one by several nodes")
         results: list[np.ndarray] | None = [np.arange(*sizes[0])]
         for step in reversed(chain):
             others = [g.get_computed_constant(name) for name in step.input[1:]]
-            results = None if any(other is None for other in others) or not results else g.evaluate(step, [results[0], *others])
+            results = g.evaluate(step, [results[0], *others]) if results and all(each is not None for each in others) else None
         if not results:  # (2)
             return self.none(node, msg="another operand is not a constant")
         return MatchResult(self, [node], partial(self._take, source, results[0]))
