@@ -13,6 +13,7 @@ from xoptim import optimize
 from xoptim.graph.load import load_model
 from xoptim.repeated import choice
 from xoptim.repeated.groups import find_groups
+from xoptim.repeated.sums import Sums
 
 TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
 
@@ -137,9 +138,9 @@ def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(4):
         y = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
         parts.append(g.add("Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH))))
-    graph = load_model(g.model(g.add("Sum", *parts))).graph
+    sums = Sums(load_model(g.model(g.add("Sum", *parts))).graph)
     monkeypatch.setattr(choice, "_LARGEST", 6 * 4 * WIDTH * WIDTH)
-    found = choice.Choice(graph, find_groups(graph))
+    found = choice.Choice(sums, find_groups(sums))
     assert [group.first.op_type for group in found.refused] == ["MatMul"]
     assert len(found.groups) == 3
 
@@ -173,7 +174,7 @@ def test_forms_that_a_stack_cannot_express(kind: str, node: str) -> None:
     scale = ", ".join(["2"] * 16)
     text = f"agraph ({inputs}) => (y) <int64[2] i = {{1, 3}}, float[4,4] s = {{{scale}}}> {{ {nodes} y = Sum({total}) }}"
     graph = load(text).graph
-    assert kind not in [group.first.op_type for group in find_groups(graph)]
+    assert kind not in [group.first.op_type for group in find_groups(Sums(graph))]
 
 
 def test_operators_of_other_domains() -> None:

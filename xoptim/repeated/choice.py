@@ -8,6 +8,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.repeated.groups import Group, by_result
 from xoptim.repeated.settings import is_parameter
+from xoptim.repeated.sums import Sums
 from xoptim.repeated.writing import JOINING
 
 _OWN = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
@@ -22,7 +23,7 @@ class Choice:
     """The groups that are stacked.
 
     Args:
-        graph: the graph.
+        sums: the sums of the graph.
         groups: all groups.
 
     Attributes:
@@ -30,8 +31,9 @@ class Choice:
         refused: the reason why others are not.
     """
 
-    def __init__(self, graph: Graph, groups: Iterable[Group]) -> None:
-        self.graph = graph
+    def __init__(self, sums: Sums, groups: Iterable[Group]) -> None:
+        self.sums = sums
+        self.graph = graph = sums.graph
         left = _LARGEST
         self.groups: dict[Group, None] = {}
         self.refused: dict[Group, str] = {}
@@ -56,9 +58,10 @@ class Choice:
             own = self._cost(group)
             stacked = own + sum(map(self._cost, near))
             self._drop(group)
-            apart = len(group) + sum(map(self._cost, near))
+            single = sum(len(self.sums.parts(node)) for node in group.nodes)
+            apart = single + sum(map(self._cost, near))
             if apart <= stacked:
-                self.refused[group] = f"it saves no nodes: {len(group)} apart, {own} together with operands and single results"
+                self.refused[group] = f"it saves no nodes: {single} apart, {own} together with operands and single results"
                 pending.update(dict.fromkeys(near))
             else:
                 self._restore(group)
@@ -73,18 +76,18 @@ class Choice:
         self.group_of.update(dict.fromkeys(group.lane, group))
 
     def _near(self, group: Group) -> list[Group]:
-        """The groups that read it, and those that it reads."""
+        """The groups that read it, those that it reads, and those whose lanes are added to its own."""
         found: dict[Group, None] = {}
-        for node in group.nodes:
-            readers = [reader for name in node.output for reader in self.graph.consumers(name)]
-            around = [*node.input, *(reader.output[0] for reader in readers if reader.output)]
-            found.update((self.group_of[name], None) for name in around if name in self.group_of)
+        around = [name for terms in group.operands.values() for name in terms]
+        for reader in self.sums.readers(name for node in group.nodes for name in node.output):
+            around += [*reader.output[:1], *(self.sums.terms(reader) if self.sums.is_sum(reader) else ())]
+        found.update((self.group_of[name], None) for name in around if name in self.group_of)
         found.pop(group, None)
         return list(found)
 
     def _cost(self, group: Group) -> int:
         """Nodes of a stack: itself, its operands, and the lanes that are read by themselves."""
-        own = _OWN.get(group.first.op_type, 1)
+        own = _OWN.get(group.first.op_type, 1) + max(len(group.columns) - 2, 0) * (group.first.op_type == "Add")
         operands = sum(self._column(names) for place, names in enumerate(group.columns) if not is_parameter(group.first, place))
         return own + operands + sum(map(self._is_alone, group.lane))
 
@@ -111,12 +114,14 @@ class Choice:
         if self.graph.is_output(name) or self.graph.is_captured(name):
             return True
         source = self._source(name)
-        return any(not self._is_stacked(reader) and not self._joins(reader, source) for reader in self.graph.consumers(name))
+        return any(not self._is_stacked(reader) and not self._joins(reader, source) for reader in self.sums.readers((name,)))
 
     def _is_stacked(self, node: Node) -> bool:
         return bool(node.output) and node.output[0] in self.group_of
 
     def _joins(self, node: Node, source: tuple[Group, int] | str) -> bool:
+        if self.sums.is_sum(node):
+            return len({name for name in self.sums.terms(node) if self._source(name) == source}) > 1
         return node.op_type in JOINING and not node.domain and all(self._source(name) == source for name in node.input)
 
     def regions(self) -> list[list[Group]]:

@@ -13,6 +13,7 @@ from xoptim.repeated.cost import Costs
 from xoptim.repeated.groups import Group, arrange, find_groups
 from xoptim.repeated.regions import Region
 from xoptim.repeated.settings import Operand, is_parameter, settings
+from xoptim.repeated.sums import Sums
 
 
 def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:
@@ -24,27 +25,28 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
         fewest: number of nodes that a group has at least.
         is_forced: whether groups are stacked that do not become faster.
     """
-    classes = find_groups(graph, fewest=1)
+    sums = Sums(graph)
+    classes = find_groups(sums, fewest=1)
     groups = [group for group in classes if len(group) >= fewest]
     arrange(groups)
-    choice = Choice(graph, groups)
+    choice = Choice(sums, groups)
     choice.prune()
     reasons = {group: f"{len(group)} nodes are too few" for group in classes if 1 < len(group) < fewest}
     for group, reason in {**reasons, **choice.refused}.items():
         yield Finding(tuple(group.nodes), reason)
     for region in choice.regions():
-        outlook = Region(graph, region).outlook(costs)
+        outlook = Region(sums, region).outlook(costs)
         reason = (outlook.forced if is_forced else outlook).refusal
         for group in region:
             yield Finding(tuple(group.nodes), reason, "" if reason else f"{outlook} in its region")
-    yield from _differences(graph, classes) if is_forced else ()
+    yield from _differences(sums, classes) if is_forced else ()
 
 
-def _differences(graph: Graph, classes: Sequence[Group]) -> Iterator[Finding]:
+def _differences(sums: Sums, classes: Sequence[Group]) -> Iterator[Finding]:
     for _, alike in groupby(sorted(classes, key=_kind), key=_kind):
         most, *others = sorted(alike, key=lambda group: -len(group))
         for other in others:
-            reason = f"not together with {most.first.output[0]!r}: {difference(graph, other.first, most.first)}"
+            reason = f"not together with {most.first.output[0]!r}: {difference(sums, other.first, most.first)}"
             yield Finding((other.first, most.first), reason)
 
 
@@ -52,9 +54,9 @@ def _kind(group: Group) -> tuple[int, str]:
     return group.level, group.first.op_type
 
 
-def difference(graph: Graph, one: Node, other: Node) -> str:
+def difference(sums: Sums, one: Node, other: Node) -> str:
     """The first setting in which two stackable nodes of an operator differ."""
-    first, second = settings(graph, one), settings(graph, other)
+    first, second = (settings(sums.graph, node, sums.terms(node)) for node in (one, other))
     assert first is not None
     assert second is not None
     names = ("operator", "attributes", *("type and shape of a result" for _ in one.output))
