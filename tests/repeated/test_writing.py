@@ -103,6 +103,22 @@ def test_weights_that_lanes_share_stay_one() -> None:
     assert counts(after)["MatMul"] == counts(after)["Tanh"] == 1
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm"])
+def test_weights_that_some_lanes_share_are_stored_once(kind: str) -> None:
+    """An index points to them; where the model has room for copies, folding makes them ahead of time."""
+    g, size = Sketch(), 32
+    weights = [g.weight(size, size) for _ in range(4)]
+    attributes = {"transB": 1} if kind == "Gemm" else {}
+    parts = [g.add("Tanh", g.add(kind, g.input("n", size), weights[lane // 2], **attributes)) for lane in range(8)]
+    model = g.model(g.add("Sum", *parts))
+    for max_growth, stored, selections in ((0, 4, 1), (None, 8, 0)):
+        after = optimize(model, patterns="repeated", strict=True, max_growth=max_growth)
+        assert [[*each.dims] for each in after.graph.initializer if len(each.dims) > 1] == [[stored, size, size]]
+        assert (counts(after)["MatMul"], counts(after)["Tanh"], counts(after)["Gather"]) == (1, 1, selections)
+        given = feeds(model, 3)
+        np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_lanes_of_several_stacks_are_selected_by_index() -> None:
     """Products of a sum layer of one level and values from before it, in an order of their own."""
     g = Sketch()

@@ -9,14 +9,11 @@ from xoptim.graph.node import Node
 from xoptim.repeated.groups import Group, by_result
 from xoptim.repeated.settings import is_parameter
 from xoptim.repeated.sums import Sums
+from xoptim.repeated.weights import LARGEST, stacked_bytes
 from xoptim.repeated.writing import JOINING
 
 _OWN = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
 """Nodes of a stack where there are several."""
-
-
-_LARGEST = 1 << 29
-"""Bytes of weights that are read to be stacked, in all: those of external files are otherwise left where they are."""
 
 
 class Choice:
@@ -34,7 +31,7 @@ class Choice:
     def __init__(self, sums: Sums, groups: Iterable[Group]) -> None:
         self.sums = sums
         self.graph = graph = sums.graph
-        left = _LARGEST
+        left = LARGEST - stacked_bytes(graph.model)
         self.groups: dict[Group, None] = {}
         self.refused: dict[Group, str] = {}
         for group in filter(_differs, groups):
@@ -92,8 +89,11 @@ class Choice:
         return own + operands + sum(map(self._is_alone, group.lane))
 
     def _column(self, names: Sequence[str]) -> int:
-        if len(set(names)) == 1 or all(self.graph.tensor(name) is not None for name in names):
+        different = len(set(names))
+        if different == 1:
             return 0
+        if all(self.graph.tensor(name) is not None for name in names):
+            return int(different < len(names))
         sources = {self._source(name) for name in names}
         outside = sum(isinstance(source, str) for source in sources)
         if outside == len(sources):
@@ -102,7 +102,7 @@ class Choice:
             return outside + 2
         (source,) = sources
         assert not isinstance(source, str)
-        return int(len(set(names)) != len(source[0]))
+        return int(different != len(source[0]))
 
     def _source(self, name: str) -> tuple[Group, int] | str:
         """The group of a result and its place among those of a node; the name of a value outside of the groups."""
@@ -146,5 +146,5 @@ def _differs(group: Group) -> bool:
 
 
 def _stored_bytes(graph: Graph, group: Group) -> int:
-    tensors = [graph.tensor(name) for names in group.columns if len(set(names)) > 1 for name in names]
+    tensors = [graph.tensor(name) for names in map(set, group.columns) if len(names) > 1 for name in names]
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)

@@ -11,13 +11,13 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
-from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.create import OpBuilder
 from xoptim.repeated.groups import Group
 from xoptim.repeated.settings import is_parameter
+from xoptim.repeated.weights import store_stack
 
 _FEW: Final = 3
 """Up to so many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""
@@ -47,31 +47,33 @@ class StackWriter:
 
     def write(self, group: Group) -> None:
         """Write a group whose operands outside of it are written."""
-        is_concat = group.first.op_type == "Concat"  # it does not broadcast
-        operands = (
-            self._terms(group)
-            if len(group.columns) > 2 and group.first.op_type == "Add"
-            else [
-                (names[0], None) if is_parameter(group.first, place) or not names[0] else self._operand(names, is_concat)
-                for place, names in enumerate(group.columns)
-            ]
-        )
         rule = _RULES.get(group.first.op_type)
         assert rule is not None
-        written = rule(self, group, operands)
+        written = rule(self, group, self._operands(group))
         stacks = [written] if isinstance(written, str) else written
         self._size.update(dict.fromkeys(stacks, len(group)))
         self._lane.update((name, (stacks[place], lane)) for name, (place, lane) in group.lane.items())
+
+    def _operands(self, group: Group) -> list[Written]:
+        kind, columns = group.first.op_type, group.columns
+        if kind == "Add" and len(columns) > 2:
+            return self._terms(columns)
+        is_stack = kind == "Concat"  # it does not broadcast
+        return [
+            (names[0], None) if is_parameter(group.first, place) or not names[0] else self._operand(names, is_stack)
+            for place, names in enumerate(columns)
+            if kind != "Gemm" or place != 1  # its weights are written in another form
+        ]
 
     def _operand(self, names: Sequence[str], is_stack: bool) -> Written:
         if len(set(names)) == 1 and not is_stack:
             return self.alone(names[0]), None
         return self.column(names), self.rank(names[0])
 
-    def _terms(self, group: Group) -> list[Written]:
+    def _terms(self, terms: Sequence[tuple[str, ...]]) -> list[Written]:
         """The terms of sums; those that are lanes of one stack are added up."""
         columns: dict[str, list[tuple[str, ...]]] = {}
-        for names in group.columns:
+        for names in terms:
             (stack, *others) = {self._lane[name][0] if name in self._lane else "" for name in names}
             columns.setdefault("" if others else stack, []).append(names)
         found: list[Written] = []
@@ -135,7 +137,7 @@ class StackWriter:
 
     def _stacked(self, names: tuple[str, ...]) -> str:
         if all(self.graph.tensor(name) is not None for name in names):
-            return store(self.edit, "stacked", np.stack([self.array(name) for name in names]))
+            return self.stored(names)
         sources: dict[str, int] = {}  # where the lanes of a stack, or a single value, begin when all are joined
         size = 0
         index = []
@@ -182,6 +184,15 @@ class StackWriter:
             return str(self.op.Slice(stack, [index[0]], [index[-1] + 1], [0], [step]))
         return str(self.op.Gather(stack, np.array(index, np.int64), axis=0))
 
+    def stored(self, names: Sequence[str], form: Callable[[np.ndarray], np.ndarray] = np.asarray) -> str:
+        """The stack of stored tensors in some form. One that several lanes read is stored once, and selected for each of them.
+
+        Folding selects ahead of time where the model has room for the copies.
+        """
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        stack = store_stack(self.edit, np.stack([form(self.array(name)) for name in places]))
+        return self._selected(stack, [places[name] for name in names], len(places))
+
     def array(self, name: str) -> np.ndarray:
         """The numbers of a stored tensor."""
         tensor = self.graph.tensor(name)
@@ -195,7 +206,7 @@ class StackWriter:
             return name
         stored = self.edit.initializers.get(name)
         if stored is not None:
-            return store(self.edit, "stacked", stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]))
+            return store_stack(self.edit, stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]))
         return str(self.op.Unsqueeze(name, axes=list(range(1, rank - own + 1))))
 
 
@@ -240,11 +251,11 @@ def _plus(writer: StackWriter, name: str, bias: Sequence[Written], rank: int) ->
 
 def _gemm(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
     """A product of matrices, plus the third operand."""
-    weights = [writer.array(name) for name in group.columns[1]]
-    weights = [array.T for array in weights] if group.first.get_attribute("transB") else weights
-    shared = operands[1][1] is None
-    product = writer.op.MatMul(operands[0][0], weights[0] if shared else np.stack(weights))
-    return _plus(writer, product, operands[2:], 2)
+    form = np.transpose if group.first.get_attribute("transB") else np.asarray
+    names = group.columns[1]
+    weights = form(writer.array(names[0])) if len(set(names)) == 1 else writer.stored(names, form)
+    product = writer.op.MatMul(operands[0][0], weights)
+    return _plus(writer, product, operands[1:], 2)
 
 
 def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
