@@ -145,6 +145,18 @@ def test_parts_of_one_value(axis: int) -> None:
     assert counts(folded(g.model(g.add("Sum", *mixed)), sizes=(1, 3)))["MatMul"] == 1
 
 
+def test_parts_that_overlap() -> None:
+    """Windows of one value, which no Split takes apart."""
+    g = Sketch()
+    x = g.add("Exp", g.input("n", 3 * WIDTH))
+    windows = [
+        g.add("Slice", x, *(g.constant(np.array([each])) for each in (2 * lane, 2 * lane + WIDTH, 1))) for lane in range(5)
+    ]
+    towers = [g.add("Tanh", g.add("MatMul", each, g.weight(WIDTH, WIDTH))) for each in windows]
+    after = counts(folded(g.model(g.add("Sum", *towers))))
+    assert (after["Slice"], after["MatMul"], after["Tanh"]) == (5, 1, 1)
+
+
 def test_swapped_operands_are_the_same_settings() -> None:
     g = Sketch()
     x, y = g.input("n", WIDTH), g.input("n", WIDTH)

@@ -98,12 +98,15 @@ def _side_by_side(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
 class _Colours:
     """The colours of results: the class of the node, and the place among its results.
 
-    Results of one node that nothing accompanies are alike, whatever their places are: towers read the parts of one Split.
+    Results of one node that nothing accompanies are alike, whatever their places are: towers read the parts of one Split. So
+    are parts of one value that a Slice each takes.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
+        self._parts: dict[int, int] = {}
+        """The colour of each Slice that no other accompanies, as a part of its value."""
         self._found: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 
@@ -121,7 +124,25 @@ class _Colours:
                 return 0, 0
             self.learn(producer, _NONE if settings(self.graph, producer) is None else producer)
         colour, place = self._found[name]
-        return colour, place if colour and self._members[colour] > 1 else 0
+        if not colour or self._members[colour] > 1:
+            return colour, place if colour else 0
+        return self._part(name, colour), 0
+
+    def _part(self, name: str, colour: int) -> int:
+        """The colour of a result that is alone in its class: that of all parts of a value if it is a Slice."""
+        if colour not in self._parts:
+            key = part_of(self.graph, name)
+            self._parts[colour] = colour if key is None else self._classes.setdefault(key, len(self._classes))
+        return self._parts[colour]
+
+
+def part_of(graph: Graph, name: str) -> Hashable | None:
+    """The value of which a Slice takes a part, and the type and shape of the part; ``None`` for results of other operators."""
+    producer = graph.producer(name)
+    if producer is None or producer.op_type != "Slice" or producer.domain:
+        return None
+    info = graph.info_of(name)
+    return producer.input[0], info.dtype, info.shape
 
 
 def by_result(groups: Iterable[Group]) -> dict[str, Group]:
