@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -42,13 +43,17 @@ class Choice:
             else:
                 self.refused[group] = f"its weights have {size} bytes, more than are stacked"
         self.group_of = by_result(self.groups)
+        self._costs: dict[Group, int] = {}
+        self._distinct: dict[Node, int] = {}
+        """Number of different operands of nodes that join lanes."""
 
     def prune(self) -> None:
         """Give up groups until each that is left saves nodes."""
-        pending = dict.fromkeys(self.groups)
-        while pending:
-            group = next(iter(pending))
-            del pending[group]
+        line = deque(self.groups)
+        pending = set(line)
+        while line:
+            group = line.popleft()
+            pending.discard(group)
             if group not in self.groups:
                 continue
             near = self._near(group)
@@ -56,10 +61,13 @@ class Choice:
             stacked = own + sum(map(self._cost, near))
             self._drop(group)
             single = sum(len(self.sums.parts(node)) for node in group.nodes)
-            apart = single + sum(map(self._cost, near))
+            apart = single + sum(map(self._computed_cost, near))
             if apart <= stacked:
                 self.refused[group] = f"it saves no nodes: {single} apart, {own} together with operands and single results"
-                pending.update(dict.fromkeys(near))
+                line += [other for other in near if other not in pending]
+                pending.update(near)
+                for other in near:
+                    self._costs.pop(other, None)
             else:
                 self._restore(group)
 
@@ -73,20 +81,24 @@ class Choice:
         self.group_of.update(dict.fromkeys(group.lane, group))
 
     def _near(self, group: Group) -> list[Group]:
-        """The groups that read it, those that it reads, and those whose lanes are added to its own."""
+        """The groups that read it, and those that it reads."""
         found: dict[Group, None] = {}
         around = [name for terms in group.operands.values() for name in terms]
-        for reader in self.sums.readers(name for node in group.nodes for name in node.output):
-            around += [*reader.output[:1], *(self.sums.terms(reader) if self.sums.is_sum(reader) else ())]
+        around += [reader.output[0] for reader in self.sums.readers(group.lane) if reader.output]
         found.update((self.group_of[name], None) for name in around if name in self.group_of)
         found.pop(group, None)
         return list(found)
 
     def _cost(self, group: Group) -> int:
         """Nodes of a stack: itself, its operands, and the lanes that are read by themselves."""
+        if group not in self._costs:
+            self._costs[group] = self._computed_cost(group)
+        return self._costs[group]
+
+    def _computed_cost(self, group: Group) -> int:
         own = _OWN.get(group.first.op_type, 1) + max(len(group.columns) - 2, 0) * (group.first.op_type == "Add")
         operands = sum(self._column(names) for place, names in enumerate(group.columns) if not is_parameter(group.first, place))
-        return own + operands + sum(map(self._is_alone, group.lane))
+        return own + operands + self._alone(group)
 
     def _column(self, names: Sequence[str]) -> int:
         different = len(set(names))
@@ -109,35 +121,55 @@ class Choice:
         group = self.group_of.get(name)
         return name if group is None else (group, group.lane[name][0])
 
-    def _is_alone(self, name: str) -> bool:
-        """Whether something outside of the stacks reads a lane by itself."""
-        if self.graph.is_output(name) or self.graph.is_captured(name):
-            return True
-        source = self._source(name)
-        return any(not self._is_stacked(reader) and not self._joins(reader, source) for reader in self.sums.readers((name,)))
+    def _alone(self, group: Group) -> int:
+        """Number of lanes that something outside of the stacks reads by themselves."""
+        alone = {name for name in group.lane if self.graph.is_output(name) or self.graph.is_captured(name)}
+        read: dict[tuple[Node, int], list[str]] = {}
+        for name, (place, _) in group.lane.items():
+            for reader in self.sums.readers((name,)):
+                if not self._is_stacked(reader):
+                    read.setdefault((reader, place), []).append(name)
+        for (reader, _), names in read.items():
+            if not self._joins(reader, len(names)):
+                alone.update(names)
+        return len(alone)
 
     def _is_stacked(self, node: Node) -> bool:
         return bool(node.output) and node.output[0] in self.group_of
 
-    def _joins(self, node: Node, source: tuple[Group, int] | str) -> bool:
+    def _joins(self, node: Node, count: int) -> bool:
+        """Whether a node joins lanes of a stack, if it reads so many."""
         if self.sums.is_sum(node):
-            return len({name for name in self.sums.terms(node) if self._source(name) == source}) > 1
-        return node.op_type in JOINING and not node.domain and all(self._source(name) == source for name in node.input)
+            return count > 1
+        if node.op_type not in JOINING or node.domain:
+            return False
+        if node not in self._distinct:
+            self._distinct[node] = len(set(node.input))
+        return count == self._distinct[node]
 
     def regions(self) -> list[list[Group]]:
         """Groups that are connected, lower levels first; each region is rewritten as a whole."""
-        left = dict.fromkeys(self.groups)
+        left = set(self.groups)
+        joined: set[Node] = set()
         found = []
-        while left:
-            line = [next(iter(left))]
-            del left[line[0]]
+        for first in self.groups:
+            line = [first] if first in left else []
+            left.discard(first)
             for group in line:
-                for other in self._near(group):
+                for other in (*self._near(group), *self._added(group, joined)):
                     if other in left:
-                        del left[other]
+                        left.remove(other)
                         line.append(other)
-            found.append(sorted(line, key=lambda group: group.level))
+            if line:
+                found.append(sorted(line, key=lambda group: group.level))
         return found
+
+    def _added(self, group: Group, joined: set[Node]) -> Iterator[Group]:
+        """The groups of the other terms of sums that a group is added in, unless the sums are among those that are joined."""
+        for reader in self.sums.readers(group.lane):
+            if self.sums.is_sum(reader) and reader not in joined:
+                joined.add(reader)
+                yield from (self.group_of[name] for name in self.sums.terms(reader) if name in self.group_of)
 
 
 def _differs(group: Group) -> bool:

@@ -96,8 +96,11 @@ class Sums:
 
     def readers(self, names: Iterable[str]) -> list[Node]:
         """The nodes that read any of some values, each once."""
-        readers = (reader for name in names for reader in self.graph.consumers(name))
-        return list(dict.fromkeys(self._whole.get(reader, reader) for reader in readers))
+        found: dict[Node, None] = {}
+        for name in names:
+            for reader in self.graph.consumers(name):
+                found[self._whole.get(reader, reader)] = None
+        return list(found)
 
     # ---------------------------------------------------------------- the sweep
 
