@@ -133,13 +133,18 @@ def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert counts(folded(model))["MatMul"] == 4
 
 
-def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_layers() -> onnx.ModelProto:
+    """Four towers of two products."""
     g = Sketch()
     x, parts = g.input("n", WIDTH), []
     for _ in range(4):
         y = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
         parts.append(g.add("Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH))))
-    sums = Sums(load_model(g.model(g.add("Sum", *parts))).graph)
+    return g.model(g.add("Sum", *parts))
+
+
+def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = Sums(load_model(two_layers()).graph)
     monkeypatch.setattr(choice, "LARGEST", 6 * 4 * WIDTH * WIDTH)
     found = choice.Choice(sums, find_groups(sums))
     assert [group.first.op_type for group in found.refused] == ["MatMul"]
@@ -148,12 +153,7 @@ def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_limit_is_for_all_runs_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that one run has stacked leave less room for the next one."""
-    g = Sketch()
-    x, parts = g.input("n", WIDTH), []
-    for _ in range(4):
-        y = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
-        parts.append(g.add("Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH))))
-    model = g.model(g.add("Sum", *parts))
+    model = two_layers()
     monkeypatch.setattr(choice, "LARGEST", 6 * 4 * WIDTH * WIDTH)
     loaded = load_model(model)
     assert Repeated().run(loaded)

@@ -232,14 +232,12 @@ def test_random_sums(part: int) -> None:
     """Towers that are added in part, in every order, among other terms and readers."""
     for seed in range(10 * part, 10 * part + 10):
         rng, g = random.Random(seed), Sketch(seed)
-        steps = [rng.choice(sorted(STEPS)) for _ in range(rng.randint(1, 4))]
-        common, x = g.add("Neg", g.input("n", WIDTH)), g.input("n", WIDTH)
-        shared_input, parts = rng.random() < 0.5, []
-        for _ in range(rng.choice((2, 3, 5, 9))):
-            y = x if shared_input else g.input("n", WIDTH)
-            for step in steps:
-                y = STEPS[step](g, y, common, rng)
-            parts.append(y)
+        steps = [STEPS[rng.choice(sorted(STEPS))] for _ in range(rng.randint(1, 4))]
+        x, common = g.input("n", WIDTH), g.add("Neg", g.input("n", WIDTH))
+        starts = [x] * rng.choice((2, 3, 5, 9))
+        if rng.random() < 0.5:
+            starts = [g.input("n", WIDTH) for _ in starts]
+        parts = [reduce(lambda y, step: step(g, y, common, rng), steps, start) for start in starts]
         results = []
         for _ in range(rng.choice((1, 1, 2, 4))):
             terms = [g.add("Mul", y, g.weight(WIDTH)) if rng.random() < 0.8 else y for y in parts]
