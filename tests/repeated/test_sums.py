@@ -172,6 +172,20 @@ def test_integers_stay(kind: str) -> None:
     assert (after["Add"], after["ReduceSum"]) == (5, 0)
 
 
+def test_sums_of_16_bits() -> None:
+    """onnxruntime adds and reduces them in 32 bits: infinities come from single terms."""
+    inputs = ", ".join(f"float16[4,8] x{lane}" for lane in range(6))
+    nodes = " ".join(f"a{lane} = Neg(x{lane}) b{lane} = Abs(a{lane}) c{lane} = Mul(b{lane}, x{lane})" for lane in range(6))
+    total = "s = Add(c0, c3) t = Add(s, c1) u = Add(t, c2) v = Add(u, c4) y = Add(v, c5)"
+    model = parse(f"agraph ({inputs}) => (float16[4,8] y) {{ {nodes} {total} }}")
+    after = optimize(model, patterns="repeated", strict=True, verify=True)
+    assert counts(after)["ReduceSum"] == 1
+    numbers = np.random.default_rng(0)
+    given = {f"x{lane}": (numbers.standard_normal((4, 8)) * 90).astype(np.float16) for lane in range(6)}
+    expected, got = run(model, given)[0].astype(np.float32), run(after, given)[0].astype(np.float32)
+    np.testing.assert_allclose(got, expected, rtol=2e-3, atol=40)
+
+
 def test_infinities_and_nan() -> None:
     """A sum is NaN or infinite in any order."""
     g = Sketch()
