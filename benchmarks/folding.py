@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
 
 import numpy as np
 import onnx
@@ -44,6 +44,11 @@ def tower(g: Graph, x: str, width: int, layers: int = 3) -> str:
     return x
 
 
+def added(g: Graph, terms: Iterable[str]) -> str:
+    """Terms added up one by one, as exporters write a loop."""
+    return reduce(partial(g.add, "Add"), terms)
+
+
 def towers(count: int, width: int = 32, rows: int = 1, shared: bool = True) -> onnx.ModelProto:
     """Perceptrons of one input, or of an input each, whose results are added."""
     g = Graph()
@@ -51,7 +56,20 @@ def towers(count: int, width: int = 32, rows: int = 1, shared: bool = True) -> o
     return g.model(g.add("Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count))))
 
 
-def experts(count: int = 8, width: int = 64, rows: int = 16) -> onnx.ModelProto:
+def shared_weights(count: int = 8, width: int = 32, rows: int = 16) -> onnx.ModelProto:
+    """Perceptrons of an input each; the first layer of all of them has the same weights, and the second one of every two."""
+    g = Graph()
+    first, second = weight(g, width, width), [weight(g, width, width) for _ in range(count // 2)]
+    results = []
+    for place in range(count):
+        x = g.input(rows, width)
+        for weights in (first, second[place // 2], weight(g, width, width)):
+            x = g.add("Relu", g.add("Add", g.add("MatMul", x, weights), weight(g, width)))
+        results.append(x)
+    return g.model(g.add("Sum", *results))
+
+
+def experts(count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = False) -> onnx.ModelProto:
     """A mixture: all experts are computed, and weighted by a gate."""
     g = Graph()
     x = g.input(rows, width)
@@ -62,7 +80,7 @@ def experts(count: int = 8, width: int = 64, rows: int = 16) -> onnx.ModelProto:
         y = g.add("MatMul", g.add("Mul", hidden, g.add("Sigmoid", hidden)), weight(g, 2 * width, width))
         share = g.add("Slice", shares, g.constant([expert]), g.constant([expert + 1]), g.constant([1]))
         outs.append(g.add("Mul", y, share))
-    return g.model(g.add("Sum", *outs))
+    return g.model(added(g, outs) if is_chain else g.add("Sum", *outs))
 
 
 def tables(count: int = 26, rows: int = 16) -> onnx.ModelProto:
@@ -150,6 +168,17 @@ def branches(channels: int = 192, size: int = 28) -> onnx.ModelProto:
     return g.model(g.add("Concat", *outs, axis=1))
 
 
+def resnext(count: int = 8, channels: int = 64, size: int = 14) -> onnx.ModelProto:
+    """A block of branches of convolutions, which are added to its input one by one."""
+    g = Graph()
+    x = g.input(1, channels, size, size)
+    outs = []
+    for _ in range(count):
+        narrow = convolution(g, convolution(g, x, channels, 4, 1), 4, 4, 3)
+        outs.append(g.add("Conv", narrow, weight(g, channels, 4, 1, 1), weight(g, channels)))
+    return g.model(g.add("Relu", added(g, [x, *outs])))
+
+
 def ensemble(count: int = 5, size: int = 16) -> onnx.ModelProto:
     """Small convolutional networks of one image, whose results are averaged."""
     g = Graph()
@@ -167,11 +196,15 @@ CASES: dict[str, Callable[[], onnx.ModelProto]] = {
     **{f"towers_{count}_wide": partial(towers, count, 256) for count in (2, 8)},
     **{f"towers_{count}_wide_of_64_rows": partial(towers, count, 256, 64) for count in (2, 8)},
     **{f"inputs_{count}": partial(towers, count, shared=False) for count in (2, 8, 64)},
+    "towers_8_shared": shared_weights,
     "layers_8": one_layer,
     "layers_8_of_128_rows": partial(one_layer, rows=128),
     "branches": branches,
+    "resnext": resnext,
     "ensemble": ensemble,
     "experts": experts,
+    "moe": partial(experts, is_chain=True),
+    "moe_2_rows": partial(experts, width=16, rows=2, is_chain=True),
     "tables": tables,
     "gates": gates,
     "heads": heads,

@@ -11,8 +11,10 @@ from tests.repeated.towers import WIDTH, Sketch
 from tests.support import load, parse, run
 from xoptim import optimize
 from xoptim.graph.load import load_model
-from xoptim.repeated import choice
+from xoptim.repeated import Repeated, choice
 from xoptim.repeated.groups import find_groups
+from xoptim.repeated.sums import Sums
+from xoptim.repeated.weights import stacked_bytes
 
 TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
 
@@ -127,21 +129,37 @@ def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> 
     parts = [g.add("Erf", g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))) for _ in range(4)]
     model = g.model(g.add("Sum", *parts))
     assert counts(folded(model))["MatMul"] == 1
-    monkeypatch.setattr(choice, "_LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
+    monkeypatch.setattr(choice, "LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
     assert counts(folded(model))["MatMul"] == 4
 
 
-def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_layers() -> onnx.ModelProto:
+    """Four towers of two products."""
     g = Sketch()
     x, parts = g.input("n", WIDTH), []
     for _ in range(4):
         y = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
         parts.append(g.add("Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH))))
-    graph = load_model(g.model(g.add("Sum", *parts))).graph
-    monkeypatch.setattr(choice, "_LARGEST", 6 * 4 * WIDTH * WIDTH)
-    found = choice.Choice(graph, find_groups(graph))
+    return g.model(g.add("Sum", *parts))
+
+
+def test_the_limit_is_for_all_weights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = Sums(load_model(two_layers()).graph)
+    monkeypatch.setattr(choice, "LARGEST", 6 * 4 * WIDTH * WIDTH)
+    found = choice.Choice(sums, find_groups(sums))
     assert [group.first.op_type for group in found.refused] == ["MatMul"]
     assert len(found.groups) == 3
+
+
+def test_the_limit_is_for_all_runs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that one run has stacked leave less room for the next one."""
+    model = two_layers()
+    monkeypatch.setattr(choice, "LARGEST", 6 * 4 * WIDTH * WIDTH)
+    loaded = load_model(model)
+    assert Repeated().run(loaded)
+    assert stacked_bytes(loaded) == 4 * 4 * WIDTH * WIDTH
+    assert not Repeated().run(loaded)
+    assert counts(optimize(model, patterns="repeated", strict=True))["MatMul"] == 5
 
 
 @pytest.mark.parametrize("attributes", [{"alpha": 2.0}, {"beta": 0.5}, {"transA": 1}], ids=str)
@@ -173,7 +191,7 @@ def test_forms_that_a_stack_cannot_express(kind: str, node: str) -> None:
     scale = ", ".join(["2"] * 16)
     text = f"agraph ({inputs}) => (y) <int64[2] i = {{1, 3}}, float[4,4] s = {{{scale}}}> {{ {nodes} y = Sum({total}) }}"
     graph = load(text).graph
-    assert kind not in [group.first.op_type for group in find_groups(graph)]
+    assert kind not in [group.first.op_type for group in find_groups(Sums(graph))]
 
 
 def test_operators_of_other_domains() -> None:

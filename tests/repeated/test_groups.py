@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import onnx
 import pytest
@@ -15,6 +16,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.repeated.groups import find_groups
 from xoptim.repeated.settings import settings
+from xoptim.repeated.sums import Sums
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:
@@ -37,7 +39,7 @@ def test_planted_towers_are_found_exactly(seed: int) -> None:
             width = len(g.nodes) - first
             common = g.add("Neg", common)
         planted[count] += width
-    sizes = Counter(len(group) for group in find_groups(graph_of(g.model(*(node.output[0] for node in g.nodes)))))
+    sizes = Counter(len(group) for group in find_groups(Sums(graph_of(g.model(*(node.output[0] for node in g.nodes))))))
     assert sizes == planted
 
 
@@ -55,15 +57,15 @@ def test_results_of_one_node_are_alike(kind: str) -> None:
     nodes = "d = Erf(a) e = Erf(b) f = Erf(c) g = Tanh(d) h = Tanh(e) i = Tanh(f)"
     graph = load(f"agraph ({header}) => (g, h, i) {{ {first} {nodes} }}").graph
     expected = {"split": [("Erf", 3), ("Tanh", 3)], "lstm": [("Abs", 2), ("Erf", 2), ("Tanh", 2)]}[kind]
-    assert [(group.first.op_type, len(group)) for group in find_groups(graph)] == expected
+    assert [(group.first.op_type, len(group)) for group in find_groups(Sums(graph))] == expected
 
 
 def test_only_nodes_that_others_accompany_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
 
-    def counted(graph: Graph, node: Node) -> object:
+    def counted(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> object:
         compared.append(node.op_type)
-        return settings(graph, node)
+        return settings(graph, node, terms)
 
     monkeypatch.setattr("xoptim.repeated.groups.settings", counted)
     g = Sketch()
@@ -71,10 +73,10 @@ def test_only_nodes_that_others_accompany_are_compared(monkeypatch: pytest.Monke
     for _ in range(20):
         x = g.add("Tanh", g.add("Add", x, g.add("Erf", x)))
     graph = graph_of(g.model(x))
-    assert find_groups(graph) == []
+    assert find_groups(Sums(graph)) == []
     assert compared == []
     model = g.model(x, *(g.add("Exp", g.add("Abs", each)) for each in (x, g.input("n", WIDTH))))
-    assert not find_groups(graph_of(model)), "they are of different levels"
+    assert not find_groups(Sums(graph_of(model))), "they are of different levels"
     assert compared == []
 
 
@@ -82,8 +84,8 @@ def test_groups_of_enough_nodes() -> None:
     g = Sketch()
     inputs = [g.input("n", WIDTH) for _ in range(5)]
     model = g.model(*(g.add("Tanh", each) for each in inputs), *(g.add("Erf", each) for each in inputs[:3]))
-    assert [len(group) for group in find_groups(graph_of(model))] == [5, 3]
-    assert [len(group) for group in find_groups(graph_of(model), fewest=4)] == [5]
+    assert [len(group) for group in find_groups(Sums(graph_of(model)))] == [5, 3]
+    assert [len(group) for group in find_groups(Sums(graph_of(model)), fewest=4)] == [5]
 
 
 def test_no_rows() -> None:

@@ -13,6 +13,7 @@ from xoptim.repeated.choice import Choice
 from xoptim.repeated.cost import COSTS
 from xoptim.repeated.groups import arrange, find_groups
 from xoptim.repeated.regions import Outlook, Region
+from xoptim.repeated.sums import Sums
 
 
 def perceptrons(count: int, rows: int | str, width: int = 32, layers: int = 3) -> onnx.ModelProto:
@@ -64,13 +65,14 @@ def test_activations_that_would_no_longer_be_computed_within_a_product() -> None
 
 def test_the_outlook_of_a_region() -> None:
     graph = load(onnx.printer.to_text(perceptrons(8, 2, 4).graph).replace("towers", "agraph", 1)).graph
-    groups = find_groups(graph)
+    sums = Sums(graph)
+    groups = find_groups(sums)
     arrange(groups)
-    choice = Choice(graph, groups)
+    choice = Choice(sums, groups)
     choice.prune()
     (groups,) = choice.regions()
     before = [node.output for node in graph.nodes]
-    outlook = Region(graph, groups).outlook(COSTS["cpu"])
+    outlook = Region(sums, groups).outlook(COSTS["cpu"])
     assert outlook.nodes == (8 * 9 + 1, 10)
     assert [node.output for node in graph.nodes] == before
     assert not outlook.refusal

@@ -103,6 +103,22 @@ def test_weights_that_lanes_share_stay_one() -> None:
     assert counts(after)["MatMul"] == counts(after)["Tanh"] == 1
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm"])
+def test_weights_that_some_lanes_share_are_stored_once(kind: str) -> None:
+    """An index points to them; where the model has room for copies, folding makes them ahead of time."""
+    g, size = Sketch(), 32
+    weights = [g.weight(size, size) for _ in range(4)]
+    attributes = {"transB": 1} if kind == "Gemm" else {}
+    parts = [g.add("Tanh", g.add(kind, g.input("n", size), weights[lane // 2], **attributes)) for lane in range(8)]
+    model = g.model(g.add("Sum", *parts))
+    for max_growth, stored, selections in ((0, 4, 1), (None, 8, 0)):
+        after = optimize(model, patterns="repeated", strict=True, max_growth=max_growth)
+        assert [[*each.dims] for each in after.graph.initializer if len(each.dims) > 1] == [[stored, size, size]]
+        assert (counts(after)["MatMul"], counts(after)["Tanh"], counts(after)["Gather"]) == (1, 1, selections)
+        given = feeds(model, 3)
+        np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_lanes_of_several_stacks_are_selected_by_index() -> None:
     """Products of a sum layer of one level and values from before it, in an order of their own."""
     g = Sketch()
@@ -127,6 +143,18 @@ def test_parts_of_one_value(axis: int) -> None:
     assert (alone["MatMul"], alone["Split"]) == (1, 1), "a part is read alone"
     mixed = [g.add("Tanh", g.add("MatMul", parts[place], g.weight(WIDTH, WIDTH))) for place in (1, 0, 2, 4, 3)]
     assert counts(folded(g.model(g.add("Sum", *mixed)), sizes=(1, 3)))["MatMul"] == 1
+
+
+def test_parts_that_overlap() -> None:
+    """Windows of one value, which no Split takes apart."""
+    g = Sketch()
+    x = g.add("Exp", g.input("n", 3 * WIDTH))
+    windows = [
+        g.add("Slice", x, *(g.constant(np.array([each])) for each in (2 * lane, 2 * lane + WIDTH, 1))) for lane in range(5)
+    ]
+    towers = [g.add("Tanh", g.add("MatMul", each, g.weight(WIDTH, WIDTH))) for each in windows]
+    after = counts(folded(g.model(g.add("Sum", *towers))))
+    assert (after["Slice"], after["MatMul"], after["Tanh"]) == (5, 1, 1)
 
 
 def test_swapped_operands_are_the_same_settings() -> None:

@@ -10,11 +10,12 @@ from tests.repeated.towers import WIDTH, Sketch
 from tests.support import load
 from xoptim.repeated.choice import Choice
 from xoptim.repeated.groups import Group, arrange, find_groups
+from xoptim.repeated.sums import Sums
 
 
 def groups_of(model: onnx.ModelProto) -> list[Group]:
-    graph = load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph
-    groups = find_groups(graph)
+    sums = Sums(load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph)
+    groups = find_groups(sums)
     arrange(groups)
     return groups
 
@@ -107,10 +108,10 @@ def test_the_address_book_at_the_outputs() -> None:
 def test_groups_that_save_nothing_stay_apart() -> None:
     g = Sketch()
     model = g.model(*(g.add("Tanh", g.input("n", WIDTH)) for _ in range(3)))
-    graph = load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph
-    groups = find_groups(graph)
+    sums = Sums(load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph)
+    groups = find_groups(sums)
     arrange(groups)
-    choice = Choice(graph, groups)
+    choice = Choice(sums, groups)
     assert len(groups) == 1
     choice.prune()
     assert choice.regions() == []

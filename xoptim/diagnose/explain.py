@@ -59,7 +59,7 @@ def explain_model(
 
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
-    """The findings of passes as explanations, refusals first; ``None`` if there is a pattern, or a pass that has none."""
+    """The findings of passes, refusals of most nodes first; ``None`` if there is a pattern, or a pass that has none."""
     places, explained = Places(model), []
     for chosen in select(pattern):
         found = chosen.findings(model) if isinstance(chosen, ModelPass) else None
@@ -70,7 +70,7 @@ def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
             explained.append(
                 Explanation(chosen.name(), status, nodes[0], each.reason, matched=nodes, total=len(nodes), gain=each.gain)
             )
-    return sorted(explained, key=lambda explanation: explanation.matches)
+    return sorted(explained, key=lambda each: (1, 0) if each.matches else (0, -each.total))
 
 
 def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:

@@ -11,8 +11,8 @@ from typing import Final
 from xoptim.facts.schema import is_commutative
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.walk import reads
 from xoptim.repeated.settings import STACKABLE, settings
+from xoptim.repeated.sums import Sums
 
 _NONE: Final = None
 """The class of values that no stackable node computes."""
@@ -25,7 +25,7 @@ class Group:
     Attributes:
         level: number of nodes on the longest path to each of them; equal for all, so that none depends on another.
         operands: for each node, in the order of the lanes, its operands; those of a commutative operator in the order in which
-            they are alike.
+            they are alike. The last Add of a sum has all terms of it.
         lane: for each result its place among those of its node, and its lane.
     """
 
@@ -57,7 +57,7 @@ class Group:
         return list(zip(*self.operands.values(), strict=True))
 
 
-def find_groups(graph: Graph, fewest: int = 2) -> list[Group]:
+def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
     """The groups of a graph, lower levels first: nodes of one level with equal settings, whose operands are alike too.
 
     The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep from the
@@ -65,18 +65,19 @@ def find_groups(graph: Graph, fewest: int = 2) -> list[Group]:
     levels: only nodes that others of their operator and level accompany are compared.
 
     Args:
-        graph: the graph.
+        sums: the levels of the nodes of the graph.
         fewest: number of nodes that a group has at least.
     """
-    found: dict[Hashable, Group] = {}
+    graph, found = sums.graph, dict[Hashable, Group]()
     colours = _Colours(graph)
-    for level, nodes in _side_by_side(graph, fewest):
+    for level, nodes in _side_by_side(sums, fewest):
         for node in nodes:
-            alike = settings(graph, node)
+            terms = sums.terms(node)
+            alike = settings(graph, node, terms)
             if alike is None:
                 colours.learn(node, _NONE)
                 continue
-            operands = [(colours.of(name), operand, name) for name, operand in zip(node.input, alike.operands, strict=True)]
+            operands = [(colours.of(name), operand, name) for name, operand in zip(terms, alike.operands, strict=True)]
             if is_commutative(node.op_type, node.domain):
                 operands.sort(key=lambda operand: (operand[0], repr(operand[1])))  # (hashes differ between processes)
             key = (alike.own, level, *(operand[:2] for operand in operands))
@@ -85,31 +86,27 @@ def find_groups(graph: Graph, fewest: int = 2) -> list[Group]:
     return [group for group in found.values() if len(group) >= fewest]
 
 
-def _side_by_side(graph: Graph, fewest: int) -> list[tuple[int, list[Node]]]:
+def _side_by_side(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
     """Nodes of one operator and level, where there are several, with their level; lower levels first."""
-    levels: dict[str, int] = {}
     found: dict[tuple[int, str], list[Node]] = {}
-    for node in graph.nodes:
-        level = 0
-        for name in reads(node) if node.bodies else node.input:
-            if name in levels and levels[name] > level:
-                level = levels[name]
-        for name in node.output:
-            levels[name] = level + 1
+    for node, level in sums.levels.items():
         if node.op_type in STACKABLE:
-            found.setdefault((level + 1, node.op_type), []).append(node)
+            found.setdefault((level, node.op_type), []).append(node)
     return sorted(((level, nodes) for (level, _), nodes in found.items() if len(nodes) >= fewest), key=itemgetter(0))
 
 
 class _Colours:
     """The colours of results: the class of the node, and the place among its results.
 
-    Results of one node that nothing accompanies are alike, whatever their places are: towers read the parts of one Split.
+    Results of one node that nothing accompanies are alike, whatever their places are: towers read the parts of one Split. So
+    are parts of one value that a Slice each takes.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
+        self._parts: dict[int, int] = {}
+        """The colour of each Slice that no other accompanies, as a part of its value."""
         self._found: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 
@@ -127,7 +124,25 @@ class _Colours:
                 return 0, 0
             self.learn(producer, _NONE if settings(self.graph, producer) is None else producer)
         colour, place = self._found[name]
-        return colour, place if colour and self._members[colour] > 1 else 0
+        if not colour or self._members[colour] > 1:
+            return colour, place if colour else 0
+        return self._part(name, colour), 0
+
+    def _part(self, name: str, colour: int) -> int:
+        """The colour of a result that is alone in its class: that of all parts of a value if it is a Slice."""
+        if colour not in self._parts:
+            key = part_of(self.graph, name)
+            self._parts[colour] = colour if key is None else self._classes.setdefault(key, len(self._classes))
+        return self._parts[colour]
+
+
+def part_of(graph: Graph, name: str) -> Hashable | None:
+    """The value of which a Slice takes a part, and the type and shape of the part; ``None`` for results of other operators."""
+    producer = graph.producer(name)
+    if producer is None or producer.op_type != "Slice" or producer.domain:
+        return None
+    info = graph.info_of(name)
+    return producer.input[0], info.dtype, info.shape
 
 
 def by_result(groups: Iterable[Group]) -> dict[str, Group]:

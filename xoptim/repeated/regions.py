@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from xoptim.graph.edit import Edit
-from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.repeated.cost import Costs, is_product, launches_and_times, slowest
 from xoptim.repeated.groups import Group
+from xoptim.repeated.sums import Sums
 from xoptim.repeated.writing import StackWriter
 
 MARGIN: Final = 0.9
@@ -60,12 +60,13 @@ class Region:
     """Groups that are connected.
 
     Args:
-        graph: the graph.
+        sums: the sums of the graph.
         groups: the groups, lower levels first.
     """
 
-    def __init__(self, graph: Graph, groups: Sequence[Group]) -> None:
-        self.graph = graph
+    def __init__(self, sums: Sums, groups: Sequence[Group]) -> None:
+        self.sums = sums
+        self.graph = sums.graph
         self.groups = groups
 
     def rewrite(self, costs: Costs | None = None) -> bool:
@@ -112,19 +113,37 @@ class Region:
 
     def _may_be_faster(self, costs: Costs) -> bool:
         """Whether launching the nodes takes enough of their time, at every size: a stack saves little else."""
-        nodes = [node for group in self.groups for node in group.nodes]
+        nodes = [part for group in self.groups for node in group.nodes for part in self.sums.parts(node)]
         return all(launches >= (1 - MARGIN) * time for launches, time in launches_and_times(self.graph, nodes, costs))
 
     def _written(self, edit: Edit) -> tuple[list[Node], list[Node]]:
         """The nodes to remove, and those that replace them, which the edit holds beside Identity nodes for names."""
-        graph, writer = self.graph, StackWriter(self.graph, edit)
-        removed = {node: None for group in self.groups for node in group.nodes}
+        graph, sums, writer = self.graph, self.sums, StackWriter(self.graph, edit)
+        stacked = {node: None for group in self.groups for node in group.nodes}
+        joined = self._sums_of_lanes(stacked)
+        removed = {part: None for node in (*stacked, *joined) for part in sums.parts(node)}
         for group in self.groups:
-            writer.write(group)
             # Groups of higher levels may read what is made of these lanes, so all of that comes first.
-            readers = {reader: None for name in group.lane for reader in graph.consumers(name)}
-            removed.update((reader, None) for reader in readers if reader not in removed and writer.join(reader))
+            while joined and sums.levels[joined[-1]] < group.level:
+                writer.add_up(reader := joined.pop(), sums.terms(reader))
+            writer.write(group)
+            for reader in sums.readers(group.lane):
+                if reader not in removed and writer.join(reader):
+                    removed[reader] = None
             for name in group.lane:
                 if graph.is_output(name) or graph.is_captured(name) or any(n not in removed for n in graph.consumers(name)):
                     writer.alone(name)
+        for reader in reversed(joined):
+            writer.add_up(reader, sums.terms(reader))
         return list(removed), [node for node in edit.created if node.op_type != "Identity"]
+
+    def _sums_of_lanes(self, stacked: Collection[Node]) -> list[Node]:
+        """The sums of which two terms or more are lanes of one stack, those of the lowest level last."""
+        source = {name: (group, place) for group in self.groups for name, (place, _) in group.lane.items()}
+        found = []
+        for reader in self.sums.readers(source):
+            if self.sums.is_sum(reader) and reader not in stacked:
+                lanes = {name for name in self.sums.terms(reader) if name in source}
+                if len({source[name] for name in lanes}) < len(lanes):
+                    found.append(reader)
+        return sorted(found, key=lambda node: -self.sums.levels[node])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
@@ -43,15 +43,21 @@ class Settings(NamedTuple):
     operands: tuple[Hashable, ...]
 
 
-def settings(graph: Graph, node: Node) -> Settings | None:
-    """The settings of a node, ``None`` if it cannot be stacked."""
+def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Settings | None:
+    """The settings of a node, ``None`` if it cannot be stacked.
+
+    Args:
+        graph: the graph.
+        node: the node.
+        terms: its operands where they are not those that it reads: the last Add of a sum stands for all of it.
+    """
     if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
         return None
     results = [graph.info_of(name) for name in node.output]
     if not all(map(_is_known, results)) or not _is_allowed(graph, node):
         return None
     operands: list[Hashable] = []
-    for place, name in enumerate(node.input):
+    for place, name in enumerate(node.input if terms is None else terms):
         found = "" if not name else _parameter(graph, name) if is_parameter(node, place) else _operand(graph, name)
         if found is None:
             return None

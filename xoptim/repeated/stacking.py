@@ -13,6 +13,7 @@ from xoptim.repeated.cost import COSTS, Costs
 from xoptim.repeated.findings import findings
 from xoptim.repeated.groups import arrange, find_groups
 from xoptim.repeated.regions import Region
+from xoptim.repeated.sums import Sums
 
 _FEWEST: Final = 4
 """Groups of fewer nodes take as long together, even where each of them takes as little time as a node can."""
@@ -24,6 +25,7 @@ class Repeated(ModelPass):
     What: finds nodes of one level with equal settings (operator, attributes, types and shapes), and computes them as one node
     whose operands have a new first axis, one lane for each of them; weights are stacked ahead of time. Lanes stay stacked
     through all levels that have the same lanes, and are selected by index where the levels differ.
+    A sum of lanes is one reduction, also where it is written as a chain or a tree of Adds.
     Why: one kernel launch instead of k, and larger products.
         Where that is faster, `RepeatedOnCpu` does it by default.
     Refuses when:
@@ -38,7 +40,7 @@ class Repeated(ModelPass):
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
-        """Layers of one input, whose results are added; and sums of pairs of them, one of which is a result too."""
+        """Layers of one input that are added; sums of pairs of them, one of which is a result too; layers added one by one."""
         weights = "float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}"
         products = "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c)"
         stack = "float[3,2,2] s = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 0.25, 0, 1}"
@@ -54,6 +56,12 @@ class Repeated(ModelPass):
                 f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{stack}, int64[1] o = {{0}}, "
                 "int64 two = {2}, int64[3] p = {1, 2, 0}> { a = MatMul(x, s) d = Tanh(a) f = Gather(d, two) h = Erf(d) "
                 "i = Gather(h, p) k = Mul(h, i) y = ReduceMean <keepdims = 0> (k, o) }",
+            ),
+            Example(
+                f"agraph (float[n,2] x) => (float[n,2] y) <{weights}> {{ a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) "
+                "d = Relu(a) e = Relu(b) f = Relu(c) g = Add(x, d) h = Add(g, e) y = Add(h, f) }",
+                f"agraph (float[n,2] x) => (float[n,2] y) <{stack}, int64[1] o = {{0}}> "
+                "{ a = MatMul(x, s) d = Relu(a) e = ReduceSum <keepdims = 0> (d, o) y = Add(e, x) }",
             ),
         )
 
@@ -117,10 +125,11 @@ def stack(graph: Graph, costs: Costs | None = None, fewest: int = 2) -> int:
         costs: those of the execution provider, if only regions are stacked that become faster.
         fewest: number of nodes that a group has at least.
     """
-    groups = find_groups(graph, fewest)
+    sums = Sums(graph)
+    groups = find_groups(sums, fewest)
     if not groups:
         return 0
     arrange(groups)
-    choice = Choice(graph, groups)
+    choice = Choice(sums, groups)
     choice.prune()
-    return sum(len(groups) for groups in choice.regions() if Region(graph, groups).rewrite(costs))
+    return sum(len(groups) for groups in choice.regions() if Region(sums, groups).rewrite(costs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Final
 
@@ -10,13 +11,13 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
-from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.create import OpBuilder
 from xoptim.repeated.groups import Group
 from xoptim.repeated.settings import is_parameter
+from xoptim.repeated.weights import store_stack
 
 _FEW: Final = 3
 """Up to so many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""
@@ -46,22 +47,49 @@ class StackWriter:
 
     def write(self, group: Group) -> None:
         """Write a group whose operands outside of it are written."""
-        is_concat = group.first.op_type == "Concat"  # it does not broadcast
-        operands = [
-            (names[0], None) if is_parameter(group.first, place) or not names[0] else self._operand(names, is_concat)
-            for place, names in enumerate(group.columns)
-        ]
         rule = _RULES.get(group.first.op_type)
         assert rule is not None
-        written = rule(self, group, operands)
+        written = rule(self, group, self._operands(group))
         stacks = [written] if isinstance(written, str) else written
         self._size.update(dict.fromkeys(stacks, len(group)))
         self._lane.update((name, (stacks[place], lane)) for name, (place, lane) in group.lane.items())
+
+    def _operands(self, group: Group) -> list[Written]:
+        kind, columns = group.first.op_type, group.columns
+        if kind == "Add" and len(columns) > 2:
+            return self._terms(columns)
+        is_stack = kind == "Concat"  # it does not broadcast
+        return [
+            (names[0], None) if is_parameter(group.first, place) or not names[0] else self._operand(names, is_stack)
+            for place, names in enumerate(columns)
+            if kind != "Gemm" or place != 1  # its weights are written in another form
+        ]
 
     def _operand(self, names: Sequence[str], is_stack: bool) -> Written:
         if len(set(names)) == 1 and not is_stack:
             return self.alone(names[0]), None
         return self.column(names), self.rank(names[0])
+
+    def _terms(self, terms: Sequence[tuple[str, ...]]) -> list[Written]:
+        """The terms of sums; those that are lanes of one stack are added up."""
+        columns: dict[str, list[tuple[str, ...]]] = {}
+        for names in terms:
+            (stack, *others) = {self._lane[name][0] if name in self._lane else "" for name in names}
+            columns.setdefault("" if others else stack, []).append(names)
+        found: list[Written] = []
+        for stack, each in columns.items():
+            total = self._reduced(stack, each) if stack and len(each) > 2 else ""
+            found += [(total, self.rank(each[0][0]))] if total else [self._operand(names, False) for names in each]
+        return found
+
+    def _reduced(self, stack: str, columns: Sequence[Sequence[str]]) -> str:
+        """The sum of several selections from a stack, each of which has as many lanes; "" if it cannot be written."""
+        target = _target(self.graph, columns[0][0])
+        if target is None:
+            return ""
+        lanes = self._selected(stack, [self._lane[name][1] for names in columns for name in names], self._size[stack])
+        split = self.op.Reshape(lanes, np.array([len(columns), len(columns[0]), *target], np.int64))
+        return str(self.op.ReduceSum(split, axes=[0], keepdims=0))
 
     def rank(self, name: str) -> int:
         """Number of axes of a tensor of the graph before the rewrite."""
@@ -78,6 +106,19 @@ class StackWriter:
         if result:
             self.op.Identity(result, outputs=list(node.output))
         return bool(result)
+
+    def add_up(self, node: Node, terms: Sequence[str]) -> None:
+        """Write a sum whose terms that are lanes are written: lanes of one stack are reduced, other terms are added to them."""
+        lanes: dict[str, list[int]] = {}
+        for stack, lane in (self._lane[name] for name in terms if name in self._lane):
+            lanes.setdefault(stack, []).append(lane)
+        parts = [
+            self.op.ReduceSum(self._selected(stack, sorted(index), self._size[stack]), axes=[0], keepdims=0)
+            for stack, index in lanes.items()
+            if len(index) > 1
+        ]
+        parts += [self.alone(name) for name in terms if len(lanes.get(self._lane.get(name, ("", 0))[0], ())) < 2]
+        self.op.Identity(reduce(self.op.Add, parts), outputs=list(node.output))
 
     def alone(self, name: str) -> str:
         """The value of one lane by itself, under its own name; the same for a value that is not part of a stack."""
@@ -96,7 +137,7 @@ class StackWriter:
 
     def _stacked(self, names: tuple[str, ...]) -> str:
         if all(self.graph.tensor(name) is not None for name in names):
-            return store(self.edit, "stacked", np.stack([self.array(name) for name in names]))
+            return self.stored(names)
         sources: dict[str, int] = {}  # where the lanes of a stack, or a single value, begin when all are joined
         size = 0
         index = []
@@ -143,6 +184,15 @@ class StackWriter:
             return str(self.op.Slice(stack, [index[0]], [index[-1] + 1], [0], [step]))
         return str(self.op.Gather(stack, np.array(index, np.int64), axis=0))
 
+    def stored(self, names: Sequence[str], form: Callable[[np.ndarray], np.ndarray] = np.asarray) -> str:
+        """The stack of stored tensors in some form. One that several lanes read is stored once, and selected for each of them.
+
+        Folding selects ahead of time where the model has room for the copies.
+        """
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        stack = store_stack(self.edit, np.stack([form(self.array(name)) for name in places]))
+        return self._selected(stack, [places[name] for name in names], len(places))
+
     def array(self, name: str) -> np.ndarray:
         """The numbers of a stored tensor."""
         tensor = self.graph.tensor(name)
@@ -156,8 +206,16 @@ class StackWriter:
             return name
         stored = self.edit.initializers.get(name)
         if stored is not None:
-            return store(self.edit, "stacked", stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]))
+            return store_stack(self.edit, stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]))
         return str(self.op.Unsqueeze(name, axes=list(range(1, rank - own + 1))))
+
+
+def _target(graph: Graph, name: str) -> list[int] | None:
+    """The shape of a result as Reshape takes it; ``None`` if more than one of its sizes is open, or one is 0."""
+    shape = graph.info_of(name).shape
+    if shape is None or sum(not isinstance(size, int) for size in shape) > 1 or 0 in shape:
+        return None
+    return [size if isinstance(size, int) else -1 for size in shape]
 
 
 def _attributes(group: Group, **changed: Any) -> dict[str, Any]:
@@ -180,6 +238,12 @@ def _broadcasting(writer: StackWriter, group: Group, operands: Sequence[Written]
     return str(getattr(writer.op, group.first.op_type)(*names, **group.first.attribute))
 
 
+def _add(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
+    """Stacks that are added up, two or more."""
+    rank = writer.rank(group.first.output[0])
+    return str(reduce(writer.op.Add, (writer.aligned(operand, rank) for operand in operands)))
+
+
 def _plus(writer: StackWriter, name: str, bias: Sequence[Written], rank: int) -> str:
     """A stack plus an operand that may be left out."""
     return str(writer.op.Add(name, writer.aligned(bias[0], rank))) if bias and bias[0][0] else name
@@ -187,11 +251,11 @@ def _plus(writer: StackWriter, name: str, bias: Sequence[Written], rank: int) ->
 
 def _gemm(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
     """A product of matrices, plus the third operand."""
-    weights = [writer.array(name) for name in group.columns[1]]
-    weights = [array.T for array in weights] if group.first.get_attribute("transB") else weights
-    shared = operands[1][1] is None
-    product = writer.op.MatMul(operands[0][0], weights[0] if shared else np.stack(weights))
-    return _plus(writer, product, operands[2:], 2)
+    form = np.transpose if group.first.get_attribute("transB") else np.asarray
+    names = group.columns[1]
+    weights = form(writer.array(names[0])) if len(set(names)) == 1 else writer.stored(names, form)
+    product = writer.op.MatMul(operands[0][0], weights)
+    return _plus(writer, product, operands[1:], 2)
 
 
 def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
@@ -265,23 +329,23 @@ def _slice(writer: StackWriter, group: Group, operands: Sequence[Written]) -> st
     return str(writer.op.Slice(x, starts, ends, axes, *steps))
 
 
-def _sum(writer: StackWriter, node: Node, stack: str) -> str:
-    return str(getattr(writer.op, f"Reduce{node.op_type}")(stack, axes=[0], keepdims=0))
+def _mean(writer: StackWriter, node: Node, stack: str) -> str:
+    return str(writer.op.ReduceMean(stack, axes=[0], keepdims=0))
 
 
 def _concat(writer: StackWriter, node: Node, stack: str) -> str:
     """The lanes side by side: their axis comes before the one that they are joined along, and is merged with it."""
-    shape = writer.graph.info_of(node.output[0]).shape
-    if shape is None or sum(not isinstance(size, int) for size in shape) > 1 or 0 in shape:
+    target = _target(writer.graph, node.output[0])
+    if target is None:
         return ""
-    axis = node.get_attribute("axis") % len(shape)
+    axis = node.get_attribute("axis") % len(target)
     if axis:
-        stack = writer.op.Transpose(stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)])
-    return str(writer.op.Reshape(stack, np.array([size if isinstance(size, int) else -1 for size in shape], np.int64)))
+        stack = writer.op.Transpose(stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(target) + 1)])
+    return str(writer.op.Reshape(stack, np.array(target, np.int64)))
 
 
-JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Sum": _sum, "Mean": _sum, "Concat": _concat}
-"""Operators that read lanes of one stack; what they become returns "" where it cannot be written."""
+JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Mean": _mean, "Concat": _concat}
+"""Operators that read lanes of one stack only; what they become returns "" where it cannot be written."""
 
 
 def _split(writer: StackWriter, group: Group, operands: Sequence[Written]) -> Sequence[str]:
@@ -296,6 +360,7 @@ _Rule = Callable[[StackWriter, Group, Sequence[Written]], "str | Sequence[str]"]
 _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys((*BROADCASTING, "MatMul"), _broadcasting),
+    "Add": _add,
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _moved_axes),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "Concat"), _of_one_axis),
