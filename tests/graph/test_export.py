@@ -229,7 +229,7 @@ def test_the_rank_of_what_a_scan_reads_is_declared() -> None:
 
 
 def test_a_declaration_that_cannot_be_right_is_written_right() -> None:
-    """The branches of the If differ in rank, so that nobody could tell before the condition was computed."""
+    """The branches of the If differ in rank: before the condition is computed, the declaration is not known to be wrong."""
     text = (
         "agraph (float[n,4] x) => (float[m] y) <bool c = {1}> { t = Identity(x) y = If (c) "
         "< then_branch = f () => (p) { p = Neg(t) }, else_branch = e () => (q) { q = ReduceSum<keepdims = 0>(t) } > }"

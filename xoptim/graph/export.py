@@ -81,16 +81,18 @@ def _output(name: str, given: ValueInfoProto | None, info: Info) -> ValueInfoPro
     """The declaration of an output, as it was given unless that is wrong."""
     if given is not None and not _is_refuted(given, info):
         return given
-    made = value_info(name, info)
+    made = ValueInfoProto()
     if given is not None:
-        copy_fields(given, made, ("name", "type"))
+        made.CopyFrom(given)
+        made.ClearField("type")
+    made.MergeFrom(value_info(name, info))
     return made
 
 
 def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
     """Whether a declared shape cannot be right, by its rank or by a number.
 
-    Nobody may have noticed in the model as it came, in which an If with branches of different ranks hid the shape, for example.
+    It may not have shown in the model as it came, in which an If with branches of different ranks hid the shape, for example.
     """
     if info.shape is None or not info.is_tensor or not declared.type.tensor_type.HasField("shape"):
         return False
