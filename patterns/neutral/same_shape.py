@@ -136,13 +136,16 @@ class IdentitySqueezePattern(_SameShape):
 class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
-    What: drops a reduction of one element at a time that keeps the axes, and one over no axis.
+    What: drops a reduction of one element at a time that keeps the axes, and one over no axis. The sum of -0
+    alone is 0 in some kernels.
     Why: it copies the whole tensor.
     Refuses when:
     1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.
     2. it is another reduction: a norm is not the element itself.
     3. it sums or multiplies integers of 64 bits, which onnxruntime does in double precision.
     """
+
+    exactness = "rounding"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Five kinds (2), any axes."""

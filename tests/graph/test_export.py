@@ -226,3 +226,17 @@ def test_the_rank_of_what_a_scan_reads_is_declared() -> None:
     del optimized.graph.value_info[:]
     with pytest.raises(Exception, match="must have the shape set"):
         run(optimized, feeds)
+
+
+def test_a_declaration_that_cannot_be_right_is_written_right() -> None:
+    """The branches of the If differ in rank: before the condition is computed, the declaration is not known to be wrong."""
+    text = (
+        "agraph (float[n,4] x) => (float[m] y) <bool c = {1}> { t = Identity(x) y = If (c) "
+        "< then_branch = f () => (p) { p = Neg(t) }, else_branch = e () => (q) { q = ReduceSum<keepdims = 0>(t) } > }"
+    )
+    model = parse(text)
+    model.graph.output[0].doc_string = "kept"
+    (output,) = xoptim.optimize(model).graph.output
+    assert helper.printable_value_info(output) == "%y[FLOAT, nx4]"
+    assert output.doc_string == "kept"
+    assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "m"

@@ -187,6 +187,22 @@ def test_all_results_of_a_node() -> None:
     assert types(rewrite(chosen, text)) == ["Identity"]
 
 
+def test_the_number_of_results_decides_what_they_are() -> None:
+    """Two results are not two of three, even if nothing reads the third; a result that may be left out does not count."""
+
+    def describe(g: PatternBuilder, x: Symbol) -> Symbol:
+        a, b = g.op.Split(x, outputs=2, axis=1)
+        return g.op.Sub(a, b)
+
+    body = "{ %s = Split<axis = 1>(x) y = Sub(a, b) }"
+    assert find(pattern(describe), body % "a, b", opset=13) == {"x": "x"}
+    assert find(pattern(describe), body % "a, b, c", opset=13) is None
+    (refusal,) = refusals(pattern(describe), body % "a, b, c", opset=13)
+    assert refusal.reason == "2 results expected, 3 found"
+    dropping = pattern(lambda g, x: g.op.Neg(g.op.Dropout(x)))
+    assert find(dropping, "{ d, mask = Dropout(x) y = Neg(d) }") == {"x": "x"}
+
+
 def test_two_lists_in_one_node_are_an_error() -> None:
     def describe(g: PatternBuilder) -> Symbol:
         return g.op.Concat(g.variadic("a"), g.variadic("b"), axis=0)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import parse, types
 from xoptim import EasyPatternOptimization, ModelError, OptimizationOptions, optimize
-from xoptim.facts.errors import PatternError
+from xoptim.facts.errors import PatternError, XoptimError
 from xoptim.match import GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 MODEL = "agraph (float[a,b] x, float[a,b] mask) => (float[a,b] y) { t = Neg(x) y = Abs(t) }"
@@ -98,6 +98,10 @@ class UnreadParameterPattern(NegAbs):
         return g.op.Neg(x)
 
 
+class MisspeltInteriorPattern(NegAbs):
+    interior = "drop"  # type: ignore[assignment]
+
+
 class TwoOfOneNamePattern(NegAbs):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
         return g.op.Add(x, g.constant("x"))  # here
@@ -118,6 +122,7 @@ WRONG: dict[type[EasyPatternOptimization], str] = {
     CaptureLikeOperandPattern: "match_pattern uses the name 'x' for two things",
     OptionLikeCapturePattern: "match_pattern uses the name 'axis' for two things",
     UnreadParameterPattern: "match_pattern does not read its parameter 'z'",
+    MisspeltInteriorPattern: "interior is one of refuse, keep, not 'drop'",
     TwoOfOneNamePattern: "the pattern captures 'x' twice",
 }
 
@@ -175,6 +180,30 @@ class ForeignOperatorPattern(NegAbs):
 )
 def test_patterns_that_are_right(pattern: type[EasyPatternOptimization], left: list[str]) -> None:
     assert types(optimize(parse(MODEL), patterns=[pattern], strict=True)) == left
+
+
+def test_a_class_without_source_has_no_place() -> None:
+    made = type("MadePattern", (NegAbs,), {"exactness": "roughly"})
+    with pytest.raises(PatternError, match=r"^Made: exactness is one of "):
+        optimize(parse(MODEL), patterns=[made])
+
+
+def test_a_pattern_without_a_replacement() -> None:
+    class OnlyPattern(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+            return g.op.Abs(g.op.Neg(x))
+
+    with pytest.raises(XoptimError, match="OnlyPattern has no apply_pattern"):
+        optimize(parse(MODEL), patterns=[OnlyPattern], strict=True)
+
+
+def test_the_rest_of_what_is_captured() -> None:
+    class RestPattern(NegAbs):
+        def apply_pattern(self, g: PatternRewriter, **rest: Any) -> Any:  # type: ignore[override]
+            assert rest == {"x": "x"}
+            return g.op.Abs(rest["x"])
+
+    assert types(optimize(parse(MODEL), patterns=[RestPattern], strict=True)) == ["Abs"]
 
 
 def test_sizes_that_cannot_be_read_are_no_pattern_errors() -> None:

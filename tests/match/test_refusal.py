@@ -112,6 +112,17 @@ def test_listening_changes_nothing_that_is_found() -> None:
     assert refusal.reason == "'x' is not constant"
 
 
+@pytest.mark.parametrize("operands", ["m, b", "b, m"])
+def test_the_order_of_operands_in_which_all_else_fits_is_told(operands: str) -> None:
+    class Biased(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol, b: Constant) -> Symbol:
+            return g.op.Add(g.op.Mul(x, 0.5), b)
+
+    text = "agraph (float[N] x, float[3] b) => (y) <float k = {0.5}> { m = Mul(x, k) y = Add(%s) }"
+    (refusal,) = refusals(Biased(), text % operands)
+    assert refusal.reason == "'b' is not constant"
+
+
 def test_a_match_asks_nobody_who_listens() -> None:
     """The attempt that decides refuses in silence; its conditions are asked once more to tell why."""
     asked: list[bool] = []

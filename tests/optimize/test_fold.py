@@ -278,6 +278,12 @@ def test_a_constant_output_is_computed_ahead_of_time_where_it_can_be() -> None:
     assert "Shape" not in types(model)
 
 
+def test_a_constant_output_of_integers_stays_a_node_where_a_constant_holds_floats_only() -> None:
+    text = "agraph (float[n,3] x) => (int64[1] y) { s = Shape(x) y = Slice <starts = [1], ends = [2], axes = [0]> (s) }"
+    assert types(folded(text, opset=8)[0]) == ["Shape", "Slice"]
+    assert types(folded("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Neg(w) }", opset=8)[0]) == ["Constant"]
+
+
 def test_what_depends_on_constants_after_a_rewrite_is_known_to() -> None:
     """The output `k` is not folded, nor is `q`, which no constant is known for before the If is replaced by its branch."""
     model = parse(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support import run
-from xoptim import installed_patterns, optimize
+from xoptim import Query, installed_patterns, optimize
 from xoptim.testing.models import optimize_alone, parse
 
 PATTERNS = installed_patterns()
@@ -259,3 +259,12 @@ def test_small_digits_of_a_sigmoid_are_kept(line: str) -> None:
     for patterns in ("default", "default+onnxruntime"):
         after = optimize(model, patterns=patterns, strict=True)
         compare(run(model, {"x": TAIL}), run(after, {"x": TAIL}), 1e-5)
+
+
+def test_equal_bits_are_not_promised_where_a_zero_loses_its_sign() -> None:
+    """onnxruntime adds -0 to 0 where the first axis has size 1."""
+    model = parse("agraph (float[1,3] x) => (float[1,3] y) <int64[1] k = {0}> { y = ReduceSum(x, k) }")
+    feeds = {"x": np.full((1, 3), -0.0, np.float32)}
+    exact = optimize(model, patterns=Query(["default"], require=["exact"]))
+    assert np.signbit(run(model, feeds)[0]).tolist() == np.signbit(run(exact, feeds)[0]).tolist()
+    assert PATTERNS["IdentityReduce"].exactness == "rounding"

@@ -185,6 +185,9 @@ def test_a_bug_that_shows_for_one_assignment_only() -> None:
         # frozen to a size that only the output tells
         ("g (float[batch,seq] x) => (float[batch,24] y) <int64[2] s = {24, 24}, float one = {1}> "
          "{ w = Expand(one, s) y = MatMul(x, w) }", {"seq": 24}),
+        # frozen to a size that only the shapes inside tell
+        ("g (float[B,S] x) => (float y) <int64[1] s = {7}, int64[1] b = {-1}> "
+         "{ t = Concat <axis = 0> (b, s) r = Reshape(x, t) y = Add(r, x) }", {"S": 7}),
         # a power of two
         ("g (float[B,S] x) => (float y) <int64[3] s = {0, 8, -1}> { t = Reshape(x, s) y = Identity(t) }", {"S": 16}),
         # batch of one

@@ -135,6 +135,13 @@ def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[i
     return None
 
 
+@cache
+def constant_types(opset: int) -> frozenset[int]:
+    """The element types that a Constant may have: before operator set 9, floating-point numbers only."""
+    known: Any = schema("Constant", "", opset)
+    return frozenset() if known is None else _operand(known.outputs[0]).types
+
+
 class _Operand(NamedTuple):
     """The types of an operand, and the parameter that stands for its type; empty without a constraint."""
 

@@ -100,6 +100,17 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
 
 
 @cache
+def has_variadic_results(op_type: str, domain: str) -> bool:
+    """Whether nodes of an operator may have any number of results; it then decides what each of them is."""
+    found = schema(op_type, domain, onnx.defs.onnx_opset_version()) if not domain else None
+    return (
+        found is not None
+        and bool(found.outputs)
+        and found.outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+    )
+
+
+@cache
 def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
     """Places of the results that a node may leave out without a change of the others."""
     found = schema(op_type, domain, opset)

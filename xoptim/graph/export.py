@@ -65,15 +65,43 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
     for name in graph.inputs:
         proto.input.append(given_inputs.get(name) or value_info(name, graph.info_of(name)))
     for name in graph.outputs:
-        proto.output.append(given_outputs.get(name) or value_info(name, graph.info_of(name)))
+        proto.output.append(_output(name, given_outputs.get(name), graph.info_of(name)))
     if source is not None:
-        proto.value_info.extend(v for v in with_headroom(source.value_info) if graph.defines(v.name))
+        kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
+        proto.value_info.extend(v for v in kept if not _is_refuted(v, graph.info_of(v.name)))
     declared = {v.name for v in (*proto.value_info, *proto.output)}
     proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
     for name, annotation in graph.annotations.items():
         if graph.defines(name):
             proto.quantization_annotation.add().CopyFrom(annotation)
             proto.quantization_annotation[-1].tensor_name = name
+
+
+def _output(name: str, given: ValueInfoProto | None, info: Info) -> ValueInfoProto:
+    """The declaration of an output, as it was given unless that is wrong."""
+    if given is not None and not _is_refuted(given, info):
+        return given
+    made = ValueInfoProto()
+    if given is not None:
+        made.CopyFrom(given)
+        made.ClearField("type")
+    made.MergeFrom(value_info(name, info))
+    return made
+
+
+def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
+    """Whether a declared shape cannot be right, by its rank or by a number.
+
+    It may not have shown in the model as it came, in which an If with branches of different ranks hid the shape, for example.
+    """
+    if info.shape is None or not info.is_tensor or not declared.type.tensor_type.HasField("shape"):
+        return False
+    dims = declared.type.tensor_type.shape.dim
+    if len(dims) != len(info.shape):
+        return True
+    return any(
+        d.HasField("dim_value") and isinstance(i, int) and d.dim_value != i for d, i in zip(dims, info.shape, strict=True)
+    )
 
 
 def _scanned(graph: Graph) -> dict[str, Info]:

@@ -316,10 +316,12 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
-    """The arguments of `apply_pattern`."""
+    """The arguments of `apply_pattern`; one such as ``**others`` takes all that no parameter names."""
     given: dict[str, Any] = {}
     for parameter in _parameters(pattern):
-        if parameter.name in match:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= {name: value for name, value in match.items() if name not in given}
+        elif parameter.name in match:
             given[parameter.name] = match[parameter.name]
         elif parameter.default is inspect.Parameter.empty:
             if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):

@@ -83,10 +83,11 @@ def check_metadata(kind: type[Rewrite]) -> None:
     Raises:
         PatternError: when one has an invalid value.
     """
-    for key in sorted(metadata_of(kind)):
+    for key in sorted(metadata_of(kind) | {"interior"} if hasattr(kind, "match_pattern") else metadata_of(kind)):
         if wrong := fault(key, getattr(kind, key)):
             file, line = attribute_line(kind, key)
-            raise PatternError(f"{file}:{line}: {kind.name()}: {key} {wrong}")
+            place = f"{file}:{line}: " if file else ""  # a class made by a program has no source
+            raise PatternError(f"{place}{kind.name()}: {key} {wrong}")
 
 
 def fault(key: str, value: Any) -> str:

@@ -88,7 +88,14 @@ class NearPairing(Pairing):
             self._listen(self._furthest)
 
     def refuse(
-        self, node: Node | None, reason: str, wanted: PatternNode, *values: str, near: bool = False, waive: bool = False
+        self,
+        node: Node | None,
+        reason: str,
+        wanted: PatternNode,
+        *values: str,
+        near: bool = False,
+        waive: bool = False,
+        is_last: bool = False,
     ) -> bool:
         """Remember the first condition that failed on this search path, if no other path got further.
 
@@ -99,6 +106,7 @@ class NearPairing(Pairing):
             *values: results that the condition is about.
             near: whether only a value is wrong, which is nearer than another operator.
             waive: whether the search may continue as if the condition held.
+            is_last: whether all else fits, which is nearer than as many results on a path that ends.
 
         Returns:
             Whether the search continues, because no condition has failed before. It then returns no match.
@@ -113,7 +121,7 @@ class NearPairing(Pairing):
                 self._waived = found
                 return True
         bound = self.bound
-        progress = 1000 * len(bound) + 2 * sum(name is not None for name in self.names) + found.progress
+        progress = 1000 * len(bound) + 2 * sum(name is not None for name in self.names) + found.progress + is_last
         if self._furthest is None or self._furthest.progress < progress:
             self._furthest = replace(found, progress=progress, matched=tuple(n for n in bound if n is not found.node))
         return False
@@ -125,7 +133,7 @@ class NearPairing(Pairing):
             examine: see `Attempt`.
         """
         if self._waived is not None:
-            self.refuse(None, "", self.program.anchor)
+            self.refuse(None, "", self.program.anchor, is_last=True)
             return
         self._is_complete = True
         heard: list[Refusal] = []
@@ -183,8 +191,8 @@ class NearPairing(Pairing):
         if super()._results(wanted, node):
             return True
         symbols = [symbol for symbol in wanted.outputs if symbol.kind is not Variadic]
-        if len(node.output) < len(symbols):
-            return self.refuse(node, f"{len(symbols)} results expected", wanted)
+        if len(node.output) < len(symbols) or not self._has_as_many(wanted, node):
+            return self.refuse(node, f"{len(symbols)} results expected, {len(node.output)} found", wanted)
         for symbol, name in zip(symbols, node.output, strict=False):
             known = self.names[symbol.index]
             if known is not None and known != name:

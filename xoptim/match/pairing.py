@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from xoptim.facts.schema import is_commutative
+from xoptim.facts.schema import has_variadic_results, is_commutative
 from xoptim.graph.node import Node
 from xoptim.match.conditions import keeps_shape, suits, unexpected_operands, unfit_attribute
 from xoptim.match.program import Program
@@ -91,7 +91,7 @@ class Pairing:
             symbols = symbols[:-1]
             if not self._unify_list(wanted.outputs[-1], node.output[len(symbols) :], wanted, node):
                 return False
-        if len(node.output) < len(symbols):
+        if len(node.output) < len(symbols) or not self._has_as_many(wanted, node):
             return False
         names = self.names
         for symbol, name in zip(symbols, node.output, strict=False):
@@ -102,6 +102,12 @@ class Pairing:
                 return False
         self.nodes[wanted.index] = node
         return True
+
+    def _has_as_many(self, wanted: PatternNode, node: Node) -> bool:
+        """Whether a node has no more results than the pattern names, where their number decides what they are, as in Split."""
+        if len(node.output) <= len(wanted.outputs) or any(symbol.kind is Variadic for symbol in wanted.outputs[-1:]):
+            return True
+        return not has_variadic_results(node.op_type, node.domain)
 
     # ---------------------------------------------------------------- operands
 

@@ -12,6 +12,7 @@ from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_o
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
+from xoptim.facts.operators import constant_types
 from xoptim.graph.constants import EvaluationView, known_value
 from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
 from xoptim.graph.facts import can_fold
@@ -294,12 +295,17 @@ def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool
 
 
 def _stays(graph: Graph, node: Node) -> bool:
-    """Whether a node gives an output, and a Constant in its place would be no gain or could not be stored apart."""
+    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid, or not stored apart."""
     outputs = list(filter(graph.is_output, node.output))
     if not outputs:
         return False
     sizes = _known_sizes(graph, node)
-    return (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > OUTPUT_LIMIT for name in outputs)
+    if (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > OUTPUT_LIMIT for name in outputs):
+        return True
+    if "" not in graph.opsets:
+        return False
+    allowed = constant_types(graph.opsets[""])
+    return any(info is not None and info.dtype and info.dtype not in allowed for info in map(graph.known, outputs))
 
 
 def _constant(name: str, tensor: Tensor, node: Node) -> Node:

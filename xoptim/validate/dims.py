@@ -15,7 +15,7 @@ import onnx
 from xoptim.facts.dtypes import is_integer
 from xoptim.validate.dataflow import Shape, shape_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.protos import graph_inputs
+from xoptim.validate.protos import graph_inputs, is_external
 
 Sizes: TypeAlias = dict[str, int]
 """A size for each open dimension: its name, or ``input:axis`` for one without a name."""
@@ -40,6 +40,12 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
 }
+
+
+_SHAPED: Final = ("Reshape", "Expand", "Concat")
+"""Operators that read shapes: the second operand, or parts of one."""
+_LARGEST_FROZEN: Final = 1024
+_MOST_FROZEN: Final = 8
 
 
 class Scale(NamedTuple):
@@ -299,10 +305,25 @@ def _frozen_lengths(specs: Sequence[InputSpec]) -> dict[str, int]:
 
 
 def _frozen_sizes(model: onnx.ModelProto) -> list[int]:
-    """Sizes that are written into inputs and outputs: an exporter may have frozen a dimension that is declared open."""
+    """Sizes that are written into inputs, outputs and shapes: an exporter may have frozen a dimension that is declared open."""
     sizes: dict[int, None] = {}
     for value in (*model.graph.output, *model.graph.input):
         if value.type.WhichOneof("value") == "tensor_type":
             shape = shape_of(value.type.tensor_type.shape)
-            sizes |= {size: None for size in shape if isinstance(size, int) and 1 < size <= 1024}
-    return list(sizes)[:8]
+            sizes |= {size: None for size in shape if isinstance(size, int) and 1 < size <= _LARGEST_FROZEN}
+    stored = {size for tensor in model.graph.initializer for size in tensor.dims}
+    # A number that is the size of no weight is more likely to be one of the example.
+    further = sorted(_sizes_in_shapes(model.graph), key=lambda size: size in stored)
+    return list(sizes)[:_MOST_FROZEN] + [size for size in further if size not in sizes][:_MOST_FROZEN]
+
+
+def _sizes_in_shapes(graph: onnx.GraphProto) -> list[int]:
+    """The numbers in constants that nodes read as shapes, or put together to shapes, in order."""
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    constants = [node for node in graph.node if node.op_type == "Constant"]
+    tensors |= {node.output[0]: a.t for node in constants for a in node.attribute if a.name == "value"}
+    read = [node.input[1:2] if node.op_type != "Concat" else node.input for node in graph.node if node.op_type in _SHAPED]
+    found = [tensors[name] for names in read for name in names if name in tensors]
+    vectors = [t for t in found if t.data_type == onnx.TensorProto.INT64 and len(t.dims) == 1 and t.dims[0] <= _MOST_FROZEN]
+    numbers = [int(n) for t in vectors if not is_external(t) for n in onnx.numpy_helper.to_array(t)]
+    return list(dict.fromkeys(n for n in numbers if 1 < n <= _LARGEST_FROZEN))
