@@ -45,9 +45,10 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         XoptimError: when the value of a variable must be a number and is not.
     """
     env = os.environ if variables is None else variables
-    classes = {pattern.__name__ for pattern in installed_patterns().values()}
+    installed = installed_patterns()
+    named = [name for name in env if name.endswith("Pattern") or name in installed]
     # A variable named like an unknown pattern may belong to another program unless its value is a number.
-    named = [name for name in env if name in classes or (name.endswith("Pattern") and env[name].isdecimal())]
+    named = [name for name in named if _is_class(name) or (name.endswith("Pattern") and env[name].isdecimal())]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),
@@ -57,6 +58,12 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         keep=env.get("PATTERNNOREMOVE", ""),
         step=env.get("PATTERNSTEP", "") in ("1", "True", "true"),
     )
+
+
+def _is_class(name: str) -> bool:
+    """Whether an installed pattern has a class of this name."""
+    found = installed_patterns().get(short(name))
+    return found is not None and found.__name__ == name
 
 
 def _names(text: str) -> tuple[str, ...]:
