@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from xoptim import GraphBuilder, ModelPass, Rewrite, database, repetitions, resolve
 from xoptim.diagnose.costs import model_costs
@@ -23,7 +24,15 @@ from .tables import Rows
 from .validation import chosen_dims, dims_option
 
 
-@click.command("list", context_settings={"allow_extra_args": True})
+class _OnlyOptions(click.Command):
+    """A command without operands."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The options that begin like this, all of them when nothing is typed yet."""
+        return super().shell_complete(ctx, incomplete or "-")
+
+
+@click.command("list", cls=_OnlyOptions, context_settings={"allow_extra_args": True})
 @selection_options(default="all")
 @click.option("--tags", is_flag=True, help="List the words of selections instead, with the number of patterns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -208,11 +208,10 @@ class GraphBuilder(GraphQueries):
             Statistics, one dictionary per row, for ``pandas.DataFrame``.
         """
         options = self.optimization_options
-        options = replace(
-            options,
-            max_iter=max_iter if max_iter >= 0 else options.max_iter,
-            remove_identity=remove_identity and options.remove_identity,
-        )
+        if max_iter >= 0:
+            options = replace(options, max_iter=max_iter)
+        if not remove_identity:
+            options = replace(options, remove_identity=False)
         return self.session.start(options).run()
 
     def report(self) -> OptimizationReport:

@@ -68,6 +68,7 @@ def test_other_shells(xopt: Xopt) -> None:
         ("xopt show TransposeT", 2, {"plain,TransposeTranspose"}),
         ("xopt explain model.onnx TransposeT", 3, {"plain,TransposeTranspose"}),
         ("xopt find model.onnx ein", 3, {"plain,einsum"}),
+        ("xopt list ", 2, {"plain,--patterns", "plain,--tags", "plain,--json"}),
         ("xopt list --patterns fast_", 3, {"plain,fast_compile", "plain,fast_run"}),
         ("xopt model.onnx --patterns default+onnxr", 3, {"plain,default+onnxruntime"}),
         ("xopt model.onnx --patterns default,-TransposeT", 3, {"plain,default,-TransposeTranspose"}),

@@ -25,4 +25,6 @@ def given(kind: type[Options], options: Options | None, changes: Mapping[str, An
     """
     if options is not None and not isinstance(options, kind):
         raise TypeError(f"{kind.__name__} is expected, not {options!r}")
-    return replace(kind() if options is None else options, **changes)
+    if options is None:
+        return kind(**changes)
+    return replace(options, **changes) if changes else options

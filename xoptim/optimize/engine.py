@@ -47,15 +47,16 @@ class Engine:
         Raises:
             BudgetError: when patterns undo each other, or the loop would not end.
         """
+        state, opset = self.state, self.applier.view.main_opset
         active = set(map(id, self._active))
-        fresh = [p for p in patterns if id(p) not in active and self.is_usable(p)]
+        fresh = [p for p in patterns if id(p) not in active and state.is_usable(p, opset)]
         if not self._active:
-            self.state.worklist.clear()
+            state.worklist.clear()
         total = self._loop(None)
         for _, level in groupby(fresh, key=lambda p: (p.phase, p.priority)):
             added = list(level)
             self._active += added
-            self._explained += tuple(p for p in added if self.state.options.verbosity(p) >= EXPLAINED)
+            self._explained += tuple(state.options.with_verbosity(EXPLAINED, added))
             self._index = index_of(tuple(self._active), self._explained)
             total += self._loop(index_of(tuple(added), self._explained))
         self._unconfirmed += total

@@ -45,8 +45,10 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         XoptimError: when the value of a variable must be a number and is not.
     """
     env = os.environ if variables is None else variables
+    installed = installed_patterns()
+    named = [name for name in env if name.endswith("Pattern") or name in installed]
     # A variable named like an unknown pattern may belong to another program unless its value is a number.
-    named = [name for name in env if _is_class(name) or (name.endswith("Pattern") and env[name].isdecimal())]
+    named = [name for name in named if _is_class(name) or (name.endswith("Pattern") and env[name].isdecimal())]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),

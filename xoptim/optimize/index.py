@@ -86,11 +86,15 @@ class PatternIndex:
     Args:
         patterns: the patterns, in the order in which they are tried.
         explained: patterns that are tried at all their anchors, to report why they do not match.
+
+    Attributes:
+        longest_reach: largest distance at which a change can make a pattern match.
     """
 
     def __init__(self, patterns: Sequence[PatternOptimization], explained: Collection[PatternOptimization] = ()) -> None:
         self.patterns = list(patterns)
         self.reach = [pattern.reach() for pattern in self.patterns]
+        self.longest_reach = max(self.reach, default=0)
         self._everywhere: list[int] = []
         self._by_anchor: dict[Key, _Paths] = {}
         for number, pattern in enumerate(self.patterns):
@@ -101,11 +105,6 @@ class PatternIndex:
                 self._everywhere.append(number)
             for anchor, path in sorted(paths):
                 self._by_anchor.setdefault(anchor, _Paths()).add(number, path)
-
-    @property
-    def longest_reach(self) -> int:
-        """Largest distance at which a change can make a pattern match."""
-        return max(self.reach, default=0)
 
     def anchors_in(self, graph: Graph) -> dict[Node, int]:
         """All nodes of a graph at which a pattern may match, in order; an argument for `candidates`."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, TypeVar
 
 from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Name, Selection
@@ -16,6 +16,8 @@ from xoptim.optimize.application import Application
 from xoptim.optimize.environment import DebugSettings, read_environment
 from xoptim.optimize.events import Event
 from xoptim.optimize.growth import allowed_growth
+
+AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,12 @@ class OptimizationOptions:
         """Verbosity of the log of a rewrite."""
         named = self._levels
         return max(self.verbose, self.debug.verbose, named.get(rewrite.name(), 0) if named else 0)
+
+    def with_verbosity(self, level: int, rewrites: Iterable[AnyRewrite]) -> Iterator[AnyRewrite]:
+        """Those of some rewrites that have a verbosity of ``level`` or more."""
+        # There are hundreds, and most models are small and optimized without any log.
+        if self._levels or max(self.verbose, self.debug.verbose) >= level:
+            yield from (rewrite for rewrite in rewrites if self.verbosity(rewrite) >= level)
 
     @cached_property
     def _levels(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.rewrite import PHASES, ModelPass
+from xoptim.match.rewrite import PHASES, ModelPass, Rewrite
 from xoptim.opsets.newest import newest_for
 from xoptim.opsets.raising import raise_model
 from xoptim.optimize.cleanup import drop_unused_inputs, unused_inputs
@@ -75,7 +75,7 @@ class Optimizer:
         self.state = State(model, options)
         self.statistics = Statistics()
         self.state.events.subscribe(self.statistics, Statistics.kinds)
-        if any(options.verbosity(rewrite) > 0 for rewrite in self.rewrites):
+        if any(True for _ in options.with_verbosity(1, self.rewrites)):
             show_log()
         self.repetitions: list[Repetition] = []
         self.dropped_inputs: list[str] = []
@@ -208,8 +208,10 @@ class Optimizer:
         """The rewrites of the selection as stages, in the order in which they run."""
         stages: list[Stage] = []
         active: list[PatternOptimization] = []
-        for phase in PHASES:
-            mine = [each for each in self.rewrites if each.phase == phase]
+        of_phase: dict[str, list[Rewrite]] = {phase: [] for phase in PHASES}
+        for rewrite in self.rewrites:
+            of_phase[rewrite.phase].append(rewrite)
+        for phase, mine in of_phase.items():
             patterns = [each for each in mine if isinstance(each, PatternOptimization)]
             passes = [selected_pass(each, self.state) for each in mine if with_passes and isinstance(each, ModelPass)]
             active = [*active, *patterns]

@@ -62,7 +62,7 @@ class State:
 
     def is_usable(self, rewrite: Rewrite, opset: int) -> bool:
         """Whether a rewrite can be used: operator set and provider fit, it has not failed, and its description is valid."""
-        if rewrite.name() in self.failed or rewrite.unfit_for(opset, self.options.provider):
+        if rewrite.unfit_for(opset, self.options.provider) or (self.failed and rewrite.name() in self.failed):
             return False
         error = defect_of(rewrite) if isinstance(rewrite, PatternOptimization) else None
         if isinstance(error, PatternError):  # a mistake in its text, not a case that it fails on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import mmap
 import os
 import pickle
 import signal
@@ -48,6 +49,20 @@ class Loaded(NamedTuple):
     outputs: tuple[str, ...]
 
 
+class Crash(NamedTuple):
+    """The answer of the other process when a run ended the copy of it that does the work.
+
+    Attributes:
+        reason: how it ended.
+        run: the number of the run in the batch.
+        model: the number of the model in that run.
+    """
+
+    reason: str
+    run: int
+    model: int
+
+
 class Runtime:
     """The other process, started at its first use and again after it ended."""
 
@@ -65,7 +80,8 @@ class Runtime:
         if data not in self._recent:
             self._count += 1
             answer = self._ask(([self._count], data, []))
-            self._recent[data] = Loaded(self._count, data, answer) if isinstance(answer, tuple) else str(answer)
+            refused = _refusal(answer)
+            self._recent[data] = refused or Loaded(self._count, data, answer)
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[data]
@@ -94,10 +110,12 @@ class Runtime:
         question: _Question = ([loaded.number for loaded in models], None, [dict(feeds) for feeds in batch])
         answer = self._ask(question)
         if answer == _GONE:
-            refused = [a for loaded in models if isinstance(a := self._ask(([loaded.number], loaded.model, [])), str)]
-            answer = refused[0] if refused else self._ask(question)
+            answers = [self._ask(([loaded.number], loaded.model, [])) for loaded in models]
+            answer = next(filter(None, map(_refusal, answers)), None) or self._ask(question)
         if isinstance(answer, list):
             return answer
+        if isinstance(answer, Crash):
+            return self._run_around(models, batch, answer)
         if len(batch) > 1:  # which of the runs it was
             return [self._run(models, [feeds])[0] for feeds in batch]
         if len(models) == 1:
@@ -106,6 +124,18 @@ class Runtime:
         if isinstance(found[0], list):
             found += [self._run([loaded], batch)[0][0] for loaded in models[1:]]
         return [found]
+
+    def _run_around(
+        self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]], crash: Crash
+    ) -> list[list[list[Value] | str]]:
+        """Results of a batch, one run of which crashes: that run is not repeated, since it may have taken all its time."""
+        feeds = batch[crash.run]
+        found = self._run(models[: crash.model], [feeds])[0] if crash.model else []
+        found.append(crash.reason)
+        if crash.model:
+            found += [self._run([loaded], [feeds])[0][0] for loaded in models[crash.model + 1 :]]
+        before, after = batch[: crash.run], batch[crash.run + 1 :]
+        return [*(self._run(models, before) if before else ()), found, *(self._run(models, after) if after else ())]
 
     def stop(self) -> None:
         """End the process, if it runs."""
@@ -130,6 +160,11 @@ class Runtime:
             return f"{_CRASHED} (exit status {process.returncode})"
 
 
+def _refusal(answer: str | Crash | tuple[str, ...]) -> str:
+    """Why a model is not loaded, empty when it is; the answer is the names of its outputs then."""
+    return answer.reason if isinstance(answer, Crash) else answer if isinstance(answer, str) else ""
+
+
 def serve() -> None:
     """Serve requests from standard input until it ends: load a model, or run a loaded one.
 
@@ -140,6 +175,7 @@ def serve() -> None:
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # other output must not be mixed with the replies
+    place = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")  # the copies write here, and this process reads it
     while hasattr(os, "fork"):
         worker = os.fork()
         if not worker:
@@ -147,10 +183,10 @@ def serve() -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
         if not status:
             return
-        _send(answers, f"{_CRASHED} (exit status {status})")
+        _send(answers, Crash(f"{_CRASHED} (exit status {status})", place[0], place[1]))
     status = 1
     try:
-        _answer_all(sys.stdin.buffer, answers)
+        _answer_all(sys.stdin.buffer, answers, place)
         status = 0
     finally:
         os._exit(status)  # what onnxruntime does at the end of a forked process may wait for threads that were not forked
@@ -161,7 +197,7 @@ def _send(answers: IO[bytes], answer: object) -> None:
     answers.flush()
 
 
-def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
+def _answer_all(questions: IO[bytes], answers: IO[bytes], place: memoryview) -> None:
     sessions: OrderedDict[int, Session] = OrderedDict()
     while True:
         try:
@@ -171,7 +207,9 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
         if model is not None:
             answer: Any = _load(sessions, numbers[0], model)
         elif all(number in sessions for number in numbers):
-            answer = [_results([sessions[number] for number in numbers], feeds) for feeds in all_feeds]
+            answer = []
+            for place[0], feeds in enumerate(all_feeds):
+                answer.append(_results([sessions[number] for number in numbers], feeds, place))
         else:
             answer = _GONE
         _send(answers, answer)
@@ -194,10 +232,10 @@ def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tup
     return tuple(port.name for port in session.outputs)
 
 
-def _results(sessions: Sequence[Session], feeds: Mapping[str, Value]) -> list[list[Value] | str]:
-    """Results of some sessions; of the first one alone where it does not run."""
+def _results(sessions: Sequence[Session], feeds: Mapping[str, Value], place: memoryview) -> list[list[Value] | str]:
+    """Results of some sessions; of the first one alone where it does not run. The number of each is written down before."""
     found: list[list[Value] | str] = []
-    for session in sessions:
+    for place[1], session in enumerate(sessions):
         _limit(_LONGEST)
         try:
             found.append(session.run(feeds))
