@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
@@ -20,9 +19,10 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
+from xoptim.inference.values import RANGES
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.growth import Growth, copied, freed
-from xoptim.optimize.room import write_expanded
+from xoptim.optimize.room import stored_bytes, write_expanded
 from xoptim.optimize.unreached import is_refused_with
 
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
@@ -279,7 +279,10 @@ def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor
 
 def close(model: Model, growth: Growth, events: EventStream) -> None:
     """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
-    for node, size in write_expanded(model, growth.limit).items():
+    before = stored_bytes(model)
+    written = write_expanded(model, growth.limit)
+    growth.add(stored_bytes(model) - before)
+    for node, size in written.items():
         growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
         events.send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
 
@@ -357,4 +360,4 @@ def _is_unsure(info: Info | None) -> bool:
         return info is None or info.is_tensor
     if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in (*info.shape, *(info.data or ()))):
         return True
-    return info.data is None and len(info.shape) < 2 and info.dtype in (TensorProto.INT64, TensorProto.INT32)
+    return info.data is None and len(info.shape) < 2 and info.dtype in RANGES
