@@ -73,7 +73,7 @@ FAILING = {"bad": "p = Reshape(x, k)", "two": "p = Squeeze(x, k)", "fives": "p, 
 @pytest.mark.parametrize("maker", NEUTRAL)
 @pytest.mark.parametrize("outside", [True, False], ids=["around the branch", "in the branch"])
 def test_a_copy_of_a_constant_stays_in_front_of_a_node_that_is_never_reached(maker: str, outside: bool) -> None:
-    """A constant is no better where a neutral operator is left out in front of the node than where it is computed."""
+    """Without the neutral operator the node reads a stored constant, and runtimes refuse to load the model."""
     for name, reader in FAILING.items():
         nodes = NEUTRAL[maker].format(v=name)
         around, inside = (nodes, reader) if outside else ("", f"{nodes} {reader}")

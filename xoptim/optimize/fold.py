@@ -135,10 +135,8 @@ class Folder:
     def _from_shapes(self, node: Node) -> bool:
         info = self.graph.known(node.output[0]) if len(node.output) == 1 else None
         value = None if info is None or info.data is None else known_value(info)
-        if value is None or _stays(self.graph, node):
-            return False
-        values = {node.output[0]: Tensor.from_array(value)}
-        if is_refused_with(self.graph, values):
+        values = {} if value is None else {node.output[0]: Tensor.from_array(value)}
+        if not values or _stays(self.graph, node) or is_refused_with(self.graph, values):
             return False
         self._store(node, values)
         return True

@@ -237,13 +237,10 @@ class Optimizer:
 
     def _settle(self, graph: Graph) -> int:
         """Fold and merge; again after nodes were merged, as a result may fit into the model then. Returns the changes."""
-        total = 0
-        for _ in range(ALTERNATIONS):
-            total += self._apply(self._settling, graph)
-            merged = self._apply(self._merging, graph)
-            total += merged
-            if not merged:
-                break
+        total, merged = 0, 1
+        while merged:  # each time there are fewer nodes
+            settled, merged = self._apply(self._settling, graph), self._apply(self._merging, graph)
+            total += settled + merged
         return total
 
     def _apply(self, passes: Iterable[GraphPass], graph: Graph) -> int:
