@@ -154,6 +154,12 @@ SUBJECTS: dict[str, Subject] = {
     "ConvBatchNormalization": Subject(
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = Conv(x, K) y = BatchNormalization(t, S, O, M, V) }"), 18, IMAGES
     ),
+    "ConvBatchNormalizations": Subject(
+        f"g (float[ROWS,64,28,28] x, {_BATCH}, float[64] T, float[64] P, float[64,64,3,3] K) => (y, z) "
+        "{ t = Conv(x, K) y = BatchNormalization(t, S, O, M, V) z = BatchNormalization(t, T, P, M, V) }",
+        18,
+        IMAGES,
+    ),
     "ConvMul": Subject(_image("float[64,64,3,3] K, float[64,1,1] C", "{ t = Conv(x, K) y = Mul(C, t) }"), 18, IMAGES),
     "ConvSlice": Subject(
         "g (float[ROWS,256,64] x, float[256,1,4] K) => (float[ROWS,256,64] y) <int64[1] o = {0}, int64[1] e = {-3}, "

@@ -64,7 +64,7 @@ def affine_above(g: GraphView, name: str, place: int, channels: int, operators: 
             break
         if node.op_type in ("Mul", "Div"):
             factor = 1 / number if node.op_type == "Div" else number
-            if not _is_moderate(factor, numpy_dtype(dtype)):
+            if not is_moderate(factor, numpy_dtype(dtype)):
                 break
             scale = scale * factor
         else:
@@ -75,7 +75,8 @@ def affine_above(g: GraphView, name: str, place: int, channels: int, operators: 
     return Affine(name, tuple(nodes), scale, shift, size)
 
 
-def _is_moderate(factor: Array, dtype: np.dtype) -> bool:
+def is_moderate(factor: Array, dtype: np.dtype) -> bool:
+    """Whether factors lie between the square roots of the smallest and of the largest normal number, or are 0."""
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
     magnitude = np.abs(factor)

@@ -25,7 +25,7 @@ class ForkMovementsPattern(PatternOptimization):
     1. a reader of the tensor does not lead through elementwise operators to the same movement, or there are many.
     2. something else reads the tensor, or a result in between.
     3. the movement reads a computed operand: it may not be known where the tensor is.
-    4. a number in between is stored with more axes than the tensor has.
+    4. a number in between is stored with more axes than the tensor has, before or after the movement.
     """
 
     anchors = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
@@ -50,10 +50,10 @@ class ForkMovementsPattern(PatternOptimization):
         if not all(map(g.is_constant, node.input[1:])):  # (3)
             return self.none(node, msg="it reads a computed operand")
         branches = [branch for reader in readers if (branch := self._branch(g, reader, name, node)) is not None]
-        rank = g.info(name).rank
-        if len(branches) < len(readers) or rank is None:  # (1) (2)
+        ranks = [rank for each in (name, node.output[0]) if (rank := g.info(each).rank) is not None]
+        if len(branches) < len(readers) or len(ranks) < 2:  # (1) (2)
             return self.none(node, msg="not all readers of the tensor lead to the same movement")
-        if not all(may_come_first(g, branch, rank) for branch in branches):  # (4)
+        if not all(may_come_first(g, branch, min(ranks)) for branch in branches):  # (4)
             return self.none(node, msg="a number has more axes than the tensor")
         return MatchResult(self, [link.node for branch in branches for link in branch], partial(self._hoisted, name, branches))
 

@@ -331,3 +331,10 @@ def test_a_number_that_is_folded_becomes_known_in_the_vectors_that_contain_it() 
     after = optimize(model)
     assert types(after) == ["Reshape"]
     assert types(optimize(after)) == ["Reshape"]
+
+
+def test_a_number_that_is_folded_becomes_known_to_a_conversion() -> None:
+    """The other operand of CastLike gives the type only; it need not be constant."""
+    nodes = "{ r = Sqrt(f) c = CastLike(r, x) y = Mul(x, c) }"
+    after = optimize(parse(f"agraph (float[a,2] x) => (float[a,2] y) <float f = {{16}}> {nodes}"), patterns=None)
+    assert types(after) == ["Mul"]

@@ -138,3 +138,42 @@ def test_patterns_do_not_store_what_folding_left() -> None:
 def test_small_results_are_folded_in_any_case() -> None:
     text = "agraph (float[2] x) => (y, float[2] z) <float[2] w = {1, 2}> { t = Neg(w) y = Add(x, t) z = Mul(x, w) }"
     assert types(optimized(parse(text), max_growth=0)[0]) == ["Add", "Mul"]
+
+
+def test_a_result_fits_once_the_nodes_that_read_its_operand_are_merged() -> None:
+    """Both sums would be copies of the weight beside it; the second one is merged, and its operands go."""
+    text = """agraph (float[600,100] x) => (float[600,100] y) {
+      a = Add(w, one) p = Mul(x, a) b = Add(one, w) q = Mul(x, b) y = Add(p, q) }"""
+    model = with_weight(text.replace("=> (float[600,100] y) {", "=> (float[600,100] y) <float one = {1}> {"), (600, 100))
+    after, _ = optimized(model)
+    assert types(after) == ["Mul", "Add"]
+
+
+@pytest.mark.parametrize("choice", [None, 0, "900kB", "10%"])
+def test_a_second_run_folds_nothing_more(choice: int | str | None) -> None:
+    """The bytes that the first run added count, as the model tells in its metadata."""
+    once, report = optimized(filled(5), max_growth=choice)
+    again, second = optimized(once, max_growth=choice)
+    assert report.unfolded == second.unfolded is not None
+    assert again.SerializeToString() == once.SerializeToString()
+
+
+def test_the_limit_of_a_second_run_counts_from_the_model_as_given_first() -> None:
+    once, _ = optimized(filled(5))
+    more, _ = optimized(once, max_growth="1700kB")
+    assert types(more).count("ConstantOfShape") == 1
+    whole, _ = optimized(more, max_growth="unlimited")
+    assert types(whole).count("ConstantOfShape") == 0
+    assert not whole.metadata_props, "nothing is left to fold"
+
+
+@pytest.mark.parametrize("change", ["constants", "text"])
+def test_what_the_metadata_tell_of_another_model_is_ignored(change: str) -> None:
+    once, _ = optimized(filled(5))
+    if change == "constants":
+        once.graph.initializer.append(numpy_helper.from_array(np.ones(9, np.float32), "more"))
+    else:
+        once.metadata_props[0].value = "a lot"
+    again, _ = optimized(once)
+    assert types(again).count("ConstantOfShape") == 1
+    assert len(again.metadata_props) == 1

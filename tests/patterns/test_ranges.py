@@ -27,6 +27,8 @@ FOLDS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], str]] = {
     "ConvMul": (CHANNELS, (2, 2, 1, 1), (2, 1, 1), "u = Conv(x, w) y = Mul(u, s)"),
     "MulAddConv": (CHANNELS, (2, 2, 1, 1), (2, 1, 1), "u = Mul(x, s) y = Conv(u, w)"),
     "ConvBatchNormalization": (CHANNELS, (2, 2, 1, 1), (2,), f"u = Conv(x, w) y = {NORMALIZED}"),
+    "ConvBatchNormalizations": (CHANNELS, (2, 2, 1, 1), (2,), "u = Conv(x, w) p = BatchNormalization(u, s, zero, zero, ones) "
+                                "q = BatchNormalization(u, s, ones, zero, ones) y = Max(p, q)"),
     "BatchNormalizationConv": (CHANNELS, (2, 2, 1, 1), (2,), "u = BatchNormalization(x, s, zero, zero, ones) y = Conv(u, w)"),
     "BatchNormalizationMul": (CHANNELS, (2, 1, 1), (2,), "u = BatchNormalization(x, s, zero, zero, ones) y = Mul(u, w)"),
 }  # fmt: skip

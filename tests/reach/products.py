@@ -105,6 +105,14 @@ THEME = Theme(
             ("ConvBatchNormalization",),
         ),
         Row(
+            "a convolution that two BatchNormalizations read → one of them folded, the other a function of it",
+            "agraph (float[a,2,5,5] x) => (float[a,1,5,5] y, float[a,1,5,5] z) <float[1,2,1,1] w = {1, 2}, float[1] s = {2}, "
+            "float[1] t = {3}, float[1] b = {1}, float[1] m = {0.5}, float[1] r = {1.5}> { p = Conv(x, w) y = "
+            "BatchNormalization(p, s, b, m, r) z = BatchNormalization(p, t, b, m, r) }",
+            "BatchNormalization Conv",
+            ("ConvBatchNormalizations",),
+        ),
+        Row(
             "InstanceNormalization(x) · s + b → InstanceNormalization(x)",
             "agraph (float[a,2,5] x) => (float[a,2,5] y) <float[2] s = {1, 2}, float[2] b = {3, 4}, float[2,1] c = {2, 3}, "
             "float[2,1] d = {1, 2}> { t = InstanceNormalization(x, s, b) u = Mul(t, c) y = Add(u, d) }",
@@ -247,6 +255,11 @@ THEME = Theme(
         Refused(
             "a constant result that is an output of the graph → a stored constant",
             "Not all runtimes accept an initializer that is an output; all operands of the last node are folded.",
+        ),
+        Refused(
+            "a convolution that two BatchNormalizations read → a convolution for each of them",
+            "Measured 1.6 times the time (two, 256 channels to 64, 1 by 1) and 2.0 times (three, 192 channels); joined as one, "
+            "with a Split, 1.7 and 2.2 times.",
         ),
         Refused(
             "equal nodes that are both outputs of the graph → one and a copy",

@@ -6,6 +6,7 @@ from xoptim.facts.errors import RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import check_results, refine, refresh, spread_constness
+from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
@@ -18,8 +19,13 @@ def can_rename(graph: Graph, old: str, new: str) -> bool:
 
 
 def can_redirect(graph: Graph, old: str, new: str) -> bool:
-    """Whether `redirect` would succeed: names can change, and the producer of ``new`` can compute an output ``old``."""
-    if not can_rename(graph, old, new):
+    """Whether `redirect` would succeed.
+
+    Names can change, the producer of ``new`` can compute an output ``old``, and where ``new`` is a constant that a node of a
+    subgraph reads then, runtimes load the model.
+    """
+    stored = graph.tensor(new)
+    if not can_rename(graph, old, new) or (stored is not None and is_refused_with(graph, {old: stored})):
         return False
     return not graph.is_output(old) or (
         graph.producer(new) is not None and not graph.is_output(new) and can_rename(graph, new, old)

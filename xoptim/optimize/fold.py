@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
@@ -21,10 +20,11 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
+from xoptim.graph.unreached import is_refused_with
+from xoptim.inference.values import RANGES
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.growth import Growth, copied, freed
-from xoptim.optimize.room import write_expanded
-from xoptim.optimize.unreached import is_refused_with
+from xoptim.optimize.room import stored_bytes, write_expanded
 
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
@@ -136,9 +136,10 @@ class Folder:
     def _from_shapes(self, node: Node) -> bool:
         info = self.graph.known(node.output[0]) if len(node.output) == 1 else None
         value = None if info is None or info.data is None else known_value(info)
-        if value is None or _stays(self.graph, node) or is_refused_with(self.graph, {node.output[0]: value}):
+        values = {} if value is None else {node.output[0]: Tensor.from_array(value)}
+        if not values or _stays(self.graph, node) or is_refused_with(self.graph, values):
             return False
-        self._store(node, {node.output[0]: Tensor.from_array(value)})
+        self._store(node, values)
         return True
 
     def _settle(self, node: Node) -> None:
@@ -181,7 +182,7 @@ class Folder:
         if not self._growth.admits(node, self._tentative + more, copied(self.graph, node, size)):
             return self._leave(node)
         values = {name: tensor for name, tensor in zip(node.output, results, strict=False) if name}
-        if is_refused_with(self.graph, {name: tensor.numpy() for name, tensor in values.items()}):
+        if is_refused_with(self.graph, values):
             return self._leave(node, _REFUSED)
         self._growth.add(more)
         return self._store(node, values)
@@ -253,10 +254,10 @@ class Folder:
         more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
         if not self._growth.admits(nodes[-1], more, postpones=False):  # sizes that were not known before
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
-        if is_refused_with(graph, values):
+        tensors = {name: Tensor.from_array(value) for name, value in values.items()}
+        if is_refused_with(graph, tensors):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
         self._growth.add(more)
-        tensors = {name: Tensor.from_array(value) for name, value in values.items()}
         for node in nodes:
             self._store(node, tensors)
         return None
@@ -280,7 +281,10 @@ def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor
 
 def close(model: Model, growth: Growth, events: EventStream) -> None:
     """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
-    for node, size in write_expanded(model, growth.limit).items():
+    before = stored_bytes(model)
+    written = write_expanded(model, growth.limit)
+    growth.add(stored_bytes(model) - before)
+    for node, size in written.items():
         growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
         events.send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
 
@@ -363,4 +367,4 @@ def _is_unsure(info: Info | None) -> bool:
         return info is None or info.is_tensor
     if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in (*info.shape, *(info.data or ()))):
         return True
-    return info.data is None and len(info.shape) < 2 and info.dtype in (TensorProto.INT64, TensorProto.INT32)
+    return info.data is None and len(info.shape) < 2 and info.dtype in RANGES

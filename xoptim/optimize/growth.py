@@ -70,15 +70,19 @@ class Growth:
 
     Args:
         choice: see `allowed_growth`.
-        size: bytes of the constants of the model.
+        size: bytes of the constants of the model as it was given.
+        added: bytes that folding has added to it before.
     """
 
-    def __init__(self, choice: int | str | None, size: int) -> None:
+    def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
+        self.given = size
+        """Bytes of the constants of the model as it was given."""
+        self.added = added
+        """Bytes that folding has added."""
         self.allowed = allowed_growth(choice, size)
         self.limit = None if self.allowed is None else size + self.allowed
         """Bytes that all constants of the model may have, ``None`` for any number."""
         self._spares_copies = choice is None
-        self._added = 0
         self._refused: dict[Node, int] = {}
         self.is_sparing = False
         """Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes."""
@@ -100,7 +104,7 @@ class Growth:
             self.has_postponed = True
             return False
         is_copy = self._spares_copies and copied > _COPY
-        if self.allowed is None or more <= _SMALL or (self._added + more <= self.allowed and not is_copy):
+        if self.allowed is None or more <= _SMALL or (self.added + more <= self.allowed and not is_copy):
             self._refused.pop(node, None)
             return True
         self._refused[node] = more
@@ -109,7 +113,7 @@ class Growth:
 
     def add(self, size: int) -> None:
         """Count bytes that were added, or freed when the number is negative."""
-        self._added += size
+        self.added += size
 
     def refuse(self, node: Node, more: int) -> None:
         """Count a node that stays because its result does not fit into the model."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from xoptim.graph.expanded import ExpandedTensor
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import readers
+from xoptim.optimize.growth import Growth
+
+_ENTRY: Final = "xoptim.growth"
+"""Key of the metadata of a model in which results were left computed because of their size."""
+_GROWN: Final = re.compile(r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) added, (\d{1,18}) in all")
 
 
 class _Kept(NamedTuple):
@@ -22,6 +28,35 @@ class _Kept(NamedTuple):
 def stored_bytes(model: Model) -> int:
     """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is kept."""
     return sum(tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values())
+
+
+def growth_of(model: Model, choice: int | str | None) -> Growth:
+    """Count the bytes that folding adds to a model, those included that it added when the model was optimized before.
+
+    Args:
+        model: the model.
+        choice: see `xoptim.optimize.growth.allowed_growth`.
+    """
+    size = stored_bytes(model)
+    entry = next((each.value for each in model.shell.metadata_props if each.key == _ENTRY), "")
+    numbers = [int(number) for found in (_GROWN.fullmatch(entry),) if found is not None for number in found.groups()]
+    if numbers and numbers[2] == size:  # else something has changed the constants since
+        return Growth(choice, numbers[0], numbers[1])
+    return Growth(choice, size)
+
+
+def note_growth(model: Model, growth: Growth) -> None:
+    """Write into the metadata of a model how many bytes folding has added, if results were left computed because of their size.
+
+    Without that, each optimization of the result would fold some more of them.
+    """
+    kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
+    del model.shell.metadata_props[:]
+    model.shell.metadata_props.extend(kept)
+    if growth.unfolded() is not None:
+        size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
+        text = f"{growth.given} bytes of constants given, {growth.added} added, {size} in all"
+        model.shell.metadata_props.add(key=_ENTRY, value=text)
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:

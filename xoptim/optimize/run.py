@@ -23,7 +23,7 @@ from xoptim.opsets.raising import raise_model
 from xoptim.optimize.cleanup import drop_unused_inputs, unused_inputs
 from xoptim.optimize.engine import Engine
 from xoptim.optimize.events import show_log
-from xoptim.optimize.growth import Growth, Unfolded
+from xoptim.optimize.growth import Unfolded
 from xoptim.optimize.navigate import grades_of
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.passes import (
@@ -38,7 +38,7 @@ from xoptim.optimize.passes import (
     roots,
 )
 from xoptim.optimize.products import Operands, rounds_elsewhere, stored_operands
-from xoptim.optimize.room import stored_bytes
+from xoptim.optimize.room import growth_of, note_growth
 from xoptim.optimize.selected import SelectedPass, selected_pass
 from xoptim.optimize.state import State
 from xoptim.optimize.statistics import Statistics
@@ -83,7 +83,7 @@ class Optimizer:
         self._products = stored_operands(model)
         self._products_after: Mapping[Node, Operands] | None = None
         """The products before blocks are written once: the runtime replaces calls of functions by their bodies."""
-        self._folding = FoldConstants(Growth(options.max_growth, stored_bytes(model)), self.state.events)
+        self._folding = FoldConstants(growth_of(model, options.max_growth), self.state.events)
         self._cleaning = self._wanted(
             (RemoveUnused(), options.remove_unused),
             (RemoveIdentities(), options.remove_identity),
@@ -92,8 +92,8 @@ class Optimizer:
             (DropUnreadResults(), options.remove_unused),
             (self._folding, options.constant_folding),
             (MergeInitializers(), options.merge),
-            (MergeNodes(), options.merge),
         )
+        self._merging = self._wanted((MergeNodes(), options.merge))
         self._closing = self._wanted((RemoveInitializers(), options.remove_unused))
         self._stages = self._staged(with_passes=True)
 
@@ -123,6 +123,7 @@ class Optimizer:
         self._write_once("outline", outline, wanted=self.options.outline)
         if self.options.drop_unused_inputs:
             self.dropped_inputs += drop_unused_inputs(self.model.graph)
+        note_growth(self.model, self._folding.growth)
         return self.statistics.rows
 
     def unused_inputs(self) -> list[str]:
@@ -185,7 +186,7 @@ class Optimizer:
 
     def _optimize(self, graph: Graph) -> int:
         """Optimize one graph: clean it, then run the stages, again as long as selected passes and patterns change it."""
-        total = self._apply(self._cleaning, graph) + self._apply(self._settling, graph)
+        total = self._apply(self._cleaning, graph) + self._settle(graph)
         engine = Engine(graph, self.state)
         # Passes of the selection work on the whole model, so they run with the main graph.
         stages = self._stages if graph is self.model.graph else self._inner_stages
@@ -225,15 +226,23 @@ class Optimizer:
         """Run the passes of a stage, then its patterns to a fixed point with folding and merging; returns the changes."""
         total = sum(each.run(self.model) for each in stage.passes)
         if total:
-            self._apply(self._settling, engine.graph)
+            self._settle(engine.graph)
         changed = engine.run(stage.patterns)
         total += changed
         for _ in range(ALTERNATIONS):
-            settled = self._apply(self._settling, engine.graph) if changed else 0
+            settled = self._settle(engine.graph) if changed else 0
             changed = engine.confirm()
             total += changed + settled
             if not changed:
                 break
+        return total
+
+    def _settle(self, graph: Graph) -> int:
+        """Fold and merge; again after nodes were merged, as a result may fit into the model then. Returns the changes."""
+        total, merged = 0, 1
+        while merged:  # each time there are fewer nodes
+            settled, merged = self._apply(self._settling, graph), self._apply(self._merging, graph)
+            total += settled + merged
         return total
 
     def _apply(self, passes: Iterable[GraphPass], graph: Graph) -> int:

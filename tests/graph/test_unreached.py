@@ -56,6 +56,37 @@ def test_a_constant_around_such_a_branch_is_left() -> None:
     same_results(before, optimize(before, strict=True), {"x": np.ones((2, 3), np.float32), "c": np.array(False)})
 
 
+NEUTRAL = {
+    "copy": "k = Identity({v})",
+    "product": "k = Mul({v}, one)",
+    "sum": "k = Add(zero, {v})",
+    "conversion": "k = Cast<to = 7>({v})",
+    "part": "k = Concat<axis = 0>({v})",
+    "twice": "n = Neg({v}) k = Neg(n)",
+    "axis": "u = Unsqueeze({v}, zero) k = Squeeze(u, zero)",
+    "branch": "k = If(c) <then_branch = s () => (int64[n] v) {{ v = Identity({v}) }}, "
+    "else_branch = t () => (int64[n] w) {{ w = Identity({v}) }}>",
+}
+FAILING = {"bad": "p = Reshape(x, k)", "two": "p = Squeeze(x, k)", "fives": "p, r = Split<axis = 1>(x, k)"}
+
+
+@pytest.mark.parametrize("maker", NEUTRAL)
+@pytest.mark.parametrize("outside", [True, False], ids=["around the branch", "in the branch"])
+def test_a_copy_of_a_constant_stays_in_front_of_a_node_that_is_never_reached(maker: str, outside: bool) -> None:
+    """Without the neutral operator the node reads a stored constant, and runtimes refuse to load the model."""
+    for name, reader in FAILING.items():
+        nodes = NEUTRAL[maker].format(v=name)
+        around, inside = (nodes, reader) if outside else ("", f"{nodes} {reader}")
+        before = parse(
+            "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {1}, int64[1] zero = {0}, int64[1] two = {2}, "
+            f"int64[4] bad = {{-1, 2, 2, -1}}, int64[2] fives = {{5, 5}}> {{ {around} y = If(c) < "
+            f"then_branch = yes () => (float[d,e] p) {{ {inside} }}, else_branch = no () => (float[2,3] q) {{ q = Neg(x) }}> }}"
+        )
+        once = optimize(before, strict=True)
+        same_results(before, once, {"x": np.ones((2, 3), np.float32), "c": np.array(False)})
+        assert optimize(once, strict=True) == once
+
+
 def test_a_shape_to_solve_beside_an_empty_axis_stays_computed() -> None:
     """Onnxruntime solves for it at run time, but refuses to load it."""
     before = parse(

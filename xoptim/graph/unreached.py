@@ -7,7 +7,7 @@ They refuse it when the shape is stored, because they infer the shapes in all br
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,18 +21,18 @@ _MOST_NODES: Final = 16  # whose shapes are inferred from one constant
 _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
 
 
-def is_refused_with(graph: Graph, values: Mapping[str, np.ndarray]) -> bool:
+def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
     """Whether a runtime would refuse to load the model if some results of a graph were stored.
 
     Args:
         graph: the graph; in one that is not a subgraph, all nodes run, so that only those of its subgraphs may fail, and those
             that run with a shape that runtimes refuse to load.
-        values: the results that would be stored.
+        values: the constants that would be stored, by result; or read in place of it.
     """
     if any(_is_unsolvable(reader, name, value) for name, value in values.items() for reader in graph.consumers(name)):
         return True
     pending = dict.fromkeys(_readers(graph, values))
-    facts = {name: Tensor.from_array(value).info() for name, value in values.items()} if pending else {}
+    facts = {name: value.info() for name, value in values.items()} if pending else {}
     for _ in range(_MOST_NODES):
         node = min(pending, key=lambda reader: reader.label, default=None)
         if node is None:
@@ -54,27 +54,25 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
         yield from () if graph.parent is None else graph.consumers(name)
 
 
-def _is_unsolvable(node: Node, name: str, shape: np.ndarray) -> bool:
+def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
     """Whether a Reshape has to solve for an axis beside one that it leaves empty; onnxruntime does so at run time only."""
     reads = node.op_type == "Reshape" and not node.domain and node.input[1] == name and node.attribute.get("allowzero", 0)
-    return bool(reads) and 0 in shape and -1 in shape
+    return bool(reads) and {0, -1} <= set(shape.numpy().ravel().tolist())
 
 
-def _is_impossible_resize(node: Node, values: Mapping[str, np.ndarray]) -> bool:
+def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
     """Whether the kernel of a Resize refuses a stored scale or size when the model is loaded."""
     if node.op_type not in ("Resize", "Upsample") or node.domain:
         return False
-    numbers = [values[name] for name in node.input[1:] if name in values and values[name].size]
+    numbers = [values[name].numpy() for name in node.input[1:] if name in values and values[name].size]
     return any(not (each > 0).all() for each in numbers[-1:])
 
 
-def _infer(
-    graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[str, np.ndarray]
-) -> tuple[bool, list[Info | None]]:
-    def constant(index: int) -> np.ndarray | None:
+def _infer(graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[str, Tensor]) -> tuple[bool, list[Info | None]]:
+    def constant(index: int) -> np.ndarray[Any, Any] | None:
         name = node.input[index]
-        tensor = graph.tensor(name)
-        return values[name] if name in values else None if tensor is None or tensor.size > _MOST_ELEMENTS else tensor.numpy()
+        tensor = values.get(name) or graph.tensor(name)
+        return None if tensor is None or tensor.size > _MOST_ELEMENTS else tensor.numpy()
 
     inputs = [facts.get(name) or graph.info_of(name) if name else None for name in node.input]
     return is_refused(node.to_proto(), graph.opsets.get(node.domain, 0), inputs, constant)
