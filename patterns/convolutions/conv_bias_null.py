@@ -13,11 +13,13 @@ from .._folding import constant
 class ConvBiasNullPattern(EasyPatternOptimization):
     """Conv(x, w, 0) → Conv(x, w)
 
-    What: drops a bias that adds nothing; the same for ConvTranspose.
+    What: drops a bias that adds nothing; the same for ConvTranspose. The sum of -0 and 0 is 0.
     Why: saves an addition for each element of the result, and the constant.
     Refuses when:
     1. an element of the bias is not zero.
     """
+
+    exactness = "rounding"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Constant) -> Symbol:
         """The bias must be constant."""

@@ -11,7 +11,6 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op
 
-_MOVEMENTS = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten")
 _LONGEST, _MOST = 64, 8  # elements, and nodes
 
 
@@ -26,25 +25,24 @@ class VectorMovementsPattern(PatternOptimization):
     """
 
     anchors = ("Reshape", "Squeeze")
-    near = _MOVEMENTS
+    near = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Walk up to the nearest vector, and move its positions."""
         chain = [node]
         while (above := g.node_before(chain[-1].input[0])) is not None and g.info(chain[-1].input[0]).rank != 1:
             chain.append(above)
-            if len(chain) > _MOST or not is_op(above, *_MOVEMENTS):  # (2)
+            if len(chain) > _MOST or not is_op(above, *self.near):  # (2)
                 return self.none(above, msg="not a movement, or too many of them")
         source = chain[-1].input[0]
         sizes = [g.static_shape(name) or () for name in (source, node.output[0])]
         if any(len(size) != 1 or size[0] > _LONGEST for size in sizes) or g.is_constant(source) or len(chain) < 2:  # (1)
             return self.none(node, msg="not from a short vector to another one by several nodes")
-        results: list[np.ndarray] | None = [np.arange(*sizes[0])]
+        results: Sequence[np.ndarray] = [np.arange(*sizes[0])]
         for step in reversed(chain):
             others = [g.get_computed_constant(name) for name in step.input[1:]]
-            results = g.evaluate(step, [results[0], *others]) if results and all(each is not None for each in others) else None
-        if not results:  # (2)
-            return self.none(node, msg="another operand is not a constant")
+            if any(each is None for each in others) or not (results := g.evaluate(step, [results[0], *others]) or ()):  # (2)
+                return self.none(node, msg="another operand is not a constant")
         return MatchResult(self, [node], partial(self._take, source, results[0]))
 
     def _take(self, source: str, positions: np.ndarray, g: PatternRewriter, node: Node) -> list[Node]:

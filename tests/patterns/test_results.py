@@ -264,10 +264,19 @@ def test_small_digits_of_a_sigmoid_are_kept(line: str) -> None:
         compare(run(model, {"x": TAIL}), run(after, {"x": TAIL}), 1e-5)
 
 
-def test_equal_bits_are_not_promised_where_a_zero_loses_its_sign() -> None:
-    """onnxruntime adds -0 to 0 where the first axis has size 1."""
-    model = parse("agraph (float[1,3] x) => (float[1,3] y) <int64[1] k = {0}> { y = ReduceSum(x, k) }")
-    feeds = {"x": np.full((1, 3), -0.0, np.float32)}
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        # onnxruntime adds -0 to 0 where the first axis has size 1
+        ("IdentityReduce", "agraph (float[1,3] x) => (float[1,3] y) <int64[1] k = {0}> { y = ReduceSum(x, k) }"),
+        ("ConvBiasNull", "agraph (float[1,1,3] x) => (float[1,1,3] y) <float[1,1,1] w = {1}, float[1] b = {0}> "
+         "{ y = Conv(x, w, b) }"),
+    ],
+)  # fmt: skip
+def test_equal_bits_are_not_promised_where_a_zero_loses_its_sign(pattern: str, text: str) -> None:
+    model = parse(text)
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    feeds = {"x": np.full(shape, -0.0, np.float32)}
     exact = optimize(model, patterns=Query(["default"], require=["exact"]))
     assert np.signbit(run(model, feeds)[0]).tolist() == np.signbit(run(exact, feeds)[0]).tolist()
-    assert PATTERNS["IdentityReduce"].exactness == "rounding"
+    assert PATTERNS[pattern].exactness == "rounding"

@@ -47,8 +47,7 @@ class Engine:
         Raises:
             BudgetError: when patterns undo each other, or the loop would not end.
         """
-        state, opset = self.state, self.applier.view.main_opset
-        active = set(map(id, self._active))
+        state, opset, active = self.state, self.applier.view.main_opset, set(map(id, self._active))
         fresh = [p for p in patterns if id(p) not in active and state.is_usable(p, opset)]
         if not self._active:
             state.worklist.clear()

@@ -216,10 +216,9 @@ class Optimizer:
             patterns = [each for each in mine if isinstance(each, PatternOptimization)]
             passes = [selected_pass(each, self.state) for each in mine if with_passes and isinstance(each, ModelPass)]
             active = [*active, *patterns]
-            if not stages or passes or (patterns and phase not in _TOGETHER):
-                stages.append(Stage(passes, active))
-            else:
-                stages[-1] = stages[-1]._replace(patterns=active)
+            if stages and not passes and (phase in _TOGETHER or not patterns):
+                passes = stages.pop().passes
+            stages.append(Stage(passes, active))
         return stages
 
     def _run_stage(self, stage: Stage, engine: Engine) -> int:
