@@ -95,6 +95,10 @@ class ChainPattern(EasyPatternOptimization):
             else:
                 others = g.variadic(f"operands_{position}", constant=True)
                 flow = make(flow, others, outputs=outputs, any_order=True)
+            if position and flow.producer is not None:  # the chain goes on with the first result; nothing reads the others
+                rest = g.variadic(f"results_{position}")
+                rest.producer = flow.producer
+                flow.producer.outputs.append(rest)
         g.trace.conditions += _conditions(cls)
         return flow
 

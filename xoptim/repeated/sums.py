@@ -64,7 +64,7 @@ class Sums:
         self._level: dict[str, int] = {}
         self._found: dict[Node, _Sum] = {}
         for node in self.graph.nodes:
-            found = self._sum(node) if node.op_type == "Add" and not node.domain else None
+            found = self._sum(node) if node.op_type == "Add" and not node.domain and len(node.input) == 2 else None
             if found is not None:
                 self._found[node] = found
                 level = found.level + 1

@@ -280,7 +280,7 @@ class _Search:
                 found.append(_run(self._session, self._feeding.plan(sizes, run, gentle)))
                 return
             except (FeedError, RunError) as error:
-                failures.append(error)
+                failures.append(type(error)(str(error)))  # the frames of the traceback would keep the memory of the session
             except MemoryError:
                 failures.append(RunError("there is not enough memory for a run"))
             if time.perf_counter() > self._deadline:
