@@ -17,7 +17,8 @@ $(BIN)/xopt: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.test: $(BIN)/xopt
+# Each installation of the package writes the command again, so that its time says nothing.
+$(VENV)/.test: pyproject.toml | $(BIN)/xopt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@
 
