@@ -108,7 +108,7 @@ oldest: $(BIN)/xopt ## run commands with the oldest versions of packages that py
 		"new-pattern FusedPattern --from $(MODEL) --nodes /m/Shape,/m/Gather --pack $(OLDEST)/pack"; \
 		do $(OLDEST)/bin/xopt $$words >$(OLDEST)/printed; done
 
-$(VENV)/.site: $(BIN)/xopt
+$(VENV)/.site: pyproject.toml | $(BIN)/xopt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
 	@touch $@
 
