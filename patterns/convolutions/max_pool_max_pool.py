@@ -30,8 +30,8 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
         window = _window(node)
         if window is None:  # (1)
             return self.none(node, msg="the window is even, moves by more than one, has gaps, or changes the size")
-        others = [(other, node_) for node_ in g.next_nodes(node.input[0]) if (other := _window(node_)) and node_ is not node]
-        inside = [each for each in others if each[0] != window and all(map(int.__le__, each[0], window))]
+        windows = [(size, reader) for reader in g.next_nodes(node.input[0]) if (size := _window(reader)) is not None]
+        inside = [each for each in windows if each[0] != window and all(map(int.__le__, each[0], window))]
         if not inside:  # (2)
             return self.none(node, msg="no smaller window is around the same elements")
         size, narrow = max(inside, key=lambda each: each[0])
@@ -69,9 +69,8 @@ def _window(node: Node) -> tuple[int, ...] | None:
     if node.op_type != "MaxPool" or node.domain or any(node.output[1:]):
         return None
     sizes = node.get_attribute("kernel_shape")
-    padded = (
-        node.get_attribute("auto_pad") == "SAME_UPPER"
-        or list(node.get_attribute("pads") or ()) == [size // 2 for size in sizes] * 2
-    )
+    padding, pads = node.get_attribute("auto_pad"), list(node.get_attribute("pads") or ())
+    # With another value of auto_pad, runtimes ignore the pads that are written beside it.
+    padded = padding == "SAME_UPPER" or (padding == "NOTSET" and pads == [size // 2 for size in sizes] * 2)
     plain = all(each == 1 for name in ("strides", "dilations") for each in node.get_attribute(name) or ())
     return tuple(sizes) if padded and plain and all(size % 2 for size in sizes) else None

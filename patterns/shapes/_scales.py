@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from xoptim.match import GraphView, Node
 
 _RANK: Final = 4
-_POWERS: Final = (1, 2, 4, 8, 16)
+POWERS: Final = (1, 2, 4, 8)
+"""Scales by which coordinates are computed without rounding."""
 
 
 def factors(g: GraphView, node: Node) -> list[float] | None:
@@ -23,11 +22,12 @@ def factors(g: GraphView, node: Node) -> list[float] | None:
         return None
     given = g.get_computed_constant(name) if name else None
     if given is not None and given.size:
-        found = [1.0] * _RANK
-        for axis, scale in zip(node.get_attribute("axes") or range(_RANK), given.ravel(), strict=True):
-            found[axis] = float(np.float32(scale))
-        return found
+        axes = node.get_attribute("axes") or range(_RANK)
+        if len(axes) != given.size or not all(-_RANK <= axis < _RANK for axis in axes):
+            return None
+        found = dict(zip((axis % _RANK for axis in axes), map(float, given.ravel()), strict=True))
+        return [found.get(axis, 1.0) for axis in range(_RANK)]
     if behind is None or (name and given is None) or node.get_attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
-    found = [next((n for n in _POWERS if b == a * n), 0.0) for a, b in zip(before, behind, strict=True)]
-    return found if all(found) else None
+    powers = [next((n for n in POWERS if b == a * n), 0.0) for a, b in zip(before, behind, strict=True)]
+    return powers if all(powers) else None

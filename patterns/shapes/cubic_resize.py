@@ -9,11 +9,10 @@ from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from ._scales import factors
+from ._scales import POWERS, factors
 
 _EXACT: Final = ("half_pixel", "pytorch_half_pixel", "asymmetric")
-_POWERS: Final = (1, 2, 4, 8)
-"""Scales by which these coordinates are computed without rounding."""
+"""Coordinates that both kernels compute without rounding, by scales that are powers of two."""
 
 
 class CubicResizePattern(EasyPatternOptimization):
@@ -46,7 +45,7 @@ class CubicResizePattern(EasyPatternOptimization):
         if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (3)
             return self.none(node, msg="the type is not float")
         scales = factors(g, node)
-        if scales is None or scales[:2] != [1, 1] or not all(scale in _POWERS for scale in scales[2:]):  # (1)
+        if scales is None or scales[:2] != [1, 1] or not all(scale in POWERS for scale in scales[2:]):  # (1)
             return self.none(node, msg="a scale is unknown, or not 1, 2, 4 or 8, or batch or channels are resized")
         return True
 

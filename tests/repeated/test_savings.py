@@ -43,3 +43,7 @@ def test_counts_are_those_of_fresh_ones(seed: int) -> None:
             nodes.give_up(lost)
         fresh = {group: StackNodes(sums, group, left).count for group in kept}
         assert {group: nodes.count for group, nodes in kept.items()} == fresh == foreseen
+
+
+def test_lattices_have_groups() -> None:
+    assert sum(len(find_groups(lattice(seed))) for seed in range(40)) > 100

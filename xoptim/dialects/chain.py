@@ -89,16 +89,13 @@ class ChainPattern(EasyPatternOptimization):
                 continue
             domain, op_type = operator_key(entries[position])
             make = partial(getattr(g.op, op_type), domain=domain, attributes=ANY, **configs[position])
-            outputs: Any = 1 if position else g.variadic("results", least=1)
+            # The chain goes on with the first result of a node in it; nothing reads the others.
+            outputs: Any = (g.symbol(), g.variadic(f"results_{position}")) if position else g.variadic("results", least=1)
             if flow is None:
-                flow = make(g.variadic("operands"), outputs=outputs)
+                made = make(g.variadic("operands"), outputs=outputs)
             else:
-                others = g.variadic(f"operands_{position}", constant=True)
-                flow = make(flow, others, outputs=outputs, any_order=True)
-            if position and flow.producer is not None:  # the chain goes on with the first result; nothing reads the others
-                rest = g.variadic(f"results_{position}")
-                rest.producer = flow.producer
-                flow.producer.outputs.append(rest)
+                made = make(flow, g.variadic(f"operands_{position}", constant=True), outputs=outputs, any_order=True)
+            flow = made[0] if position else made
         g.trace.conditions += _conditions(cls)
         return flow
 

@@ -18,7 +18,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Abs.html
         """
     @overload
-    def Abs(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Abs(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Acos(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Acos(input) → output.
@@ -26,7 +26,7 @@ class PatternOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Acos.html
         """
     @overload
-    def Acos(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Acos(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Acosh(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Acosh(input) → output.
@@ -34,7 +34,7 @@ class PatternOps:
         Operator sets 9, 22: https://onnx.ai/onnx/operators/onnx__Acosh.html
         """
     @overload
-    def Acosh(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Acosh(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Add(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Add(A, B) → C.
@@ -46,7 +46,7 @@ class PatternOps:
     @overload
     def Add(self, *operands: Any, associative: bool, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Add(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Add(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def AffineGrid(self, theta_: Any, size_: Any = ..., /, *, align_corners: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """AffineGrid(theta, size) → grid.
@@ -55,7 +55,7 @@ class PatternOps:
         - ``align_corners``: int = 0
         """
     @overload
-    def AffineGrid(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def AffineGrid(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def And(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """And(A, B) → C.
@@ -67,7 +67,7 @@ class PatternOps:
     @overload
     def And(self, *operands: Any, associative: bool, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def And(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def And(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ArgMax(self, data_: Any, /, *, axis: Any = ..., keepdims: Any = ..., select_last_index: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ArgMax(data) → reduced.
@@ -78,7 +78,7 @@ class PatternOps:
         - ``select_last_index``: int = 0
         """
     @overload
-    def ArgMax(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ArgMax(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ArgMin(self, data_: Any, /, *, axis: Any = ..., keepdims: Any = ..., select_last_index: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ArgMin(data) → reduced.
@@ -89,7 +89,7 @@ class PatternOps:
         - ``select_last_index``: int = 0
         """
     @overload
-    def ArgMin(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ArgMin(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Asin(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Asin(input) → output.
@@ -97,7 +97,7 @@ class PatternOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Asin.html
         """
     @overload
-    def Asin(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Asin(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Asinh(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Asinh(input) → output.
@@ -105,7 +105,7 @@ class PatternOps:
         Operator sets 9, 22: https://onnx.ai/onnx/operators/onnx__Asinh.html
         """
     @overload
-    def Asinh(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Asinh(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Atan(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Atan(input) → output.
@@ -113,7 +113,7 @@ class PatternOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Atan.html
         """
     @overload
-    def Atan(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Atan(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Atanh(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Atanh(input) → output.
@@ -121,7 +121,7 @@ class PatternOps:
         Operator sets 9, 22: https://onnx.ai/onnx/operators/onnx__Atanh.html
         """
     @overload
-    def Atanh(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Atanh(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Attention(self, Q_: Any, K_: Any = ..., V_: Any = ..., attn_mask_: Any = ..., past_key_: Any = ..., past_value_: Any = ..., nonpad_kv_seqlen_: Any = ..., /, *, is_causal: Any = ..., kv_num_heads: Any = ..., left_window_size: Any = ..., q_num_heads: Any = ..., qk_matmul_output_mode: Any = ..., right_window_size: Any = ..., scale: Any = ..., softcap: Any = ..., softmax_precision: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Attention(Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen) → Y, present_key, present_value, qk_matmul_output.
@@ -138,9 +138,9 @@ class PatternOps:
         - ``softmax_precision``: int
         """
     @overload
-    def Attention(self, *operands: Any, outputs: int | Symbol, is_causal: Any = ..., kv_num_heads: Any = ..., left_window_size: Any = ..., q_num_heads: Any = ..., qk_matmul_output_mode: Any = ..., right_window_size: Any = ..., scale: Any = ..., softcap: Any = ..., softmax_precision: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def Attention(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], is_causal: Any = ..., kv_num_heads: Any = ..., left_window_size: Any = ..., q_num_heads: Any = ..., qk_matmul_output_mode: Any = ..., right_window_size: Any = ..., scale: Any = ..., softcap: Any = ..., softmax_precision: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def Attention(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Attention(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def AveragePool(self, X_: Any, /, *, auto_pad: Any = ..., ceil_mode: Any = ..., count_include_pad: Any = ..., dilations: Any = ..., kernel_shape: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """AveragePool(X) → Y.
@@ -155,7 +155,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def AveragePool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def AveragePool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BatchNormalization(self, X_: Any, scale_: Any = ..., B_: Any = ..., input_mean_: Any = ..., input_var_: Any = ..., /, *, epsilon: Any = ..., is_test: Any = ..., momentum: Any = ..., spatial: Any = ..., training_mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BatchNormalization(X, scale, B, input_mean, input_var) → Y, running_mean, running_var.
@@ -168,9 +168,9 @@ class PatternOps:
         - ``training_mode``: int = 0
         """
     @overload
-    def BatchNormalization(self, *operands: Any, outputs: int | Symbol, epsilon: Any = ..., is_test: Any = ..., momentum: Any = ..., spatial: Any = ..., training_mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def BatchNormalization(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], epsilon: Any = ..., is_test: Any = ..., momentum: Any = ..., spatial: Any = ..., training_mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def BatchNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BatchNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Bernoulli(self, input_: Any, /, *, dtype: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Bernoulli(input) → output.
@@ -180,7 +180,7 @@ class PatternOps:
         - ``seed``: float
         """
     @overload
-    def Bernoulli(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Bernoulli(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BitCast(self, input_: Any, /, *, to: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BitCast(input) → output.
@@ -189,7 +189,7 @@ class PatternOps:
         - ``to``: int, required
         """
     @overload
-    def BitCast(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BitCast(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BitShift(self, X_: Any, Y_: Any = ..., /, *, direction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BitShift(X, Y) → Z.
@@ -198,7 +198,7 @@ class PatternOps:
         - ``direction``: str, required
         """
     @overload
-    def BitShift(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BitShift(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BitwiseAnd(self, A_: Any, B_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BitwiseAnd(A, B) → C.
@@ -208,7 +208,7 @@ class PatternOps:
     @overload
     def BitwiseAnd(self, *operands: Any, associative: bool, attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def BitwiseAnd(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BitwiseAnd(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BitwiseNot(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BitwiseNot(X) → Y.
@@ -216,7 +216,7 @@ class PatternOps:
         Operator sets 18: https://onnx.ai/onnx/operators/onnx__BitwiseNot.html
         """
     @overload
-    def BitwiseNot(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BitwiseNot(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BitwiseOr(self, A_: Any, B_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BitwiseOr(A, B) → C.
@@ -226,7 +226,7 @@ class PatternOps:
     @overload
     def BitwiseOr(self, *operands: Any, associative: bool, attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def BitwiseOr(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BitwiseOr(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BitwiseXor(self, A_: Any, B_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BitwiseXor(A, B) → C.
@@ -236,7 +236,7 @@ class PatternOps:
     @overload
     def BitwiseXor(self, *operands: Any, associative: bool, attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def BitwiseXor(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BitwiseXor(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def BlackmanWindow(self, size_: Any, /, *, output_datatype: Any = ..., periodic: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """BlackmanWindow(size) → output.
@@ -246,7 +246,7 @@ class PatternOps:
         - ``periodic``: int = 1
         """
     @overload
-    def BlackmanWindow(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def BlackmanWindow(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Cast(self, input_: Any, /, *, round_mode: Any = ..., saturate: Any = ..., to: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Cast(input) → output.
@@ -257,7 +257,7 @@ class PatternOps:
         - ``to``: int, required
         """
     @overload
-    def Cast(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Cast(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def CastLike(self, input_: Any, target_type_: Any = ..., /, *, round_mode: Any = ..., saturate: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """CastLike(input, target_type) → output.
@@ -267,7 +267,7 @@ class PatternOps:
         - ``saturate``: int = 1
         """
     @overload
-    def CastLike(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def CastLike(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def CausalConvWithState(self, input_: Any, weight_: Any = ..., bias_: Any = ..., past_state_: Any = ..., /, *, activation: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """CausalConvWithState(input, weight, bias, past_state) → output, present_state.
@@ -276,9 +276,9 @@ class PatternOps:
         - ``activation``: str = 'none'
         """
     @overload
-    def CausalConvWithState(self, *operands: Any, outputs: int | Symbol, activation: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def CausalConvWithState(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], activation: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def CausalConvWithState(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def CausalConvWithState(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Ceil(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Ceil(X) → Y.
@@ -286,7 +286,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Ceil.html
         """
     @overload
-    def Ceil(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Ceil(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Celu(self, X_: Any, /, *, alpha: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Celu(X) → Y.
@@ -295,7 +295,7 @@ class PatternOps:
         - ``alpha``: float = 1.0
         """
     @overload
-    def Celu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Celu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def CenterCropPad(self, input_data_: Any, shape_: Any = ..., /, *, axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """CenterCropPad(input_data, shape) → output_data.
@@ -304,7 +304,7 @@ class PatternOps:
         - ``axes``: Sequence[int]
         """
     @overload
-    def CenterCropPad(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def CenterCropPad(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Clip(self, input_: Any, min_: Any = ..., max_: Any = ..., /, *, max: Any = ..., min: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Clip(input, min, max) → output.
@@ -314,7 +314,7 @@ class PatternOps:
         - ``min``: float = -3.4028234663852886e+38
         """
     @overload
-    def Clip(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Clip(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Col2Im(self, input_: Any, image_shape_: Any = ..., block_shape_: Any = ..., /, *, dilations: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Col2Im(input, image_shape, block_shape) → output.
@@ -325,7 +325,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def Col2Im(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Col2Im(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Compress(self, input_: Any, condition_: Any = ..., /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Compress(input, condition) → output.
@@ -334,7 +334,7 @@ class PatternOps:
         - ``axis``: int
         """
     @overload
-    def Compress(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Compress(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Concat(self, *inputs: Any, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Concat(inputs) → concat_result.
@@ -343,7 +343,7 @@ class PatternOps:
         - ``axis``: int, required
         """
     @overload
-    def Concat(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Concat(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ConcatFromSequence(self, input_sequence_: Any, /, *, axis: Any = ..., new_axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ConcatFromSequence(input_sequence) → concat_result.
@@ -353,7 +353,7 @@ class PatternOps:
         - ``new_axis``: int = 0
         """
     @overload
-    def ConcatFromSequence(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ConcatFromSequence(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Constant(self, *, sparse_value: Any = ..., value: Any = ..., value_float: Any = ..., value_floats: Any = ..., value_int: Any = ..., value_ints: Any = ..., value_string: Any = ..., value_strings: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Constant() → output.
@@ -369,7 +369,7 @@ class PatternOps:
         - ``value_strings``: Sequence[str]
         """
     @overload
-    def Constant(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Constant(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ConstantOfShape(self, input_: Any, /, *, value: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ConstantOfShape(input) → output.
@@ -378,7 +378,7 @@ class PatternOps:
         - ``value``: Any
         """
     @overload
-    def ConstantOfShape(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ConstantOfShape(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Conv(self, X_: Any, W_: Any = ..., B_: Any = ..., /, *, auto_pad: Any = ..., dilations: Any = ..., group: Any = ..., kernel_shape: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Conv(X, W, B) → Y.
@@ -392,7 +392,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def Conv(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Conv(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ConvInteger(self, x_: Any, w_: Any = ..., x_zero_point_: Any = ..., w_zero_point_: Any = ..., /, *, auto_pad: Any = ..., dilations: Any = ..., group: Any = ..., kernel_shape: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ConvInteger(x, w, x_zero_point, w_zero_point) → y.
@@ -406,7 +406,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def ConvInteger(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ConvInteger(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ConvTranspose(self, X_: Any, W_: Any = ..., B_: Any = ..., /, *, auto_pad: Any = ..., dilations: Any = ..., group: Any = ..., kernel_shape: Any = ..., output_padding: Any = ..., output_shape: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ConvTranspose(X, W, B) → Y.
@@ -422,7 +422,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def ConvTranspose(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ConvTranspose(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Cos(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Cos(input) → output.
@@ -430,7 +430,7 @@ class PatternOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Cos.html
         """
     @overload
-    def Cos(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Cos(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Cosh(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Cosh(input) → output.
@@ -438,7 +438,7 @@ class PatternOps:
         Operator sets 9, 22: https://onnx.ai/onnx/operators/onnx__Cosh.html
         """
     @overload
-    def Cosh(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Cosh(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def CumProd(self, x_: Any, axis_: Any = ..., /, *, exclusive: Any = ..., reverse: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """CumProd(x, axis) → y.
@@ -448,7 +448,7 @@ class PatternOps:
         - ``reverse``: int = 0
         """
     @overload
-    def CumProd(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def CumProd(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def CumSum(self, x_: Any, axis_: Any = ..., /, *, exclusive: Any = ..., reverse: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """CumSum(x, axis) → y.
@@ -458,7 +458,7 @@ class PatternOps:
         - ``reverse``: int = 0
         """
     @overload
-    def CumSum(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def CumSum(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def DFT(self, input_: Any, dft_length_: Any = ..., axis_: Any = ..., /, *, axis: Any = ..., inverse: Any = ..., onesided: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """DFT(input, dft_length, axis) → output.
@@ -469,7 +469,7 @@ class PatternOps:
         - ``onesided``: int = 0
         """
     @overload
-    def DFT(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def DFT(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def DeformConv(self, X_: Any, W_: Any = ..., offset_: Any = ..., B_: Any = ..., mask_: Any = ..., /, *, dilations: Any = ..., group: Any = ..., kernel_shape: Any = ..., offset_group: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """DeformConv(X, W, offset, B, mask) → Y.
@@ -483,7 +483,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def DeformConv(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def DeformConv(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def DepthToSpace(self, input_: Any, /, *, blocksize: Any = ..., mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """DepthToSpace(input) → output.
@@ -493,7 +493,7 @@ class PatternOps:
         - ``mode``: str = 'DCR'
         """
     @overload
-    def DepthToSpace(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def DepthToSpace(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def DequantizeLinear(self, x_: Any, x_scale_: Any = ..., x_zero_point_: Any = ..., /, *, axis: Any = ..., block_size: Any = ..., output_dtype: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """DequantizeLinear(x, x_scale, x_zero_point) → y.
@@ -504,7 +504,7 @@ class PatternOps:
         - ``output_dtype``: int = 0
         """
     @overload
-    def DequantizeLinear(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def DequantizeLinear(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Det(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Det(X) → Y.
@@ -512,7 +512,7 @@ class PatternOps:
         Operator sets 11, 22: https://onnx.ai/onnx/operators/onnx__Det.html
         """
     @overload
-    def Det(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Det(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Div(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Div(A, B) → C.
@@ -522,7 +522,7 @@ class PatternOps:
         - ``broadcast``: int = 0
         """
     @overload
-    def Div(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Div(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Dropout(self, data_: Any, ratio_: Any = ..., training_mode_: Any = ..., /, *, is_test: Any = ..., ratio: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Dropout(data, ratio, training_mode) → output, mask.
@@ -533,9 +533,9 @@ class PatternOps:
         - ``seed``: int
         """
     @overload
-    def Dropout(self, *operands: Any, outputs: int | Symbol, is_test: Any = ..., ratio: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def Dropout(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], is_test: Any = ..., ratio: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def Dropout(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Dropout(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def DynamicQuantizeLinear(self, x_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """DynamicQuantizeLinear(x) → y, y_scale, y_zero_point.
@@ -543,9 +543,9 @@ class PatternOps:
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html
         """
     @overload
-    def DynamicQuantizeLinear(self, *operands: Any, outputs: int | Symbol, attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def DynamicQuantizeLinear(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def DynamicQuantizeLinear(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def DynamicQuantizeLinear(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Einsum(self, *Inputs: Any, equation: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Einsum(Inputs) → Output.
@@ -554,7 +554,7 @@ class PatternOps:
         - ``equation``: str, required
         """
     @overload
-    def Einsum(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Einsum(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Elu(self, X_: Any, /, *, alpha: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Elu(X) → Y.
@@ -563,7 +563,7 @@ class PatternOps:
         - ``alpha``: float = 1.0
         """
     @overload
-    def Elu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Elu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Equal(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Equal(A, B) → C.
@@ -573,7 +573,7 @@ class PatternOps:
         - ``broadcast``: int = 0
         """
     @overload
-    def Equal(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Equal(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Erf(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Erf(input) → output.
@@ -581,7 +581,7 @@ class PatternOps:
         Operator sets 9, 13: https://onnx.ai/onnx/operators/onnx__Erf.html
         """
     @overload
-    def Erf(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Erf(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Exp(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Exp(input) → output.
@@ -589,7 +589,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Exp.html
         """
     @overload
-    def Exp(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Exp(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Expand(self, input_: Any, shape_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Expand(input, shape) → output.
@@ -597,7 +597,7 @@ class PatternOps:
         Operator sets 8, 13: https://onnx.ai/onnx/operators/onnx__Expand.html
         """
     @overload
-    def Expand(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Expand(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def EyeLike(self, input_: Any, /, *, dtype: Any = ..., k: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """EyeLike(input) → output.
@@ -607,7 +607,7 @@ class PatternOps:
         - ``k``: int = 0
         """
     @overload
-    def EyeLike(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def EyeLike(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Flatten(self, input_: Any, /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Flatten(input) → output.
@@ -616,7 +616,7 @@ class PatternOps:
         - ``axis``: int = 1
         """
     @overload
-    def Flatten(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Flatten(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Floor(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Floor(X) → Y.
@@ -624,7 +624,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Floor.html
         """
     @overload
-    def Floor(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Floor(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GRU(self, X_: Any, W_: Any = ..., R_: Any = ..., B_: Any = ..., sequence_lens_: Any = ..., initial_h_: Any = ..., /, *, activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., layout: Any = ..., linear_before_reset: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GRU(X, W, R, B, sequence_lens, initial_h) → Y, Y_h.
@@ -641,9 +641,9 @@ class PatternOps:
         - ``output_sequence``: int = 0
         """
     @overload
-    def GRU(self, *operands: Any, outputs: int | Symbol, activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., layout: Any = ..., linear_before_reset: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def GRU(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., layout: Any = ..., linear_before_reset: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def GRU(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GRU(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Gather(self, data_: Any, indices_: Any = ..., /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Gather(data, indices) → output.
@@ -652,7 +652,7 @@ class PatternOps:
         - ``axis``: int = 0
         """
     @overload
-    def Gather(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Gather(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GatherElements(self, data_: Any, indices_: Any = ..., /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GatherElements(data, indices) → output.
@@ -661,7 +661,7 @@ class PatternOps:
         - ``axis``: int = 0
         """
     @overload
-    def GatherElements(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GatherElements(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GatherND(self, data_: Any, indices_: Any = ..., /, *, batch_dims: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GatherND(data, indices) → output.
@@ -670,7 +670,7 @@ class PatternOps:
         - ``batch_dims``: int = 0
         """
     @overload
-    def GatherND(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GatherND(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Gelu(self, X_: Any, /, *, approximate: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Gelu(X) → Y.
@@ -679,7 +679,7 @@ class PatternOps:
         - ``approximate``: str = 'none'
         """
     @overload
-    def Gelu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Gelu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Gemm(self, A_: Any, B_: Any = ..., C_: Any = ..., /, *, alpha: Any = ..., beta: Any = ..., broadcast: Any = ..., transA: Any = ..., transB: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Gemm(A, B, C) → Y.
@@ -692,7 +692,7 @@ class PatternOps:
         - ``transB``: int = 0
         """
     @overload
-    def Gemm(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Gemm(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GlobalAveragePool(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GlobalAveragePool(X) → Y.
@@ -700,7 +700,7 @@ class PatternOps:
         Operator sets 1, 22: https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html
         """
     @overload
-    def GlobalAveragePool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GlobalAveragePool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GlobalLpPool(self, X_: Any, /, *, p: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GlobalLpPool(X) → Y.
@@ -709,7 +709,7 @@ class PatternOps:
         - ``p``: int = 2
         """
     @overload
-    def GlobalLpPool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GlobalLpPool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GlobalMaxPool(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GlobalMaxPool(X) → Y.
@@ -717,7 +717,7 @@ class PatternOps:
         Operator sets 1, 22: https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html
         """
     @overload
-    def GlobalMaxPool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GlobalMaxPool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Greater(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Greater(A, B) → C.
@@ -727,7 +727,7 @@ class PatternOps:
         - ``broadcast``: int = 0
         """
     @overload
-    def Greater(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Greater(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GreaterOrEqual(self, A_: Any, B_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GreaterOrEqual(A, B) → C.
@@ -735,7 +735,7 @@ class PatternOps:
         Operator sets 12, 16: https://onnx.ai/onnx/operators/onnx__GreaterOrEqual.html
         """
     @overload
-    def GreaterOrEqual(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GreaterOrEqual(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GridSample(self, X_: Any, grid_: Any = ..., /, *, align_corners: Any = ..., mode: Any = ..., padding_mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GridSample(X, grid) → Y.
@@ -746,7 +746,7 @@ class PatternOps:
         - ``padding_mode``: str = 'zeros'
         """
     @overload
-    def GridSample(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GridSample(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def GroupNormalization(self, X_: Any, scale_: Any = ..., bias_: Any = ..., /, *, epsilon: Any = ..., num_groups: Any = ..., stash_type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """GroupNormalization(X, scale, bias) → Y.
@@ -757,7 +757,7 @@ class PatternOps:
         - ``stash_type``: int = 1
         """
     @overload
-    def GroupNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def GroupNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def HammingWindow(self, size_: Any, /, *, output_datatype: Any = ..., periodic: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """HammingWindow(size) → output.
@@ -767,7 +767,7 @@ class PatternOps:
         - ``periodic``: int = 1
         """
     @overload
-    def HammingWindow(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def HammingWindow(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def HannWindow(self, size_: Any, /, *, output_datatype: Any = ..., periodic: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """HannWindow(size) → output.
@@ -777,7 +777,7 @@ class PatternOps:
         - ``periodic``: int = 1
         """
     @overload
-    def HannWindow(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def HannWindow(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def HardSigmoid(self, X_: Any, /, *, alpha: Any = ..., beta: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """HardSigmoid(X) → Y.
@@ -787,7 +787,7 @@ class PatternOps:
         - ``beta``: float = 0.5
         """
     @overload
-    def HardSigmoid(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def HardSigmoid(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def HardSwish(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """HardSwish(X) → Y.
@@ -795,7 +795,7 @@ class PatternOps:
         Operator sets 14, 22: https://onnx.ai/onnx/operators/onnx__HardSwish.html
         """
     @overload
-    def HardSwish(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def HardSwish(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Hardmax(self, input_: Any, /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Hardmax(input) → output.
@@ -804,7 +804,7 @@ class PatternOps:
         - ``axis``: int = -1
         """
     @overload
-    def Hardmax(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Hardmax(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Identity(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Identity(input) → output.
@@ -812,7 +812,7 @@ class PatternOps:
         Operator sets 1, 13, 14, 16, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Identity.html
         """
     @overload
-    def Identity(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Identity(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def If(self, cond_: Any, /, *, else_branch: Any = ..., then_branch: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """If(cond) → outputs.
@@ -822,9 +822,9 @@ class PatternOps:
         - ``then_branch``: Any, required
         """
     @overload
-    def If(self, *operands: Any, outputs: int | Symbol, else_branch: Any = ..., then_branch: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def If(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], else_branch: Any = ..., then_branch: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def If(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def If(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ImageDecoder(self, encoded_stream_: Any, /, *, pixel_format: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ImageDecoder(encoded_stream) → image.
@@ -833,7 +833,7 @@ class PatternOps:
         - ``pixel_format``: str = 'RGB'
         """
     @overload
-    def ImageDecoder(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ImageDecoder(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def InstanceNormalization(self, input_: Any, scale_: Any = ..., B_: Any = ..., /, *, epsilon: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """InstanceNormalization(input, scale, B) → output.
@@ -842,7 +842,7 @@ class PatternOps:
         - ``epsilon``: float = 9.999999747378752e-06
         """
     @overload
-    def InstanceNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def InstanceNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def IsInf(self, X_: Any, /, *, detect_negative: Any = ..., detect_positive: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """IsInf(X) → Y.
@@ -852,7 +852,7 @@ class PatternOps:
         - ``detect_positive``: int = 1
         """
     @overload
-    def IsInf(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def IsInf(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def IsNaN(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """IsNaN(X) → Y.
@@ -860,7 +860,7 @@ class PatternOps:
         Operator sets 9, 13, 20: https://onnx.ai/onnx/operators/onnx__IsNaN.html
         """
     @overload
-    def IsNaN(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def IsNaN(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LRN(self, X_: Any, /, *, alpha: Any = ..., beta: Any = ..., bias: Any = ..., size: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LRN(X) → Y.
@@ -872,7 +872,7 @@ class PatternOps:
         - ``size``: int, required
         """
     @overload
-    def LRN(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LRN(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LSTM(self, X_: Any, W_: Any = ..., R_: Any = ..., B_: Any = ..., sequence_lens_: Any = ..., initial_h_: Any = ..., initial_c_: Any = ..., P_: Any = ..., /, *, activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., input_forget: Any = ..., layout: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LSTM(X, W, R, B, sequence_lens, initial_h, initial_c, P) → Y, Y_h, Y_c.
@@ -889,9 +889,9 @@ class PatternOps:
         - ``output_sequence``: int = 0
         """
     @overload
-    def LSTM(self, *operands: Any, outputs: int | Symbol, activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., input_forget: Any = ..., layout: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def LSTM(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., input_forget: Any = ..., layout: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def LSTM(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LSTM(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LayerNormalization(self, X_: Any, Scale_: Any = ..., B_: Any = ..., /, *, axis: Any = ..., epsilon: Any = ..., stash_type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LayerNormalization(X, Scale, B) → Y, Mean, InvStdDev.
@@ -902,9 +902,9 @@ class PatternOps:
         - ``stash_type``: int = 1
         """
     @overload
-    def LayerNormalization(self, *operands: Any, outputs: int | Symbol, axis: Any = ..., epsilon: Any = ..., stash_type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def LayerNormalization(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], axis: Any = ..., epsilon: Any = ..., stash_type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def LayerNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LayerNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LeakyRelu(self, X_: Any, /, *, alpha: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LeakyRelu(X) → Y.
@@ -913,7 +913,7 @@ class PatternOps:
         - ``alpha``: float = 0.009999999776482582
         """
     @overload
-    def LeakyRelu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LeakyRelu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Less(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Less(A, B) → C.
@@ -923,7 +923,7 @@ class PatternOps:
         - ``broadcast``: int = 0
         """
     @overload
-    def Less(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Less(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LessOrEqual(self, A_: Any, B_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LessOrEqual(A, B) → C.
@@ -931,7 +931,7 @@ class PatternOps:
         Operator sets 12, 16: https://onnx.ai/onnx/operators/onnx__LessOrEqual.html
         """
     @overload
-    def LessOrEqual(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LessOrEqual(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LinearAttention(self, query_: Any, key_: Any = ..., value_: Any = ..., past_state_: Any = ..., decay_: Any = ..., beta_: Any = ..., /, *, chunk_size: Any = ..., kv_num_heads: Any = ..., q_num_heads: Any = ..., scale: Any = ..., update_rule: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LinearAttention(query, key, value, past_state, decay, beta) → output, present_state.
@@ -944,9 +944,9 @@ class PatternOps:
         - ``update_rule``: str = 'gated_delta'
         """
     @overload
-    def LinearAttention(self, *operands: Any, outputs: int | Symbol, chunk_size: Any = ..., kv_num_heads: Any = ..., q_num_heads: Any = ..., scale: Any = ..., update_rule: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def LinearAttention(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], chunk_size: Any = ..., kv_num_heads: Any = ..., q_num_heads: Any = ..., scale: Any = ..., update_rule: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def LinearAttention(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LinearAttention(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Log(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Log(input) → output.
@@ -954,7 +954,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Log.html
         """
     @overload
-    def Log(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Log(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LogSoftmax(self, input_: Any, /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LogSoftmax(input) → output.
@@ -963,7 +963,7 @@ class PatternOps:
         - ``axis``: int = -1
         """
     @overload
-    def LogSoftmax(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LogSoftmax(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Loop(self, *operands: Any, body: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Loop(M, cond, v_initial) → v_final_and_scan_outputs.
@@ -972,9 +972,9 @@ class PatternOps:
         - ``body``: Any, required
         """
     @overload
-    def Loop(self, *operands: Any, outputs: int | Symbol, body: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def Loop(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], body: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def Loop(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Loop(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LpNormalization(self, input_: Any, /, *, axis: Any = ..., p: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LpNormalization(input) → output.
@@ -984,7 +984,7 @@ class PatternOps:
         - ``p``: int = 2
         """
     @overload
-    def LpNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LpNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def LpPool(self, X_: Any, /, *, auto_pad: Any = ..., ceil_mode: Any = ..., dilations: Any = ..., kernel_shape: Any = ..., p: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """LpPool(X) → Y.
@@ -999,7 +999,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def LpPool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def LpPool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MatMul(self, A_: Any, B_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MatMul(A, B) → Y.
@@ -1007,7 +1007,7 @@ class PatternOps:
         Operator sets 1, 9, 13: https://onnx.ai/onnx/operators/onnx__MatMul.html
         """
     @overload
-    def MatMul(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MatMul(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MatMulInteger(self, A_: Any, B_: Any = ..., a_zero_point_: Any = ..., b_zero_point_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MatMulInteger(A, B, a_zero_point, b_zero_point) → Y.
@@ -1015,7 +1015,7 @@ class PatternOps:
         Operator sets 10: https://onnx.ai/onnx/operators/onnx__MatMulInteger.html
         """
     @overload
-    def MatMulInteger(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MatMulInteger(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Max(self, *data_0: Any, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Max(data_0) → max.
@@ -1025,7 +1025,7 @@ class PatternOps:
     @overload
     def Max(self, *operands: Any, associative: bool, attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Max(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Max(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MaxPool(self, X_: Any, /, *, auto_pad: Any = ..., ceil_mode: Any = ..., dilations: Any = ..., kernel_shape: Any = ..., pads: Any = ..., storage_order: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MaxPool(X) → Y, Indices.
@@ -1040,9 +1040,9 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def MaxPool(self, *operands: Any, outputs: int | Symbol, auto_pad: Any = ..., ceil_mode: Any = ..., dilations: Any = ..., kernel_shape: Any = ..., pads: Any = ..., storage_order: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def MaxPool(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], auto_pad: Any = ..., ceil_mode: Any = ..., dilations: Any = ..., kernel_shape: Any = ..., pads: Any = ..., storage_order: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def MaxPool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MaxPool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MaxRoiPool(self, X_: Any, rois_: Any = ..., /, *, pooled_shape: Any = ..., spatial_scale: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MaxRoiPool(X, rois) → Y.
@@ -1052,7 +1052,7 @@ class PatternOps:
         - ``spatial_scale``: float = 1.0
         """
     @overload
-    def MaxRoiPool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MaxRoiPool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MaxUnpool(self, X_: Any, I_: Any = ..., output_shape_: Any = ..., /, *, kernel_shape: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MaxUnpool(X, I, output_shape) → output.
@@ -1063,7 +1063,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def MaxUnpool(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MaxUnpool(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Mean(self, *data_0: Any, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Mean(data_0) → mean.
@@ -1071,7 +1071,7 @@ class PatternOps:
         Operator sets 1, 6, 8, 13: https://onnx.ai/onnx/operators/onnx__Mean.html
         """
     @overload
-    def Mean(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Mean(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MeanVarianceNormalization(self, X_: Any, /, *, axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MeanVarianceNormalization(X) → Y.
@@ -1080,7 +1080,7 @@ class PatternOps:
         - ``axes``: Sequence[int] = [0, 2, 3]
         """
     @overload
-    def MeanVarianceNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MeanVarianceNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def MelWeightMatrix(self, num_mel_bins_: Any, dft_length_: Any = ..., sample_rate_: Any = ..., lower_edge_hertz_: Any = ..., upper_edge_hertz_: Any = ..., /, *, output_datatype: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) → output.
@@ -1089,7 +1089,7 @@ class PatternOps:
         - ``output_datatype``: int = 1
         """
     @overload
-    def MelWeightMatrix(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def MelWeightMatrix(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Min(self, *data_0: Any, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Min(data_0) → min.
@@ -1099,7 +1099,7 @@ class PatternOps:
     @overload
     def Min(self, *operands: Any, associative: bool, attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Min(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Min(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Mish(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Mish(X) → Y.
@@ -1107,7 +1107,7 @@ class PatternOps:
         Operator sets 18, 22: https://onnx.ai/onnx/operators/onnx__Mish.html
         """
     @overload
-    def Mish(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Mish(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Mod(self, A_: Any, B_: Any = ..., /, *, fmod: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Mod(A, B) → C.
@@ -1116,7 +1116,7 @@ class PatternOps:
         - ``fmod``: int = 0
         """
     @overload
-    def Mod(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Mod(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Mul(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Mul(A, B) → C.
@@ -1128,7 +1128,7 @@ class PatternOps:
     @overload
     def Mul(self, *operands: Any, associative: bool, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Mul(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Mul(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Multinomial(self, input_: Any, /, *, dtype: Any = ..., sample_size: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Multinomial(input) → output.
@@ -1139,7 +1139,7 @@ class PatternOps:
         - ``seed``: float
         """
     @overload
-    def Multinomial(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Multinomial(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Neg(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Neg(X) → Y.
@@ -1147,7 +1147,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Neg.html
         """
     @overload
-    def Neg(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Neg(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def NegativeLogLikelihoodLoss(self, input_: Any, target_: Any = ..., weight_: Any = ..., /, *, ignore_index: Any = ..., reduction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """NegativeLogLikelihoodLoss(input, target, weight) → loss.
@@ -1157,7 +1157,7 @@ class PatternOps:
         - ``reduction``: str = 'mean'
         """
     @overload
-    def NegativeLogLikelihoodLoss(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def NegativeLogLikelihoodLoss(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def NonMaxSuppression(self, boxes_: Any, scores_: Any = ..., max_output_boxes_per_class_: Any = ..., iou_threshold_: Any = ..., score_threshold_: Any = ..., /, *, center_point_box: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """NonMaxSuppression(boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold) → selected_indices.
@@ -1166,7 +1166,7 @@ class PatternOps:
         - ``center_point_box``: int = 0
         """
     @overload
-    def NonMaxSuppression(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def NonMaxSuppression(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def NonZero(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """NonZero(X) → Y.
@@ -1174,7 +1174,7 @@ class PatternOps:
         Operator sets 9, 13: https://onnx.ai/onnx/operators/onnx__NonZero.html
         """
     @overload
-    def NonZero(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def NonZero(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Not(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Not(X) → Y.
@@ -1182,7 +1182,7 @@ class PatternOps:
         Operator sets 1: https://onnx.ai/onnx/operators/onnx__Not.html
         """
     @overload
-    def Not(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Not(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def OneHot(self, indices_: Any, depth_: Any = ..., values_: Any = ..., /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """OneHot(indices, depth, values) → output.
@@ -1191,7 +1191,7 @@ class PatternOps:
         - ``axis``: int = -1
         """
     @overload
-    def OneHot(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def OneHot(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Optional(self, input_: Any = ..., /, *, type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Optional(input) → output.
@@ -1200,7 +1200,7 @@ class PatternOps:
         - ``type``: Any
         """
     @overload
-    def Optional(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Optional(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def OptionalGetElement(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """OptionalGetElement(input) → output.
@@ -1208,7 +1208,7 @@ class PatternOps:
         Operator sets 15, 18, 28: https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html
         """
     @overload
-    def OptionalGetElement(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def OptionalGetElement(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def OptionalHasElement(self, input_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """OptionalHasElement(input) → output.
@@ -1216,7 +1216,7 @@ class PatternOps:
         Operator sets 15, 18, 28: https://onnx.ai/onnx/operators/onnx__OptionalHasElement.html
         """
     @overload
-    def OptionalHasElement(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def OptionalHasElement(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Or(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Or(A, B) → C.
@@ -1228,7 +1228,7 @@ class PatternOps:
     @overload
     def Or(self, *operands: Any, associative: bool, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Or(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Or(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def PRelu(self, X_: Any, slope_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """PRelu(X, slope) → Y.
@@ -1236,7 +1236,7 @@ class PatternOps:
         Operator sets 1, 6, 7, 9, 16: https://onnx.ai/onnx/operators/onnx__PRelu.html
         """
     @overload
-    def PRelu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def PRelu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Pad(self, data_: Any, pads_: Any = ..., constant_value_: Any = ..., axes_: Any = ..., /, *, axes: Any = ..., mode: Any = ..., paddings: Any = ..., pads: Any = ..., value: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Pad(data, pads, constant_value, axes) → output.
@@ -1249,7 +1249,7 @@ class PatternOps:
         - ``value``: float = 0.0
         """
     @overload
-    def Pad(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Pad(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Pow(self, X_: Any, Y_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Pow(X, Y) → Z.
@@ -1259,7 +1259,7 @@ class PatternOps:
         - ``broadcast``: int = 0
         """
     @overload
-    def Pow(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Pow(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def QLinearConv(self, x_: Any, x_scale_: Any = ..., x_zero_point_: Any = ..., w_: Any = ..., w_scale_: Any = ..., w_zero_point_: Any = ..., y_scale_: Any = ..., y_zero_point_: Any = ..., B_: Any = ..., /, *, auto_pad: Any = ..., dilations: Any = ..., group: Any = ..., kernel_shape: Any = ..., pads: Any = ..., strides: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B) → y.
@@ -1273,7 +1273,7 @@ class PatternOps:
         - ``strides``: Sequence[int]
         """
     @overload
-    def QLinearConv(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def QLinearConv(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def QLinearMatMul(self, a_: Any, a_scale_: Any = ..., a_zero_point_: Any = ..., b_: Any = ..., b_scale_: Any = ..., b_zero_point_: Any = ..., y_scale_: Any = ..., y_zero_point_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point) → y.
@@ -1281,7 +1281,7 @@ class PatternOps:
         Operator sets 10, 21: https://onnx.ai/onnx/operators/onnx__QLinearMatMul.html
         """
     @overload
-    def QLinearMatMul(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def QLinearMatMul(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def QuantizeLinear(self, x_: Any, y_scale_: Any = ..., y_zero_point_: Any = ..., /, *, axis: Any = ..., block_size: Any = ..., output_dtype: Any = ..., precision: Any = ..., saturate: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """QuantizeLinear(x, y_scale, y_zero_point) → y.
@@ -1294,7 +1294,7 @@ class PatternOps:
         - ``saturate``: int = 1
         """
     @overload
-    def QuantizeLinear(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def QuantizeLinear(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RMSNormalization(self, X_: Any, scale_: Any = ..., /, *, axis: Any = ..., epsilon: Any = ..., stash_type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RMSNormalization(X, scale) → Y.
@@ -1305,7 +1305,7 @@ class PatternOps:
         - ``stash_type``: int = 1
         """
     @overload
-    def RMSNormalization(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RMSNormalization(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RNN(self, X_: Any, W_: Any = ..., R_: Any = ..., B_: Any = ..., sequence_lens_: Any = ..., initial_h_: Any = ..., /, *, activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., layout: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RNN(X, W, R, B, sequence_lens, initial_h) → Y, Y_h.
@@ -1321,9 +1321,9 @@ class PatternOps:
         - ``output_sequence``: int = 0
         """
     @overload
-    def RNN(self, *operands: Any, outputs: int | Symbol, activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., layout: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def RNN(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], activation_alpha: Any = ..., activation_beta: Any = ..., activations: Any = ..., clip: Any = ..., direction: Any = ..., hidden_size: Any = ..., layout: Any = ..., output_sequence: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def RNN(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RNN(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RandomNormal(self, *, dtype: Any = ..., mean: Any = ..., scale: Any = ..., seed: Any = ..., shape: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RandomNormal() → output.
@@ -1336,7 +1336,7 @@ class PatternOps:
         - ``shape``: Sequence[int], required
         """
     @overload
-    def RandomNormal(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RandomNormal(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RandomNormalLike(self, input_: Any, /, *, dtype: Any = ..., mean: Any = ..., scale: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RandomNormalLike(input) → output.
@@ -1348,7 +1348,7 @@ class PatternOps:
         - ``seed``: float
         """
     @overload
-    def RandomNormalLike(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RandomNormalLike(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RandomUniform(self, *, dtype: Any = ..., high: Any = ..., low: Any = ..., seed: Any = ..., shape: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RandomUniform() → output.
@@ -1361,7 +1361,7 @@ class PatternOps:
         - ``shape``: Sequence[int], required
         """
     @overload
-    def RandomUniform(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RandomUniform(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RandomUniformLike(self, input_: Any, /, *, dtype: Any = ..., high: Any = ..., low: Any = ..., seed: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RandomUniformLike(input) → output.
@@ -1373,7 +1373,7 @@ class PatternOps:
         - ``seed``: float
         """
     @overload
-    def RandomUniformLike(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RandomUniformLike(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Range(self, start_: Any, limit_: Any = ..., delta_: Any = ..., /, *, stash_type: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Range(start, limit, delta) → output.
@@ -1382,7 +1382,7 @@ class PatternOps:
         - ``stash_type``: int = 1
         """
     @overload
-    def Range(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Range(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Reciprocal(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Reciprocal(X) → Y.
@@ -1390,7 +1390,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Reciprocal.html
         """
     @overload
-    def Reciprocal(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Reciprocal(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceL1(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceL1(data, axes) → reduced.
@@ -1401,7 +1401,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceL1(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceL1(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceL2(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceL2(data, axes) → reduced.
@@ -1412,7 +1412,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceL2(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceL2(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceLogSum(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceLogSum(data, axes) → reduced.
@@ -1423,7 +1423,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceLogSum(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceLogSum(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceLogSumExp(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceLogSumExp(data, axes) → reduced.
@@ -1434,7 +1434,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceLogSumExp(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceLogSumExp(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceMax(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceMax(data, axes) → reduced.
@@ -1445,7 +1445,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceMax(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceMax(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceMean(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceMean(data, axes) → reduced.
@@ -1456,7 +1456,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceMean(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceMean(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceMin(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceMin(data, axes) → reduced.
@@ -1467,7 +1467,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceMin(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceMin(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceProd(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceProd(data, axes) → reduced.
@@ -1478,7 +1478,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceProd(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceProd(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceSum(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceSum(data, axes) → reduced.
@@ -1489,7 +1489,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceSum(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceSum(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReduceSumSquare(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., keepdims: Any = ..., noop_with_empty_axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReduceSumSquare(data, axes) → reduced.
@@ -1500,7 +1500,7 @@ class PatternOps:
         - ``noop_with_empty_axes``: int = 0
         """
     @overload
-    def ReduceSumSquare(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReduceSumSquare(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RegexFullMatch(self, X_: Any, /, *, pattern: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RegexFullMatch(X) → Y.
@@ -1509,7 +1509,7 @@ class PatternOps:
         - ``pattern``: str
         """
     @overload
-    def RegexFullMatch(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RegexFullMatch(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Relu(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Relu(X) → Y.
@@ -1517,7 +1517,7 @@ class PatternOps:
         Operator sets 1, 6, 13, 14: https://onnx.ai/onnx/operators/onnx__Relu.html
         """
     @overload
-    def Relu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Relu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Reshape(self, data_: Any, shape_: Any = ..., /, *, allowzero: Any = ..., shape: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Reshape(data, shape) → reshaped.
@@ -1527,7 +1527,7 @@ class PatternOps:
         - ``shape``: Sequence[int]
         """
     @overload
-    def Reshape(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Reshape(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Resize(self, X_: Any, roi_: Any = ..., scales_: Any = ..., sizes_: Any = ..., /, *, antialias: Any = ..., axes: Any = ..., coordinate_transformation_mode: Any = ..., cubic_coeff_a: Any = ..., exclude_outside: Any = ..., extrapolation_value: Any = ..., keep_aspect_ratio_policy: Any = ..., mode: Any = ..., nearest_mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Resize(X, roi, scales, sizes) → Y.
@@ -1544,7 +1544,7 @@ class PatternOps:
         - ``nearest_mode``: str = 'round_prefer_floor'
         """
     @overload
-    def Resize(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Resize(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ReverseSequence(self, input_: Any, sequence_lens_: Any = ..., /, *, batch_axis: Any = ..., time_axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ReverseSequence(input, sequence_lens) → Y.
@@ -1554,7 +1554,7 @@ class PatternOps:
         - ``time_axis``: int = 0
         """
     @overload
-    def ReverseSequence(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ReverseSequence(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RoiAlign(self, X_: Any, rois_: Any = ..., batch_indices_: Any = ..., /, *, coordinate_transformation_mode: Any = ..., mode: Any = ..., output_height: Any = ..., output_width: Any = ..., sampling_ratio: Any = ..., spatial_scale: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RoiAlign(X, rois, batch_indices) → Y.
@@ -1568,7 +1568,7 @@ class PatternOps:
         - ``spatial_scale``: float = 1.0
         """
     @overload
-    def RoiAlign(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RoiAlign(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def RotaryEmbedding(self, X_: Any, cos_cache_: Any = ..., sin_cache_: Any = ..., position_ids_: Any = ..., /, *, interleaved: Any = ..., num_heads: Any = ..., rotary_embedding_dim: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """RotaryEmbedding(X, cos_cache, sin_cache, position_ids) → Y.
@@ -1579,7 +1579,7 @@ class PatternOps:
         - ``rotary_embedding_dim``: int = 0
         """
     @overload
-    def RotaryEmbedding(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def RotaryEmbedding(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Round(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Round(X) → Y.
@@ -1587,7 +1587,7 @@ class PatternOps:
         Operator sets 11, 22: https://onnx.ai/onnx/operators/onnx__Round.html
         """
     @overload
-    def Round(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Round(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def STFT(self, signal_: Any, frame_step_: Any = ..., window_: Any = ..., frame_length_: Any = ..., /, *, onesided: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """STFT(signal, frame_step, window, frame_length) → output.
@@ -1596,7 +1596,7 @@ class PatternOps:
         - ``onesided``: int = 1
         """
     @overload
-    def STFT(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def STFT(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Scan(self, *initial_state_and_scan_inputs: Any, body: Any = ..., directions: Any = ..., num_scan_inputs: Any = ..., scan_input_axes: Any = ..., scan_input_directions: Any = ..., scan_output_axes: Any = ..., scan_output_directions: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Scan(initial_state_and_scan_inputs) → final_state_and_scan_outputs.
@@ -1611,9 +1611,9 @@ class PatternOps:
         - ``scan_output_directions``: Sequence[int]
         """
     @overload
-    def Scan(self, *operands: Any, outputs: int | Symbol, body: Any = ..., directions: Any = ..., num_scan_inputs: Any = ..., scan_input_axes: Any = ..., scan_input_directions: Any = ..., scan_output_axes: Any = ..., scan_output_directions: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def Scan(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], body: Any = ..., directions: Any = ..., num_scan_inputs: Any = ..., scan_input_axes: Any = ..., scan_input_directions: Any = ..., scan_output_axes: Any = ..., scan_output_directions: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def Scan(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Scan(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Scatter(self, data_: Any, indices_: Any = ..., updates_: Any = ..., /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Scatter(data, indices, updates) → output.
@@ -1622,7 +1622,7 @@ class PatternOps:
         - ``axis``: int = 0
         """
     @overload
-    def Scatter(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Scatter(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ScatterElements(self, data_: Any, indices_: Any = ..., updates_: Any = ..., /, *, axis: Any = ..., reduction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ScatterElements(data, indices, updates) → output.
@@ -1632,7 +1632,7 @@ class PatternOps:
         - ``reduction``: str = 'none'
         """
     @overload
-    def ScatterElements(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ScatterElements(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ScatterND(self, data_: Any, indices_: Any = ..., updates_: Any = ..., /, *, reduction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ScatterND(data, indices, updates) → output.
@@ -1641,7 +1641,7 @@ class PatternOps:
         - ``reduction``: str = 'none'
         """
     @overload
-    def ScatterND(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ScatterND(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Selu(self, X_: Any, /, *, alpha: Any = ..., gamma: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Selu(X) → Y.
@@ -1651,7 +1651,7 @@ class PatternOps:
         - ``gamma``: float = 1.0507010221481323
         """
     @overload
-    def Selu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Selu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceAt(self, input_sequence_: Any, position_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceAt(input_sequence, position) → tensor.
@@ -1659,7 +1659,7 @@ class PatternOps:
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__SequenceAt.html
         """
     @overload
-    def SequenceAt(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceAt(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceConstruct(self, *inputs: Any, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceConstruct(inputs) → output_sequence.
@@ -1667,7 +1667,7 @@ class PatternOps:
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html
         """
     @overload
-    def SequenceConstruct(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceConstruct(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceEmpty(self, *, dtype: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceEmpty() → output.
@@ -1676,7 +1676,7 @@ class PatternOps:
         - ``dtype``: int
         """
     @overload
-    def SequenceEmpty(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceEmpty(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceErase(self, input_sequence_: Any, position_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceErase(input_sequence, position) → output_sequence.
@@ -1684,7 +1684,7 @@ class PatternOps:
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__SequenceErase.html
         """
     @overload
-    def SequenceErase(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceErase(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceInsert(self, input_sequence_: Any, tensor_: Any = ..., position_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceInsert(input_sequence, tensor, position) → output_sequence.
@@ -1692,7 +1692,7 @@ class PatternOps:
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__SequenceInsert.html
         """
     @overload
-    def SequenceInsert(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceInsert(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceLength(self, input_sequence_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceLength(input_sequence) → length.
@@ -1700,7 +1700,7 @@ class PatternOps:
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__SequenceLength.html
         """
     @overload
-    def SequenceLength(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceLength(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SequenceMap(self, *operands: Any, body: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SequenceMap(input_sequence, additional_inputs) → out_sequence.
@@ -1709,9 +1709,9 @@ class PatternOps:
         - ``body``: Any, required
         """
     @overload
-    def SequenceMap(self, *operands: Any, outputs: int | Symbol, body: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def SequenceMap(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], body: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def SequenceMap(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SequenceMap(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Shape(self, data_: Any, /, *, end: Any = ..., start: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Shape(data) → shape.
@@ -1721,7 +1721,7 @@ class PatternOps:
         - ``start``: int = 0
         """
     @overload
-    def Shape(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Shape(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Shrink(self, input_: Any, /, *, bias: Any = ..., lambd: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Shrink(input) → output.
@@ -1731,7 +1731,7 @@ class PatternOps:
         - ``lambd``: float = 0.5
         """
     @overload
-    def Shrink(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Shrink(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sigmoid(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sigmoid(X) → Y.
@@ -1739,7 +1739,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Sigmoid.html
         """
     @overload
-    def Sigmoid(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sigmoid(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sign(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sign(input) → output.
@@ -1747,7 +1747,7 @@ class PatternOps:
         Operator sets 9, 13: https://onnx.ai/onnx/operators/onnx__Sign.html
         """
     @overload
-    def Sign(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sign(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sin(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sin(input) → output.
@@ -1755,7 +1755,7 @@ class PatternOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Sin.html
         """
     @overload
-    def Sin(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sin(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sinh(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sinh(input) → output.
@@ -1763,7 +1763,7 @@ class PatternOps:
         Operator sets 9, 22: https://onnx.ai/onnx/operators/onnx__Sinh.html
         """
     @overload
-    def Sinh(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sinh(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Size(self, data_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Size(data) → size.
@@ -1771,7 +1771,7 @@ class PatternOps:
         Operator sets 1, 13, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Size.html
         """
     @overload
-    def Size(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Size(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Slice(self, data_: Any, starts_: Any = ..., ends_: Any = ..., axes_: Any = ..., steps_: Any = ..., /, *, axes: Any = ..., ends: Any = ..., starts: Any = ..., steps: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Slice(data, starts, ends, axes, steps) → output.
@@ -1783,7 +1783,7 @@ class PatternOps:
         - ``steps``: Sequence[int], an operand in newer operator sets
         """
     @overload
-    def Slice(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Slice(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Softmax(self, input_: Any, /, *, axis: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Softmax(input) → output.
@@ -1792,7 +1792,7 @@ class PatternOps:
         - ``axis``: int = -1
         """
     @overload
-    def Softmax(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Softmax(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SoftmaxCrossEntropyLoss(self, scores_: Any, labels_: Any = ..., weights_: Any = ..., /, *, ignore_index: Any = ..., reduction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SoftmaxCrossEntropyLoss(scores, labels, weights) → output, log_prob.
@@ -1802,9 +1802,9 @@ class PatternOps:
         - ``reduction``: str = 'mean'
         """
     @overload
-    def SoftmaxCrossEntropyLoss(self, *operands: Any, outputs: int | Symbol, ignore_index: Any = ..., reduction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def SoftmaxCrossEntropyLoss(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], ignore_index: Any = ..., reduction: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def SoftmaxCrossEntropyLoss(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SoftmaxCrossEntropyLoss(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Softplus(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Softplus(X) → Y.
@@ -1812,7 +1812,7 @@ class PatternOps:
         Operator sets 1, 22: https://onnx.ai/onnx/operators/onnx__Softplus.html
         """
     @overload
-    def Softplus(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Softplus(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Softsign(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Softsign(input) → output.
@@ -1820,7 +1820,7 @@ class PatternOps:
         Operator sets 1, 22: https://onnx.ai/onnx/operators/onnx__Softsign.html
         """
     @overload
-    def Softsign(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Softsign(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SpaceToDepth(self, input_: Any, /, *, blocksize: Any = ..., mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SpaceToDepth(input) → output.
@@ -1830,7 +1830,7 @@ class PatternOps:
         - ``mode``: str = 'DCR'
         """
     @overload
-    def SpaceToDepth(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SpaceToDepth(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Split(self, input_: Any, split_: Any = ..., /, *, axis: Any = ..., num_outputs: Any = ..., split: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Split(input, split) → outputs.
@@ -1841,9 +1841,9 @@ class PatternOps:
         - ``split``: Sequence[int]
         """
     @overload
-    def Split(self, *operands: Any, outputs: int | Symbol, axis: Any = ..., num_outputs: Any = ..., split: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def Split(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], axis: Any = ..., num_outputs: Any = ..., split: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def Split(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Split(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SplitToSequence(self, input_: Any, split_: Any = ..., /, *, axis: Any = ..., keepdims: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SplitToSequence(input, split) → output_sequence.
@@ -1853,7 +1853,7 @@ class PatternOps:
         - ``keepdims``: int = 1
         """
     @overload
-    def SplitToSequence(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SplitToSequence(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sqrt(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sqrt(X) → Y.
@@ -1861,7 +1861,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Sqrt.html
         """
     @overload
-    def Sqrt(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sqrt(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Squeeze(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Squeeze(data, axes) → squeezed.
@@ -1870,7 +1870,7 @@ class PatternOps:
         - ``axes``: Sequence[int]
         """
     @overload
-    def Squeeze(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Squeeze(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def StringConcat(self, X_: Any, Y_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """StringConcat(X, Y) → Z.
@@ -1878,7 +1878,7 @@ class PatternOps:
         Operator sets 20: https://onnx.ai/onnx/operators/onnx__StringConcat.html
         """
     @overload
-    def StringConcat(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def StringConcat(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def StringNormalizer(self, X_: Any, /, *, case_change_action: Any = ..., is_case_sensitive: Any = ..., locale: Any = ..., stopwords: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """StringNormalizer(X) → Y.
@@ -1890,7 +1890,7 @@ class PatternOps:
         - ``stopwords``: Sequence[str]
         """
     @overload
-    def StringNormalizer(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def StringNormalizer(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def StringSplit(self, X_: Any, /, *, delimiter: Any = ..., maxsplit: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """StringSplit(X) → Y, Z.
@@ -1900,9 +1900,9 @@ class PatternOps:
         - ``maxsplit``: int
         """
     @overload
-    def StringSplit(self, *operands: Any, outputs: int | Symbol, delimiter: Any = ..., maxsplit: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def StringSplit(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], delimiter: Any = ..., maxsplit: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def StringSplit(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def StringSplit(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sub(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sub(A, B) → C.
@@ -1912,7 +1912,7 @@ class PatternOps:
         - ``broadcast``: int = 0
         """
     @overload
-    def Sub(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sub(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Sum(self, *data_0: Any, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Sum(data_0) → sum.
@@ -1922,7 +1922,7 @@ class PatternOps:
     @overload
     def Sum(self, *operands: Any, associative: bool, attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Sum(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Sum(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def SwiGLU(self, A_: Any, B_: Any = ..., /, *, alpha: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """SwiGLU(A, B) → Y.
@@ -1931,7 +1931,7 @@ class PatternOps:
         - ``alpha``: float = 1.0
         """
     @overload
-    def SwiGLU(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def SwiGLU(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Swish(self, X_: Any, /, *, alpha: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Swish(X) → Y.
@@ -1940,7 +1940,7 @@ class PatternOps:
         - ``alpha``: float = 1.0
         """
     @overload
-    def Swish(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Swish(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Tan(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Tan(input) → output.
@@ -1948,7 +1948,7 @@ class PatternOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Tan.html
         """
     @overload
-    def Tan(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Tan(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Tanh(self, input_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Tanh(input) → output.
@@ -1956,7 +1956,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Tanh.html
         """
     @overload
-    def Tanh(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Tanh(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def TensorScatter(self, past_cache_: Any, update_: Any = ..., write_indices_: Any = ..., /, *, axis: Any = ..., mode: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """TensorScatter(past_cache, update, write_indices) → present_cache.
@@ -1966,7 +1966,7 @@ class PatternOps:
         - ``mode``: str = 'linear'
         """
     @overload
-    def TensorScatter(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def TensorScatter(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def TfIdfVectorizer(self, X_: Any, /, *, max_gram_length: Any = ..., max_skip_count: Any = ..., min_gram_length: Any = ..., mode: Any = ..., ngram_counts: Any = ..., ngram_indexes: Any = ..., pool_int64s: Any = ..., pool_strings: Any = ..., weights: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """TfIdfVectorizer(X) → Y.
@@ -1983,7 +1983,7 @@ class PatternOps:
         - ``weights``: Sequence[float]
         """
     @overload
-    def TfIdfVectorizer(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def TfIdfVectorizer(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def ThresholdedRelu(self, X_: Any, /, *, alpha: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """ThresholdedRelu(X) → Y.
@@ -1992,7 +1992,7 @@ class PatternOps:
         - ``alpha``: float = 1.0
         """
     @overload
-    def ThresholdedRelu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def ThresholdedRelu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Tile(self, input_: Any, repeats_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Tile(input, repeats) → output.
@@ -2000,7 +2000,7 @@ class PatternOps:
         Operator sets 1, 6, 13: https://onnx.ai/onnx/operators/onnx__Tile.html
         """
     @overload
-    def Tile(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Tile(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def TopK(self, X_: Any, K_: Any = ..., /, *, axis: Any = ..., k: Any = ..., largest: Any = ..., sorted: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """TopK(X, K) → Values, Indices.
@@ -2012,9 +2012,9 @@ class PatternOps:
         - ``sorted``: int = 1
         """
     @overload
-    def TopK(self, *operands: Any, outputs: int | Symbol, axis: Any = ..., k: Any = ..., largest: Any = ..., sorted: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def TopK(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], axis: Any = ..., k: Any = ..., largest: Any = ..., sorted: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def TopK(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def TopK(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Transpose(self, data_: Any, /, *, perm: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Transpose(data) → transposed.
@@ -2023,7 +2023,7 @@ class PatternOps:
         - ``perm``: Sequence[int]
         """
     @overload
-    def Transpose(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Transpose(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Trilu(self, input_: Any, k_: Any = ..., /, *, upper: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Trilu(input, k) → output.
@@ -2032,7 +2032,7 @@ class PatternOps:
         - ``upper``: int = 1
         """
     @overload
-    def Trilu(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Trilu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Unique(self, X_: Any, /, *, axis: Any = ..., sorted: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Unique(X) → Y, indices, inverse_indices, counts.
@@ -2042,9 +2042,9 @@ class PatternOps:
         - ``sorted``: int = 1
         """
     @overload
-    def Unique(self, *operands: Any, outputs: int | Symbol, axis: Any = ..., sorted: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
+    def Unique(self, *operands: Any, outputs: int | Symbol | Sequence[Symbol], axis: Any = ..., sorted: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Any: ...
     @overload
-    def Unique(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Unique(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Unsqueeze(self, data_: Any, axes_: Any = ..., /, *, axes: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Unsqueeze(data, axes) → expanded.
@@ -2053,7 +2053,7 @@ class PatternOps:
         - ``axes``: Sequence[int], required
         """
     @overload
-    def Unsqueeze(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Unsqueeze(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Upsample(self, X_: Any, scales_: Any = ..., /, *, height_scale: Any = ..., mode: Any = ..., scales: Any = ..., width_scale: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Upsample(X, scales) → Y.
@@ -2065,7 +2065,7 @@ class PatternOps:
         - ``width_scale``: float, required
         """
     @overload
-    def Upsample(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Upsample(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Where(self, condition_: Any, X_: Any = ..., Y_: Any = ..., /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Where(condition, X, Y) → output.
@@ -2073,7 +2073,7 @@ class PatternOps:
         Operator sets 9, 16: https://onnx.ai/onnx/operators/onnx__Where.html
         """
     @overload
-    def Where(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Where(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
     def Xor(self, A_: Any, B_: Any = ..., /, *, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Xor(A, B) → C.
@@ -2085,7 +2085,7 @@ class PatternOps:
     @overload
     def Xor(self, *operands: Any, associative: bool, axis: Any = ..., broadcast: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol: ...
     @overload
-    def Xor(self, *operands: Any, domain: str, outputs: int | Symbol = ..., **attributes: Any) -> Any: ...
+    def Xor(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
 
 
 class BuilderOps:

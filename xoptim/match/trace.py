@@ -294,7 +294,9 @@ class PatternBuilder:
         domain = "" if domain == "ai.onnx" else domain
         node = PatternNode(index, op_type, domain, inputs, [], attributes, others, line, associative, any_order)
         _check_operands(node)
-        node.outputs += [outputs] if isinstance(outputs, Symbol) else [self.symbol() for _ in range(outputs)]
+        if isinstance(outputs, int):
+            outputs = [self.symbol() for _ in range(outputs)]
+        node.outputs += [outputs] if isinstance(outputs, Symbol) else outputs
         for result in node.outputs:
             result.producer = node
         self.trace.nodes.append(node)
@@ -342,7 +344,7 @@ class _Ops(PatternOps):
         if op_type.startswith("__"):
             raise AttributeError(op_type)
 
-        def call(*operands: Any, outputs: int | Symbol = 1, domain: str = "", **attributes: Any) -> Any:
+        def call(*operands: Any, outputs: int | Symbol | Sequence[Symbol] = 1, domain: str = "", **attributes: Any) -> Any:
             return self._builder.add(op_type, operands, outputs, domain, attributes)
 
         return call

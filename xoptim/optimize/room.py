@@ -39,10 +39,9 @@ def growth_of(model: Model, choice: int | str | None) -> Growth:
     """
     size = stored_bytes(model)
     entry = next((each.value for each in model.shell.metadata_props if each.key == _ENTRY), "")
-    numbers = [int(number) for found in (_GROWN.fullmatch(entry),) if found is not None for number in found.groups()]
-    if numbers and numbers[2] == size:  # else something has changed the constants since
-        return Growth(choice, numbers[0], numbers[1])
-    return Growth(choice, size)
+    found = _GROWN.fullmatch(entry)
+    given, added, noted = map(int, found.groups()) if found is not None else (size, 0, size)
+    return Growth(choice, given, added) if noted == size else Growth(choice, size)  # else the constants have changed since
 
 
 def note_growth(model: Model, growth: Growth) -> None:
@@ -54,6 +53,7 @@ def note_growth(model: Model, growth: Growth) -> None:
     del model.shell.metadata_props[:]
     model.shell.metadata_props.extend(kept)
     if growth.unfolded() is not None:
+        # As they are written: those of which a part is held are whole in the file.
         size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
         text = f"{growth.given} bytes of constants given, {growth.added} added, {size} in all"
         model.shell.metadata_props.add(key=_ENTRY, value=text)

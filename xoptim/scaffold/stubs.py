@@ -70,10 +70,12 @@ def _pattern_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]
     operands = _operands(versions, most=1)  # a variadic operand stands for all that are left
     yield from _method(name, operands, attributes, "Symbol", _doc(versions, texts))
     if versions[-1].max_output > 1:
-        yield from _method(name, ["*operands: Any"], ["outputs: int | Symbol", *attributes], "Any")
+        yield from _method(name, ["*operands: Any"], ["outputs: int | Symbol | Sequence[Symbol]", *attributes], "Any")
     if is_associative(name, ""):
         yield from _method(name, ["*operands: Any"], ["associative: bool", *attributes], "Symbol")
-    yield from _method(name, ["*operands: Any"], ["domain: str", "outputs: int | Symbol = ...", "**attributes: Any"], "Any")
+    yield from _method(
+        name, ["*operands: Any"], ["domain: str", "outputs: int | Symbol | Sequence[Symbol] = ...", "**attributes: Any"], "Any"
+    )
 
 
 def _builder_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
