@@ -51,6 +51,10 @@ def _image(more: str, rest: str) -> str:
     return f"g (float[ROWS,64,28,28] x, {more}) => (float[n,c,h,w] y) {rest}"
 
 
+def _wide_image(node: str) -> str:
+    return f"g (float[ROWS,256,28,28] x, float[256,256,3,3] K) => (float[ROWS,256,28,28] y) {{ {node} }}"
+
+
 def _parts(weights: str, layer: str, image: str, axis: int) -> str:
     """Eight layers of one input, joined."""
     lanes = range(8)
@@ -134,6 +138,11 @@ SUBJECTS: dict[str, Subject] = {
     "BatchNormalizationConv": Subject(
         _image(f"{_BATCH}, float[64,64,3,3] K", "{ t = BatchNormalization(x, S, O, M, V) y = Conv(t, K) }"), 18, IMAGES
     ),
+    "AveragePoolConv": Subject(
+        "g (float[ROWS,64,1000] x) => (float[ROWS,64,998] y) { y = AveragePool <kernel_shape = [3]> (x) }", 19, IMAGES
+    ),
+    "ConvWinograd": Subject(_wide_image("y = Conv <pads = [1, 1, 1, 1]> (x, K)"), rows=IMAGES),
+    "ConvWinogradWide": Subject(_wide_image("y = Conv <pads = [1, 1, 1, 1]> (x, K)"), rows=IMAGES),
     "CubicResize": Subject(
         "g (float[ROWS,64,28,28] x) => (float[ROWS,64,56,56] y) <float[4] s = {1, 1, 2, 2}> "
         '{ y = Resize <mode = "cubic"> (x, , s) }',
@@ -255,7 +264,7 @@ SUBJECTS: dict[str, Subject] = {
         ),
         rows=IMAGES,
     ),
-    "LRNAveragePool": Subject("g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) { y = LRN <size = 5> (x) }", rows=IMAGES),
+    "LRNConv": Subject("g (float[ROWS,64,28,28] x) => (float[ROWS,64,28,28] y) { y = LRN <size = 5> (x) }", rows=IMAGES),
     "LayerNormalization": Subject(
         _elementwise(
             768,

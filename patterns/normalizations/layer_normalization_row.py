@@ -21,8 +21,8 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     slower than the two on the CPU; it leaves a scale alone that is a row. With one thread, a BERT takes 0.87 of the time of
     the original instead of 0.98, a RoBERTa 0.81 instead of 0.97.
     Refuses when:
-    1. onnxruntime would not fuse: x is not a sum with three axes in float, or an output of the graph, or another axis than the
-       last one is normalized.
+    1. onnxruntime would not fuse: x is not a sum with three axes in float or float16, or an output of the graph, or another
+       axis than the last one is normalized.
     2. the scale is not a constant vector.
     """
 
@@ -41,8 +41,8 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
         before, info = g.node_before(m.x), g.info(m.x)
         if before is None or before.op_type != "Add" or before.domain or g.is_output(m.x):  # (1)
             return self.none(m.nodes[0], msg="not a sum, or one that is an output")
-        if info.rank != 3 or m.axis not in (-1, 2) or info.dtype != TensorProto.FLOAT:  # (1)
-            return self.none(m.nodes[0], msg="not three axes in float, of which the last one is normalized")
+        if info.rank != 3 or m.axis not in (-1, 2) or info.dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16):  # (1)
+            return self.none(m.nodes[0], msg="not three axes of floats, of which the last one is normalized")
         scale = g.get_computed_constant(m.scale)
         if scale is None or scale.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the scale is not a constant vector")

@@ -19,6 +19,13 @@ THEME = Theme(
             "Resize",
             ("NearestResize",),
         ),
+        Row(
+            "AveragePool(x) of a signal → Conv(x, 1 / n, group=channels) from operator set 19 on",
+            "agraph (float[a,3,64] x) => (float[a,3,62] y) { y = AveragePool <kernel_shape = [3]> (x) }",
+            "Conv",
+            ("AveragePoolConv",),
+            opset=19,
+        ),
     ),
     refused=(
         Refused(
@@ -30,8 +37,13 @@ THEME = Theme(
             "Not by default: an infinity gives NaN in one of them. CubicResize of the preset finite does it.",
         ),
         Refused(
-            "LRN(x) → x / t ** 0.75 with t = AveragePool(x²) + k",
-            "Not by default: it takes nine nodes more. LRNAveragePool of the preset onnxruntime does it.",
+            "Conv(x) of 3 by 3 → tiles of 2 by 2 or 4 by 4 by Winograd's algorithm",
+            "Not by default: an infinity gives NaN in its tile, and wide tiles round more. ConvWinograd of the preset finite and "
+            "ConvWinogradWide of the preset approximate do it.",
+        ),
+        Refused(
+            "LRN(x) → x / t ** 0.75 with t = Conv(x², a / n, k)",
+            "Not by default: it takes seven nodes more. LRNConv of the preset onnxruntime does it.",
         ),
         Refused(
             "Conv(x) of one spatial axis with a group for each channel → Squeeze(Conv(Unsqueeze(x)))",

@@ -29,6 +29,7 @@ _MOST_BYTES: Final = 1 << 28
 _PRESETS: Final = {
     "onnxruntime": "--include onnxruntime",
     "finite": "--include finite, which assumes that no NaN or infinity occurs",
+    "approximate": "--include approximate, with which results are only close",
 }
 """Presets beside the default one, and the options that add them."""
 
@@ -60,7 +61,7 @@ class OptionHint:
 def option_hints(
     proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
 ) -> list[OptionHint]:
-    """The options among ``--include onnxruntime``, ``--include finite``, ``--fix`` and ``--inline`` that would change a model.
+    """The options among ``--include`` with a preset, ``--fix`` and ``--inline`` that would change a model.
 
     Args:
         proto: the optimized model. It is left unchanged.

@@ -97,7 +97,8 @@ def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
     """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the remaining factor."""
     data = required(inputs, 0)
     dims = ints_of(node, "shape", inputs)
-    if dims is None or min(dims, default=0) < -1:
+    typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])  # runtimes refuse models with others
+    if dims is None or min(dims, default=0) < -1 or not typed:
         return None
     if not flag(node, "allowzero"):
         dims = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]

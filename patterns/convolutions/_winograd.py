@@ -1,0 +1,211 @@
+"""Convolutions of 3 by 3 with fewer products, by Winograd's algorithm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._folding import Array
+
+_SIZE = 3
+_CHANNELS = 16
+"""Channels that onnxruntime's kernels treat at once."""
+_TILES = 16
+"""Tiles below which reading the weights, which are more, takes longer than the products."""
+
+
+class Transforms(NamedTuple):
+    """The linear maps of the algorithm for tiles of m by m results, which read n by n elements, n = m + 2.
+
+    Attributes:
+        elements: (n², 1, n, n), of the elements of a channel, as weights of a convolution.
+        weights: (n², 9), of the weights for one channel and one result.
+        results: (m², n²), of the products, summed over the channels.
+        ones: (n², 1), products that give 1 everywhere in a tile.
+    """
+
+    elements: Array
+    weights: Array
+    results: Array
+    ones: Array
+
+
+def transforms(points: tuple[float, ...]) -> Transforms:
+    """The maps for polynomials that are multiplied by their values at some points and at infinity.
+
+    After A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; for any points by the construction of
+    A. Toom and S. Cook. They are computed in double precision and rounded once.
+
+    Args:
+        points: n - 1 different numbers.
+    """
+    at, count = np.array(points), len(points) + 1
+    last = np.zeros((1, count))
+    last[0, -1] = 1
+    results = np.vstack((np.vander(at, count - 2, increasing=True), last[:, 2:])).T
+    others = [np.delete(at, place) for place in range(count - 1)]
+    factors = np.array([[np.prod(point - rest)] for point, rest in zip(at, others, strict=True)])
+    weights = np.vstack((np.vander(at, _SIZE, increasing=True) / factors, last[:, -_SIZE:]))
+    elements = np.vstack((*(np.append(np.poly(rest)[::-1], 0) for rest in others), np.poly(at)[::-1]))
+    ones = weights[:, _SIZE // 2] * elements.sum(axis=1)  # of the window that copies its middle, in an image of ones
+    return Transforms(
+        np.kron(elements, elements).reshape(count**2, 1, count, count).astype(np.float32),
+        np.kron(weights, weights).astype(np.float32),
+        np.kron(results, results).astype(np.float32),
+        np.kron(ones, ones).reshape(-1, 1).astype(np.float32),
+    )
+
+
+class _Tiling(NamedTuple):
+    """The sizes of a convolution.
+
+    Attributes:
+        out: channels of the result.
+        given: channels of the operand.
+        size: height and width of the operand.
+        made: height and width of the result.
+        tiles: number of tiles along both.
+        pads: what is added around the operand: above, left, below, right.
+    """
+
+    out: int
+    given: int
+    size: Sequence[int]
+    made: Sequence[int]
+    tiles: Sequence[int]
+    pads: Sequence[int]
+
+
+class _Winograd(EasyPatternOptimization):
+    """A convolution of 3 by 3 in tiles.
+
+    Refusal 1 is another window, 2 an image of unknown size or too few tiles, 3 too few channels, or a number of them that 16
+    does not divide, 4 another type.
+    """
+
+    phase = "target"
+    min_opset = 7
+    providers = ("cpu",)
+    points: ClassVar[tuple[float, ...]]
+    least_channels: ClassVar[int]
+    """c · o / (c + o) for channels c of the operand and o of the result: products for each number that is transformed."""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
+        """Any convolution with constant weights."""
+        return g.op.Conv(x, w, b, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive the sizes."""
+        conv, image, weights = m.nodes[0], g.try_infer_shape(m.x), g.static_shape(m.w)
+        if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (4)
+            return self.none(conv, msg="the type is not float")
+        if weights is None or weights[2:] != (_SIZE, _SIZE) or not _moves_by_one(m.attributes):  # (1)
+            return self.none(conv, msg="the window is not 3 by 3, has gaps, moves by more than one, or there are groups")
+        out, given = weights[:2]
+        if out % _CHANNELS or given % _CHANNELS or out * given < self.least_channels * (out + given):  # (3)
+            return self.none(conv, msg="there are too few channels, or 16 does not divide their number")
+        size, pads = [dim for dim in (image or ())[2:] if isinstance(dim, int)], _pads(m.attributes)
+        if len(size) != 2:  # (2)
+            return self.none(conv, msg="the size of the image is unknown")
+        made = [each + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, each in enumerate(size)]
+        tiles = [-(-each // (len(self.points) - 1)) for each in made]
+        if min(made) < 1 or math.prod(tiles) < _TILES:  # (2)
+            return self.none(conv, msg="the image has too few tiles")
+        return m.derive(tiling=_Tiling(out, given, size, made, tiles, pads))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, tiling: _Tiling) -> str:
+        """Transform, multiply, transform back, and cut off what the last tiles have too much."""
+        maps, tile = transforms(self.points), len(self.points) - 1
+        out, given, size, made, tiles, pads = tiling
+        reach, points, count = tile + _SIZE - 1, len(maps.weights), math.prod(tiles)
+        more = [number * tile - each for number, each in zip(tiles, made, strict=True)]
+        ends = [pads[0], pads[1], pads[2] + more[0], pads[3] + more[1]]
+        alone = g.op.Reshape(x, [-1, 1, *size])
+        elements = g.op.Conv(alone, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends)
+        by_point = g.op.Transpose(g.op.Reshape(elements, [-1, given, points, count]), perm=[0, 2, 1, 3])
+        window = g.op.Transpose(g.op.Reshape(w, [-1, _SIZE**2]), perm=[1, 0])
+        weights = g.op.Reshape(g.op.MatMul(maps.weights, window), [-1, given, 1, 1])
+        bias = g.op.Reshape(g.op.Mul(maps.ones, b), [-1]) if b else None
+        grouped = g.op.Reshape(by_point, [-1, points * given, *tiles])
+        products = g.op.Conv(grouped, weights, bias, group=points, kernel_shape=[1, 1])
+        results = g.op.MatMul(maps.results, g.op.Reshape(products, [-1, points, out * count]))
+        y = g.op.DepthToSpace(g.op.Reshape(results, [-1, tile**2 * out, *tiles]), blocksize=tile)
+        return str(g.op.Slice(y, starts=[0, 0], ends=made, axes=[2, 3]) if any(more) else y)
+
+    @classmethod
+    def example(cls, channels: int, made: tuple[int, int]) -> Example:
+        """A convolution that keeps the size of an image; its weights are sines of squares.
+
+        Args:
+            channels: of operand and result.
+            made: height and width, of which the tile does not divide one.
+        """
+        maps, tile = transforms(cls.points), len(cls.points) - 1
+        points, reach, (high, wide) = len(maps.weights), tile + _SIZE - 1, [-(-each // tile) for each in made]
+        more = [high * tile - made[0], wide * tile - made[1]]
+        image = f"float[1,{channels},{made[0]},{made[1]}]"
+        start = f"agraph ({image} x) => ({image} y)"
+        weights = (
+            f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = {{{channels}, {channels}, 3, 3}}"
+        )
+        sines = "r = Range(u, l, i) t0 = Mul(r, r) q = Sin(t0) w = Reshape(q, s)"
+        targets = {
+            "s0": (-1, 1, *made),
+            "s1": (-1, channels, points, high * wide),
+            "s2": (-1, _SIZE**2),
+            "s3": (-1, channels, 1, 1),
+            "s4": (-1, points * channels, high, wide),
+            "s5": (-1, points, channels * high * wide),
+            "s6": (-1, tile**2 * channels, high, wide),
+            "z": (0, 0),
+            "e": made,
+            "a": (2, 3),
+        }
+        constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
+        named = {"k": maps.elements, "g": maps.weights, "m": maps.results}
+        for name, array in named.items():
+            constants.append(_literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist()))
+        conv = f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = [{reach}, {reach}]"
+        nodes = (
+            f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) x3 = Transpose <perm = [0, 2, 1, 3]> (x2) "
+            f"w0 = Reshape(w, s2) wt = Transpose <perm = [1, 0]> (w0) w1 = MatMul(g, wt) w2 = Reshape(w1, s3) "
+            f"x4 = Reshape(x3, s4) p = Conv <group = {points}, kernel_shape = [1, 1]> (x4, w2) f = Reshape(p, s5) "
+            f"h = MatMul(m, f) j = Reshape(h, s6) v = DepthToSpace <blocksize = {tile}> (j) y = Slice(v, z, e, a)"
+        )
+        return Example(
+            f"{start} <{weights}> {{ {sines} y = Conv <pads = [1, 1, 1, 1]> (x, w) }}",
+            f"{start} <{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
+        )
+
+
+def _literal(declared: str, numbers: Sequence[float]) -> str:
+    """An initializer in ONNX's textual syntax."""
+    return f"{declared} = {{{', '.join(map(str, numbers))}}}"
+
+
+def _moves_by_one(attributes: dict[str, Any]) -> bool:
+    """Whether a convolution has one group and a window without gaps that moves by one."""
+    ones = all(each == 1 for name in ("strides", "dilations") for each in attributes.get(name, ()))
+    return ones and attributes.get("group", 1) == 1 and attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+
+
+def _pads(attributes: dict[str, Any]) -> list[int]:
+    """Zeros that are added around an image: runtimes ignore pads that are written beside auto_pad=VALID."""
+    pads = attributes.get("pads") if attributes.get("auto_pad", "NOTSET") == "NOTSET" else None
+    return list(pads or (0, 0, 0, 0))

@@ -1,0 +1,91 @@
+"""An average of windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._folding import Array
+
+_LEAST: Final = 60
+"""Results of a channel below which calling the product takes longer."""
+_SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
+_LAYOUT: Final = 8
+"""onnxruntime changes the layout of images whose channels are a multiple of this number, and has a fast kernel for it."""
+
+
+class AveragePoolConvPattern(EasyPatternOptimization):
+    """AveragePool(x) → Conv(x, 1 / n, group=channels) from operator set 19 on
+
+    What: the window of n elements as weights.
+    Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel of these operator sets takes two to ten times as long as the
+    one of earlier sets.
+    Refuses when:
+    1. what is added around x does not count, or the operator chooses it by itself (auto_pad), or a window may end outside
+       (ceil_mode).
+    2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
+    3. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.
+    """
+
+    phase = "target"
+    exactness = "rounding"
+    min_opset = 19
+    providers = ("cpu",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        """With any window."""
+        return g.op.AveragePool(x, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Derive weights and attributes."""
+        pool, given = m.nodes[0], m.attributes
+        shape, made = g.try_infer_shape(m.x) or (), (g.try_infer_shape(pool.output[0]) or ())[2:]
+        if not _counts_all(given):  # (1)
+            return self.none(pool, msg="padding does not count, is chosen by the operator, or a window may end outside")
+        if g.try_infer_type(m.x) != TensorProto.FLOAT or len(shape) < 3 or not isinstance(shape[1], int) or not shape[1]:  # (2)
+            return self.none(pool, msg="the type is not float, or the number of channels is unknown or 0")
+        known = [dim for dim in made if isinstance(dim, int)]
+        if len(known) < len(made) or math.prod(known) < _LEAST:  # (2)
+            return self.none(pool, msg="a channel has few results, or their number is unknown")
+        if len(shape) == 4 and shape[1] % _LAYOUT == 0:  # (3)
+            return self.none(pool, msg="onnxruntime changes the layout of the image")
+        window = given["kernel_shape"]
+        weights = np.full((shape[1], 1, *window), 1 / math.prod(window), np.float32)
+        written = {name: given[name] for name in _SHARED if name in given}
+        return m.derive(weights=weights, written={**written, "group": shape[1]})
+
+    def apply_pattern(self, g: PatternRewriter, x: str, weights: Array, written: dict[str, Any]) -> str:
+        """The same windows."""
+        return str(g.op.Conv(x, weights, **written))
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """A signal; and the padded image of one channel."""
+        signal, image = "agraph (float[n,2,64] x) => (float[n,2,62] y)", "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)"
+        third, part = ", ".join(["0.33333334"] * 6), ", ".join(["0.16666667"] * 6)
+        return (
+            Example(
+                f"{signal} {{ y = AveragePool <kernel_shape = [3]> (x) }}",
+                f"{signal} <float[2,1,3] w = {{{third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
+                opset=19,
+            ),
+            Example(
+                f"{image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], count_include_pad = 1> (x) }}",
+                f"{image} <float[1,1,3,2] w = {{{part}}}> "
+                "{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }",
+                opset=22,
+            ),
+        )
+
+
+def _counts_all(attributes: Mapping[str, Any]) -> bool:
+    """Whether each average is that of a whole window of elements and of zeros that are added around them."""
+    padded = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
+    chosen = attributes.get("auto_pad", "NOTSET") != "NOTSET"
+    return not padded and not chosen and not attributes.get("ceil_mode", 0)
