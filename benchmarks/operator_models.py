@@ -65,6 +65,10 @@ def _parts(weights: str, layer: str, image: str, axis: int) -> str:
 
 
 SUBJECTS: dict[str, Subject] = {
+    # casts
+    "HalfFunction": Subject(
+        "g (float16[ROWS,768] x) => (float16[ROWS,768] y) { a = Add(x, x) b = Softmax(a) c = Gelu(b) y = Mul(c, x) }", 20
+    ),
     # activations
     "BiasGelu": Subject("g (float[ROWS,3072] x, float[3072] B) => (float[ROWS,3072] y) { t = Add(x, B) y = Gelu(t) }", 20),
     "MatMulConcat": Subject(

@@ -20,6 +20,12 @@ THEME = Theme(
             ("NearestResize",),
         ),
         Row(
+            "LeakyRelu(x of float16) → Cast(LeakyRelu(Cast(x, to=float)), to=float16), and so for Softmax, Gelu, ...",
+            "agraph (float16[a,b] x) => (float16[a,b] y) { y = LeakyRelu(x) }",
+            "Cast Cast LeakyRelu",
+            ("HalfFunction",),
+        ),
+        Row(
             "AveragePool(x) of a signal → Conv(x, 1 / n, group=channels) from operator set 19 on",
             "agraph (float[a,3,64] x) => (float[a,3,62] y) { y = AveragePool <kernel_shape = [3]> (x) }",
             "Conv",
@@ -38,8 +44,8 @@ THEME = Theme(
         ),
         Refused(
             "Conv(x) of 3 by 3 → tiles of 2 by 2 or 4 by 4 by Winograd's algorithm",
-            "Not by default: an infinity gives NaN in its tile, and wide tiles round more. ConvWinograd of the preset finite and "
-            "ConvWinogradWide of the preset approximate do it.",
+            "Not by default: an infinity gives NaN in its tile, and wide tiles round more. ConvWinograd of the preset finite "
+            "and ConvWinogradWide of the preset approximate do it.",
         ),
         Refused(
             "LRN(x) → x / t ** 0.75 with t = Conv(x², a / n, k)",
