@@ -31,6 +31,7 @@ _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
 @click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
 @click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=0), default=0, help="Threads within an operator (default: searched too).")
+@click.option("--include", multiple=True, metavar="WORD", help="Try these patterns too, such as finite (repeatable).")
 @value_choices
 @click.option(
     "--budget",
@@ -53,9 +54,8 @@ def tune_command(model: Path, **choices: Any) -> int:
     target = target_of(model, choices["output"], choices["in_place"])
     if resolve_providers((choices["provider"],)) != resolve_providers(("cpu",)):
         MEMORY_BOUND.lift()
-    options = TuneOptions(
-        provider=choices["provider"], threads=choices["threads"], budget=choices["budget"], **chosen_values(choices)
-    )
+    fields = {name: choices[name] for name in ("provider", "threads", "budget", "include")}
+    options = TuneOptions(**fields, **chosen_values(choices))
     with Progress(enabled=not choices["as_json"]) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
         progress.say("writing")

@@ -28,6 +28,8 @@ _CHANNELS = 16
 """Channels that onnxruntime's kernels treat at once."""
 _TILES = 16
 """Tiles below which reading the weights, which are more, takes longer than the products."""
+_ELEMENTS = 1 << 24
+"""Transformed elements of an image above which it takes too much memory."""
 
 
 class Transforms(NamedTuple):
@@ -95,8 +97,8 @@ class _Tiling(NamedTuple):
 class _Winograd(EasyPatternOptimization):
     """A convolution of 3 by 3 in tiles.
 
-    Refusal 1 is another window, 2 an image of unknown size or too few tiles, 3 too few channels, or a number of them that 16
-    does not divide, 4 another type.
+    Refusal 1 is another window, 2 an image of unknown size, or of too few or too many tiles, 3 too few channels, or a number of
+    them that 16 does not divide, 4 another type.
     """
 
     phase = "target"
@@ -127,6 +129,8 @@ class _Winograd(EasyPatternOptimization):
         tiles = [-(-each // (len(self.points) - 1)) for each in made]
         if min(made) < 1 or math.prod(tiles) < _TILES:  # (2)
             return self.none(conv, msg="the image has too few tiles")
+        if max(out, given) * (len(self.points) + 1) ** 2 * math.prod(tiles) > _ELEMENTS:  # (2)
+            return self.none(conv, msg="the transformed image takes more than 64 MiB")
         return m.derive(tiling=_Tiling(out, given, size, made, tiles, pads))
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, tiling: _Tiling) -> str:

@@ -17,7 +17,7 @@ class ConvWinogradPattern(_Winograd):
     transformed weights take 1.8 times the bytes; `max_growth` says whether they are stored, or computed when a session begins.
     Refuses when:
     1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
-    2. the size of the image is unknown, or there are fewer than 16 tiles.
+    2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.
     3. there are few channels, or 16 does not divide their number.
     4. the type is not float.
     """

@@ -23,6 +23,7 @@ from xoptim.tune.candidates import (
     levels,
     memory_pattern,
     newest_opset,
+    selection,
     single_groups,
     single_optimizers,
     spinning,
@@ -55,8 +56,14 @@ def test_the_default_recipe_is_the_preset() -> None:
     assert {rewrite.name() for rewrite in kept} == {rewrite.name() for rewrite in select("default")}
 
 
-def test_patterns_of_other_presets_stay_in_their_families() -> None:
-    assert not [name for name in groups_of(select("finite")) if name.endswith("(onnxruntime)")]
+def test_included_patterns_are_apart_and_left_out_first() -> None:
+    assert all(name.endswith(" (finite)") for name in groups_of(select("finite")))
+    more = default_recipe(["finite"]).without - default_recipe().without
+    assert more == groups_of(select("finite")).keys()
+    (found,) = whole_selection(
+        Choice(Recipe(more), SETTINGS), Facts(groups=dict.fromkeys(more, 0.1), selection=selection(["finite"]))
+    )
+    assert (found.name, found.choice.recipe) == ("default+onnxruntime+finite", Recipe())
 
 
 def test_the_newest_operator_set_is_tried_once() -> None:

@@ -12,9 +12,9 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.validate.session import Level, SessionSettings
 
 SELECTION: Final = "default+onnxruntime"
-"""All patterns that a recipe may use."""
+"""All patterns that a recipe may use, unless others are included."""
 SPINNING: Final = "session.intra_op.allow_spinning"
-_TARGET: Final = " (onnxruntime)"  # ends the names of groups that the preset ``default`` lacks
+_MORE: Final = ")"  # ends the names of groups that the preset ``default`` lacks
 _SIGNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "SkipLayerNormFusion": ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
     "NchwcTransformer": ("ReorderInput", "ReorderOutput"),
@@ -81,11 +81,13 @@ class Facts:
         groups: the groups of patterns that change the model, with the share of time of the operators that they write.
         shares: share of the time of a run by operator, after the optimizations of onnxruntime.
         threads: numbers of threads to try; empty when the user has chosen one.
+        selection: the patterns that a recipe may use.
     """
 
     groups: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     threads: tuple[int, ...] = ()
+    selection: str = SELECTION
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""
@@ -96,19 +98,24 @@ Dimension: TypeAlias = Callable[[Choice, Facts], Iterable[Variation]]
 """The variations of a choice in one respect."""
 
 
+def selection(include: Sequence[str] = ()) -> str:
+    """`SELECTION`, and the patterns of further words."""
+    return "+".join((SELECTION, *include))
+
+
 def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
-    """The groups of some patterns: their families; those of the preset ``onnxruntime`` are groups of their own."""
-    target = {rewrite.name() for rewrite in select("onnxruntime")} - {rewrite.name() for rewrite in select("default")}
+    """The groups of some patterns: their families; those of other presets than ``default`` are groups of their own."""
+    usual, target = ({rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime"))
     found: dict[str, list[Rewrite]] = {}
     for rewrite in rewrites:
-        name = f"{rewrite.family()}{_TARGET}" if rewrite.name() in target else rewrite.family()
-        found.setdefault(name, []).append(rewrite)
+        preset = "" if rewrite.name() in usual else "onnxruntime" if rewrite.name() in target else rewrite.exactness
+        found.setdefault(f"{rewrite.family()} ({preset})" if preset else rewrite.family(), []).append(rewrite)
     return found
 
 
-def default_recipe() -> Recipe:
-    """The recipe of the preset ``default``: the groups of the target are left out of `SELECTION`."""
-    return Recipe(frozenset(name for name in groups_of(select(SELECTION)) if name.endswith(_TARGET)))
+def default_recipe(include: Sequence[str] = ()) -> Recipe:
+    """The recipe of the preset ``default``: the groups of other presets are left out of `selection`."""
+    return Recipe(frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_MORE)))
 
 
 def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) -> list[Variation]:
@@ -121,11 +128,11 @@ def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) ->
 
 
 def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """All groups of patterns, those of the target included."""
+    """All groups of patterns, those of other presets included."""
     left_out = facts.groups.keys() & choice.recipe.without
-    if choice.recipe.rewrites and any(name.endswith(_TARGET) for name in left_out):
+    if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
         recipe = replace(choice.recipe, without=choice.recipe.without - left_out)
-        yield Variation(SELECTION, replace(choice, recipe=recipe), promise=1.0, stage=0)
+        yield Variation(facts.selection, replace(choice, recipe=recipe), promise=1.0, stage=0)
 
 
 def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:

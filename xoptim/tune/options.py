@@ -21,6 +21,7 @@ class TuneOptions:
         threads: threads within an operator; 0 lets the search choose.
         budget: seconds after which the search ends, the proof included as far as its time can be foreseen. The original and
             the result of the default patterns are measured in any case.
+        include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
         dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
         feeds: values of inputs by name; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``; the first set is measured.
@@ -31,6 +32,7 @@ class TuneOptions:
     provider: str = "cpu"
     threads: int = 0
     budget: float = 120.0
+    include: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     feeds: Mapping[str, Value] = field(default_factory=dict)
     test_data: Path | None = None
@@ -73,6 +75,7 @@ class TuneChanges(TypedDict, total=False):
     provider: str
     threads: int
     budget: float
+    include: tuple[str, ...]
     dims: Mapping[str, int]
     feeds: Mapping[str, Value]
     test_data: Path | None

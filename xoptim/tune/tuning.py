@@ -18,7 +18,7 @@ from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.proof import OnLoaded, Proof, ProofOptions, prove
-from xoptim.tune.candidates import EVERYTHING, SELECTION, Choice, Recipe, default_recipe
+from xoptim.tune.candidates import EVERYTHING, Choice, Recipe, default_recipe, selection
 from xoptim.tune.meter import Budget
 from xoptim.tune.options import TuneChanges, TuneOptions
 from xoptim.tune.report import TuningReport
@@ -119,7 +119,8 @@ class Tuner:
         self._on_loaded = on_loaded
         self._refuted: list[tuple[str, str]] = []
         self._proofs: dict[Recipe, Proof] = {}
-        shop = Workshop(source, OptimizationOptions(patterns=SELECTION, provider=options.provider))
+        self._selection = selection(options.include)
+        shop = Workshop(source, OptimizationOptions(patterns=self._selection, provider=options.provider))
         on_step("choosing values")
         self._stand = Stand(shop, options.bench, Budget(options.budget))
 
@@ -128,7 +129,8 @@ class Tuner:
         stand, meter = self._stand, self._stand.meter()
         start = self._first(meter)
         self._on_step("profiling")
-        facts = replace(stand.study((start.recipe, Recipe(), Recipe(is_raised=True))), threads=self._threads())
+        studied = stand.study((start.recipe, Recipe(), Recipe(is_raised=True)))
+        facts = replace(studied, threads=self._threads(), selection=self._selection)
         found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
@@ -142,7 +144,7 @@ class Tuner:
         It is measured once, so that the budget knows from then on how long a pass takes.
         """
         original = self._stand.original
-        start = replace(original, recipe=default_recipe())
+        start = replace(original, recipe=default_recipe(self._options.include))
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
