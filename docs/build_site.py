@@ -25,7 +25,15 @@ GUIDES: Final = {
         "docs/report",
         "docs/debugging",
     ),
-    "Speed": ("docs/performance", "docs/benchmark", "docs/tuning", "docs/payoff", "docs/repeated", "docs/outline"),
+    "Speed": (
+        "docs/performance",
+        "docs/benchmark",
+        "docs/tuning",
+        "docs/payoff",
+        "docs/tiles",
+        "docs/repeated",
+        "docs/outline",
+    ),
     "Trust": ("docs/trust", "docs/hostile", "docs/conformance", "docs/real-models"),
     "Patterns": (
         *("docs/patterns/README", "docs/selection", "docs/reach", "docs/writing-patterns", "docs/rules", "docs/rewriters"),

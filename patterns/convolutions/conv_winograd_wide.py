@@ -26,7 +26,6 @@ class ConvWinogradWidePattern(_Winograd):
     4. the type is not float.
     """
 
-    before = ("ConvWinograd",)
     exactness = "approximate"  # an infinity gives NaN in the other results of its tile, too
     points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # of the points near 1, those that round least
     least_channels = 40

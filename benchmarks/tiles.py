@@ -1,0 +1,127 @@
+"""Time and errors of convolutions in tiles, in whole networks.
+
+    python -m benchmarks.tiles                            # all networks, one thread
+    python -m benchmarks.tiles --only unet --threads 2
+
+Networks with random weights are optimized with the preset `default`, and with `finite` and `approximate` besides. All run in
+onnxruntime with its own optimizations, in rounds of random order. The errors are those beside the original, divided by the
+largest result.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import onnx
+
+import xoptim
+from benchmarks.families import Graph
+from xoptim.bench import bench
+
+RANDOM: Final = np.random.default_rng(0)
+SELECTIONS: Final = ("default", "default+finite", "default+approximate")
+
+
+def weights(g: Graph, *shape: int) -> str:
+    """Weights of a convolution that keep the magnitude of its operand."""
+    return g.constant(RANDOM.standard_normal(shape) * (2 / np.prod(shape[1:])) ** 0.5, np.float32)
+
+
+def conv(g: Graph, x: str, into: int, out: int, *, window: int = 3, step: int = 1) -> str:
+    """A convolution with a bias."""
+    bias = g.constant(0.1 * RANDOM.standard_normal(out), np.float32)
+    return g.add("Conv", x, weights(g, out, into, window, window), bias, pads=[window // 2] * 4, strides=[step] * 2)
+
+
+def vgg16() -> onnx.ModelProto:
+    """Convolutions one after another, with poolings."""
+    g, into = Graph(), 3
+    x = g.input(1, 3, 224, 224)
+    for count, out in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
+        for _ in range(count):
+            x, into = g.add("Relu", conv(g, x, into, out)), out
+        x = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    return g.model(x)
+
+
+def resnet34() -> onnx.ModelProto:
+    """Blocks of two convolutions, added to their operand."""
+    g, into = Graph(), 64
+    x = g.add("Relu", conv(g, g.input(1, 3, 224, 224), 3, 64, window=7, step=2))
+    x = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for count, out in ((3, 64), (4, 128), (6, 256), (3, 512)):
+        for _ in range(count):
+            step = 1 if into == out else 2
+            y = conv(g, g.add("Relu", conv(g, x, into, out, step=step)), out, out)
+            x = x if into == out else conv(g, x, into, out, window=1, step=step)
+            x, into = g.add("Relu", g.add("Add", x, y)), out
+    return g.model(g.add("GlobalAveragePool", x))
+
+
+def unet() -> onnx.ModelProto:
+    """An encoder and a decoder, which reads the results of the encoder."""
+    g, into = Graph(), 3
+    x, kept = g.input(1, 3, 128, 128), []
+    for out in (64, 128, 256, 512):
+        x = g.add("Relu", conv(g, g.add("Relu", conv(g, x, into, out)), out, out))
+        kept.append((x, out))
+        x, into = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), out
+    x = g.add("Relu", conv(g, g.add("Relu", conv(g, x, 512, 1024)), 1024, 1024))
+    for other, out in reversed(kept):
+        x = g.add("ConvTranspose", x, weights(g, 2 * out, out, 2, 2), strides=[2, 2])
+        x = g.add("Relu", conv(g, g.add("Concat", x, other, axis=1), 2 * out, out))
+        x = g.add("Relu", conv(g, x, out, out))
+    return g.model(conv(g, x, 64, 2, window=1))
+
+
+def diffusion(channels: int = 320, size: int = 32) -> onnx.ModelProto:
+    """Blocks of a network that removes noise."""
+    g = Graph()
+    x = conv(g, g.input(1, 4, size, size), 4, channels)
+    for _ in range(3):
+        y = x
+        for _ in range(2):
+            y = conv(g, g.add("Mul", y, g.add("Sigmoid", y)), channels, channels)
+        x = g.add("Add", x, y)
+    return g.model(conv(g, x, channels, 4))
+
+
+NETWORKS: Final[dict[str, Callable[[], onnx.ModelProto]]] = {
+    "VGG-16": vgg16,
+    "ResNet-34": resnet34,
+    "U-Net": unet,
+    "diffusion": diffusion,
+}
+
+
+def measure(name: str, threads: int, seconds: float) -> str:
+    """A row: the time of the original, and the ratio and the error of each selection."""
+    original = NETWORKS[name]()
+    models = {"original": original, **{each: xoptim.optimize(original, patterns=each, verify=True) for each in SELECTIONS}}
+    report = bench(models, threads=threads, seconds=seconds, loading=False)
+    cells = [name, f"{1e3 * report.models[0].median:.0f}"]
+    for each in report.models[1:]:
+        checked = xoptim.verify(original, models[each.label])
+        error = max(output.max_rel for run in checked.runs for output in run.comparisons)
+        ratio = each.ratio
+        cells.append("" if ratio is None else f"{ratio.value:.2f} ({error:.0e})")
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="networks, separated by commas")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of measured runs for each model")
+    given = parser.parse_args()
+    print(f"| network | ms | {' | '.join(SELECTIONS)} |\n|---|---:|{'---:|' * len(SELECTIONS)}")
+    for name in given.only.split(",") if given.only else NETWORKS:
+        print(measure(name, given.threads, given.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
