@@ -34,29 +34,26 @@ class HalfFunctionPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the kernels for both types."""
-        kernels = [
-            has_kernel("cpu", "", m.operator, kind, m.nodes[0].opset) for kind in (TensorProto.FLOAT16, TensorProto.FLOAT)
-        ]
-        if {g.try_infer_type(name) for name in (m.x, *m.rest)} != {TensorProto.FLOAT16} or kernels != [False, True]:  # (1)
+        half, whole = TensorProto.FLOAT16, TensorProto.FLOAT
+        kernels = [has_kernel("cpu", "", m.operator, kind, m.nodes[0].opset) for kind in (half, whole)]
+        if {g.try_infer_type(name) for name in (m.x, *m.rest)} != {half} or kernels != [False, True]:  # (1)
             return self.none(m.nodes[0], msg="the type is not float16, or there is a kernel for it")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]) -> str:
         """Between conversions."""
-        operands = [g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)]
-        return str(g.op.Cast(getattr(g.op, operator)(*operands, **given), to=TensorProto.FLOAT16))
+        y = getattr(g.op, operator)(*(g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)), **given)
+        return str(g.op.Cast(y, to=TensorProto.FLOAT16))
 
     @classmethod
     def examples(cls) -> Sequence[Example]:
         """One operand, and two."""
-        start = "agraph (float16[a,b] x, float16[b] s) => (float16[a,b] y)"
+        start, cast = "agraph (float16[a,b] x, float16[b] s) => (float16[a,b] y)", "c = Cast <to = 1> (x)"
+        softmax = f"{start} {{ {cast} t = Softmax <axis = 0> (c) y = Cast <to = 10> (t) }}"
         return (
-            Example(
-                f"{start} {{ y = Softmax <axis = 0> (x) }}",
-                f"{start} {{ c = Cast <to = 1> (x) t = Softmax <axis = 0> (c) y = Cast <to = 10> (t) }}",
-            ),
+            Example(f"{start} {{ y = Softmax <axis = 0> (x) }}", softmax),
             Example(
                 f"{start} {{ y = PRelu(x, s) }}",
-                f"{start} {{ c = Cast <to = 1> (x) d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
+                f"{start} {{ {cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
             ),
         )

@@ -28,7 +28,19 @@ from xoptim.tune.options import TuneOptions
 
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
 NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
-GUIDES = ("batch", "benchmark", "command", "opsets", "outline", "performance", "pipelines", "repeated", "report", "tuning")
+GUIDES = (
+    "batch",
+    "benchmark",
+    "command",
+    "opsets",
+    "outline",
+    "performance",
+    "pipelines",
+    "repeated",
+    "report",
+    "tiles",
+    "tuning",
+)
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
     "debugging": "meta/test_debugging_page.py",
