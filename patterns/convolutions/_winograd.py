@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
@@ -23,12 +23,12 @@ from xoptim.match import (
 
 from .._folding import Array
 
-_SIZE = 3
-_CHANNELS = 16
+_SIZE: Final = 3
+_CHANNELS: Final = 16
 """Channels that onnxruntime's kernels treat at once."""
-_TILES = 16
+_TILES: Final = 16
 """Tiles below which reading the weights, which are more, takes longer than the products."""
-_ELEMENTS = 1 << 24
+_ELEMENTS: Final = 1 << 24
 """Transformed elements of an image above which it takes too much memory."""
 
 
@@ -168,7 +168,7 @@ class _Winograd(EasyPatternOptimization):
         weights = (
             f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = {{{channels}, {channels}, 3, 3}}"
         )
-        sines = "r = Range(u, l, i) t0 = Mul(r, r) q = Sin(t0) w = Reshape(q, s)"
+        sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
         targets = {
             "s0": (-1, 1, *made),
             "s1": (-1, channels, points, high * wide),

@@ -15,6 +15,8 @@ from .._folding import Array
 
 _LEAST: Final = 60
 """Results of a channel below which calling the product takes longer."""
+_MOST: Final = 1 << 16
+"""Weights above which the model would grow too much."""
 _SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
 _LAYOUT: Final = 8
 """onnxruntime changes the layout of images whose channels are a multiple of this number, and has a fast kernel for it."""
@@ -30,7 +32,8 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     1. what is added around x does not count, or the operator chooses it by itself (auto_pad), or a window may end outside
        (ceil_mode).
     2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
-    3. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.
+    3. the weights take more than 256 KiB.
+    4. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.
     """
 
     phase = "target"
@@ -50,12 +53,14 @@ class AveragePoolConvPattern(EasyPatternOptimization):
             return self.none(pool, msg="padding does not count, is chosen by the operator, or a window may end outside")
         if g.try_infer_type(m.x) != TensorProto.FLOAT or len(shape) < 3 or not isinstance(shape[1], int) or not shape[1]:  # (2)
             return self.none(pool, msg="the type is not float, or the number of channels is unknown or 0")
+        window = given["kernel_shape"]
+        if shape[1] * math.prod(window) > _MOST:  # (3)
+            return self.none(pool, msg="the weights take more than 256 KiB")
         known = [dim for dim in made if isinstance(dim, int)]
         if len(known) < len(made) or math.prod(known) < _LEAST:  # (2)
             return self.none(pool, msg="a channel has few results, or their number is unknown")
-        if len(shape) == 4 and shape[1] % _LAYOUT == 0:  # (3)
+        if len(shape) == 4 and shape[1] % _LAYOUT == 0:  # (4)
             return self.none(pool, msg="onnxruntime changes the layout of the image")
-        window = given["kernel_shape"]
         weights = np.full((shape[1], 1, *window), 1 / math.prod(window), np.float32)
         written = {name: given[name] for name in _SHARED if name in given}
         return m.derive(weights=weights, written={**written, "group": shape[1]})

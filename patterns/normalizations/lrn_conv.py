@@ -33,7 +33,7 @@ class LRNConvPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """The schema's defaults are those of AlexNet, but for the bias."""
-        alpha = g.capture("alpha", lambda value: value is None or 0 < value <= 1, optional=True)
+        alpha = g.capture("alpha", lambda value: value is None or 0 <= value <= 1, optional=True)
         bias = g.capture("bias", lambda value: value is None or value >= 0.01, optional=True)
         return g.op.LRN(x, size=g.capture("size", lambda n: n > 1 and n % 2), alpha=alpha, bias=bias, beta=g.any_of(None, 0.75))
 

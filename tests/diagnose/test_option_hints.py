@@ -76,3 +76,9 @@ def test_patterns_that_assume_finite_numbers() -> None:
     (hint,) = hints(optimize(parse(text)))
     assert (hint.option, hint.patterns) == ("--include finite, which assumes that no NaN or infinity occurs", {"PowHalf": 1})
     assert hints(optimize(parse(text), patterns="default+finite")) == []
+
+
+def test_patterns_whose_results_are_close() -> None:
+    text = "agraph (float[n] x) => (float[n] y) <float one = {1}> { m = Neg(x) e = Exp(m) p = Add(e, one) y = Div(one, p) }"
+    (hint,) = hints(optimize(parse(text)))
+    assert (hint.option, hint.patterns) == ("--include approximate, with which results are only close", {"SigmoidExp": 1})

@@ -27,8 +27,8 @@ def test_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     types = {name: Counter(node.op_type for node in names[name].graph.node) for name in ("smaller", "half", "integers")}
     assert types["smaller"].total() < len(onnx.load("model.onnx").graph.node) / 2
     assert {t.data_type for t in names["half"].graph.initializer} & {1, 10} == {10}
-    del types["half"]["Cast"]  # around operators without a kernel for 16 bits
-    assert types["half"].total() <= types["smaller"].total()
+    alone = types["half"]["Softmax"] + types["half"]["Gelu"]  # without a kernel for 16 bits, so between two conversions
+    assert types["half"].total() <= types["smaller"].total() + 2 + 2 * alone
     assert types["integers"]["MatMulInteger"] == 0
     assert types["integers"]["DynamicQuantizeMatMul"] + types["integers"]["MatMulIntegerToFloat"] > 8
     for name, tolerance in (("half", 0.01), ("integers", 0.1)):

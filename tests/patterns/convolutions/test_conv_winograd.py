@@ -13,7 +13,7 @@ from xoptim.patterns.convolutions._winograd import transforms
 from tests.support import run, types
 from xoptim import optimize
 
-PATTERNS = {"ConvWinograd": (192, 2e-6), "ConvWinogradWide": (80, 1e-5)}
+PATTERNS = {"ConvWinograd": (192, 4e-6), "ConvWinogradWide": (80, 1e-5)}
 """The least number of channels, and the largest error beside the deviation of the results."""
 SAME: dict[str, Any] = {"pads": [1, 1, 1, 1]}
 
@@ -63,7 +63,7 @@ def expected(model: onnx.ModelProto, x: np.ndarray, pads: list[int]) -> np.ndarr
 )
 def test_sums(name: str, opset: int, image: tuple[int, int], given: dict[str, Any], pads: list[int]) -> None:
     """Of two images, with a bias; written ahead of time, and when a session begins."""
-    channels, least = PATTERNS[name]
+    channels, most = PATTERNS[name]
     model = convolution(channels, image, bias=True, opset=opset, **given)
     x = np.random.default_rng(1).standard_normal((2, channels, *image)).astype(np.float32)
     wanted = expected(model, x, pads)
@@ -73,7 +73,7 @@ def test_sums(name: str, opset: int, image: tuple[int, int], given: dict[str, An
         assert types(after).count("MatMul") == (1 if growth else 2)
         (found,) = run(after, {"x": x})
         assert found.shape == wanted.shape
-        assert np.abs(found - wanted).max() < least * 5 * wanted.std()
+        assert np.abs(found - wanted).max() < most * wanted.std()
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -88,6 +88,7 @@ def test_sums(name: str, opset: int, image: tuple[int, int], given: dict[str, An
         ((16, 16), SAME | {"dtype": np.float64}),
         (("h", 16), SAME),
         ((5, 5), SAME),
+        ((512, 512), SAME),
     ],
 )
 def test_others_stay(name: str, image: tuple[int, int], given: dict[str, Any]) -> None:
