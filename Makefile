@@ -23,7 +23,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/xopt
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 onnxscript
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 onnxscript transformers
 	@touch $@
 
 # Without playwright, or without a browser, the tests of the report are skipped.
@@ -48,8 +48,8 @@ check: lint ## check style and types, and run the tests that are not slow
 quick: $(VENV)/.test ## run the tests that are not slow
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
-test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0)
-	$(BIN)/python -m pytest tests/test_torch.py tests/meta/test_pipelines.py
+test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
+	$(BIN)/python -m pytest -n auto tests/test_torch.py tests/test_torch_decoders.py tests/decoders/test_exports.py tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report in chromium (skipped where there is none)
 	$(BIN)/python -m pytest tests/report/test_page_browser.py

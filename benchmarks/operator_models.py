@@ -375,6 +375,16 @@ SUBJECTS: dict[str, Subject] = {
             "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, B) }",
         )
     ),
+    "GatherMatMul": Subject(
+        "g (float[1,ROWS,768] x, int64[1,ROWS] i, float[16384,768] W, float[768,16384] WT) => (float[1,ROWS,768] e, "
+        "float[1,ROWS,16384] y) { e = Gather(W, i) y = MatMul(x, WT) }",
+        rows=(1, 4, 128),
+    ),
+    "TransposeMatMulReshape": Subject(
+        "g (float[1,ROWS,768] x, int64[1,ROWS] i, float[16384,768] W) => (float[1,ROWS,768] e, float[1,ROWS,16384] y) "
+        "{ e = Gather(W, i) t = Transpose <perm = [1, 0]> (W) y = MatMul(x, t) }",
+        rows=(1, 4, 128),
+    ),
     "TransposeMatMul": Subject(_product("float[768,768] w", "{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }")),
     # quantization
     "DequantizeLinearConv": Subject(

@@ -33,7 +33,7 @@ from xoptim.validate import library_file
 from .choices import provider
 from .files import MODEL, OUTPUT, target_of
 from .idle import COMPARISON, VALUES, idle_values, refuse_idle
-from .pipeline import DIFFERENT, protect_weights, summarize, verdict, write
+from .pipeline import DIFFERENT, drafted, protect_weights, summarize, verdict, write
 from .progress import Progress
 from .rules import RULES
 from .selection import SELECTION, WORD
@@ -190,6 +190,7 @@ def _short(place: Place) -> str:
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
 @check_choices
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
+@click.option("--share-weights", is_flag=True, help="Refer to the file of MODEL's weights in place of copying it.")
 @click.option("--strict", is_flag=True, help="A model that cannot be validated is an error.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: Any) -> int:
@@ -209,15 +210,16 @@ def apply_command(model: Path, pattern: str, at: str, output: Path, **choices: A
     except NoMatchError as error:
         click.echo("\n".join(map(str, error.explanations)))
         return DIFFERENT
-    proof = Proof(builder, builder.to_onnx(optimize=False), before, loaded - start, perf_counter() - loaded)
-    if choices["verify"]:
-        start = perf_counter()
-        proof.reports = compare_each_provider(model, proof, checks)
-        proof.validate_seconds = perf_counter() - start
-        check_values_used(proof.reports, checks)
-    summary = summarize(model, target, proof)
-    with Progress(enabled=False) as progress:
-        summary.written = write(proof, target, summary, {**choices, "dry_run": False}, progress)
+    optimized = perf_counter() - loaded
+    with drafted(target, {**choices, "dry_run": False}) as draft, Progress(enabled=False) as progress:
+        proof = Proof(builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized)
+        if choices["verify"]:
+            start = perf_counter()
+            proof.reports = compare_each_provider(model, proof, checks)
+            proof.validate_seconds = perf_counter() - start
+            check_values_used(proof.reports, checks)
+        summary = summarize(model, target, proof)
+        summary.written = write(proof, draft, target, summary, {**choices, "dry_run": False}, progress)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     else:

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 VALUES: Final = ("dims", "feeds", "test_data", "seed", "custom_op_lib")
 """Parameters of the values that models are run on."""
-COMPARISON: Final = ("run_limit", "tf32", "ulp", "rtol", "atol", "exact")
+COMPARISON: Final = ("run_limit", "validation_budget", "tf32", "ulp", "rtol", "atol", "exact")
 """Parameters of how results are compared; not all commands have ``exact``."""
 
 

@@ -23,7 +23,7 @@ from xoptim.tune import SpeedCheck, keep_if_not_slower
 from .choices import max_growth_option, opset_option
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, target_of
 from .idle import COMPARISON, VALUES, idle_values, refuse_idle
-from .pipeline import summarize, verdict, write
+from .pipeline import drafted, summarize, verdict, write
 from .preparation import check_sizes_fit, chosen_preparation, preparation_options, prepared
 from .progress import Progress
 from .reporting import PageRequest, report_option
@@ -61,6 +61,7 @@ PATIENCE: Final = 5.0
 @click.option("--roll", is_flag=True, help="Write blocks that repeat as one Scan each, over stacked weights.")
 @click.option("--drop-unused-inputs", is_flag=True, help="Remove inputs that nothing reads in the result.")
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
+@click.option("--share-weights", is_flag=True, help="Refer to the file of MODEL's weights in place of copying it.")
 @click.option(
     "--strategy",
     type=click.Choice(["priority", "largest"]),
@@ -108,7 +109,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
     quiet = choices["quiet"] or choices["as_json"]
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices["as_json"] or is_streamed else nullcontext()
-    with log, Progress(enabled=not quiet and not choices["verbose"]) as progress:
+    with log, drafted(target, choices) as draft, Progress(enabled=not quiet and not choices["verbose"]) as progress:
         how = ProofOptions(
             checks=validation_options(choices),
             whole=choices["verify"],
@@ -117,6 +118,7 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
             inline=choices["inline"],
             on_loaded=partial(page.loaded, target),
             on_step=progress.say,
+            draft=draft,
         )
         options = page.listening(_options(choices, progress))
         subject = prepared(model, preparation)
@@ -136,12 +138,12 @@ def optimize_command(context: click.Context, /, model: Path, **choices: Any) -> 
             summary.hints = _hints(proof, _options(choices, progress))
         drawn = None if summary.refusal(choices["strict"]) else page.draw(subject, proof, summary, progress)
         # Nothing that takes long comes after it, so that an interrupted command has written nothing, as its message says.
-        summary.written = write(proof, target, summary, choices, progress)
+        summary.written = write(proof, draft, target, summary, choices, progress)
         summary.page = page.save(drawn)
     if choices["as_json"]:
         click.echo(json.dumps(summary.to_json(), indent=2))
     elif not choices["quiet"]:
-        print_summary(summary, to_stderr=is_streamed)
+        print_summary(summary, to_stderr=is_streamed, verbose=bool(choices["verbose"]))
     return verdict(summary, choices["strict"])
 
 
@@ -187,12 +189,12 @@ def _no_slower(
 
 def _measured(model: Path | Source, proof: Proof, choices: dict[str, Any]) -> BenchReport | None:
     """The times of the original and of the result, ``None`` with a warning when one of them cannot be run."""
-    folder = proof.builder.model.base_dir
+    folders = {"original": proof.builder.model.base_dir, "result": proof.base_dir}
     original = model.proto if isinstance(model, Source) else model
     options = BenchOptions(
         provider=choices["provider"][0],
         seconds=PATIENCE,
-        base_dirs={} if folder is None else {"original": folder, "result": folder},
+        base_dirs={label: folder for label, folder in folders.items() if folder is not None},
         compare=False,  # the proof has done it
         loading=False,
         **chosen_values(choices),
@@ -209,9 +211,9 @@ def _hints(proof: Proof, options: OptimizationOptions) -> list[OpsetHint | Optio
     for culprit in proof.left_out:
         options = culprit.avoided_by(options)
     try:
-        newer = opset_hint(proof.proto, options, proof.builder.model.base_dir)
+        newer = opset_hint(proof.proto, options, proof.base_dir)
         sizes = next((run.dims for report in proof.reports for run in report.runs), {})
-        others = option_hints(proof.proto, options, sizes, proof.builder.model.base_dir)
+        others = option_hints(proof.proto, options, sizes, proof.base_dir)
     except MemoryError:
         return []
     return [*([] if newer is None else [newer]), *others]

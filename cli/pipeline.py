@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from xoptim import GraphBuilder, ModelError, installed_patterns, save_proto
-from xoptim.proof import Proof
+from xoptim import GraphBuilder, ModelError, installed_patterns
+from xoptim.proof import Draft, Proof, shared_files
 
 from .files import STANDARD_OUTPUT
 from .progress import Progress
@@ -21,8 +21,8 @@ NOT_VALIDATED = 3
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
     """Raise for a target that holds weights of the input."""
-    tensors = (tensor for graph in builder.model.graphs() for tensor in graph.initializers.values())
-    if target.exists() and any(t.is_external and t.external_location()[0] == target.resolve() for t in tensors):
+    places = (tensor.place() for graph in builder.model.graphs() for tensor in graph.initializers.values())
+    if target.exists() and any(place is not None and place[0] == target.resolve() for place in places):
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
@@ -59,9 +59,17 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
     )
 
 
-def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any], progress: Progress) -> list[Path]:
+def drafted(target: Path, choices: dict[str, Any]) -> Draft:
+    """Where the result is kept until it is approved: beside the target, or nowhere that stays."""
+    streams = choices["dry_run"] or target == STANDARD_OUTPUT
+    external = choices["external_data"] or None
+    return Draft(None if streams else target, external=external, share_weights=choices["share_weights"])
+
+
+def write(
+    proof: Proof, draft: Draft, target: Path, summary: Summary, choices: dict[str, Any], progress: Progress
+) -> list[Path]:
     """Write the result unless it was refuted, or ``--dry-run`` is given."""
-    proto = proof.proto
     refused = bool(summary.refusal(choices["strict"]))
     if refused or choices["dry_run"]:
         summary.bytes_after = None if refused else proof.bytes_after
@@ -72,7 +80,8 @@ def write(proof: Proof, target: Path, summary: Summary, choices: dict[str, Any],
         write_stream(raw)
         summary.bytes_after = len(raw)
         return [target]
-    written = save_proto(proto, target, proof.builder.model.base_dir, external=choices["external_data"] or None)
+    written = draft.commit(proof.proto)
+    summary.needed = shared_files(proof.proto)
     if target not in written:
         raise ModelError(f"{str(target)!r} was not written")
     summary.bytes_after = proof.bytes_after

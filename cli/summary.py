@@ -42,6 +42,7 @@ class Summary:
         reports: validation on each provider; empty with ``--no-verify``.
         unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not support.
         written: files written.
+        needed: files of another model whose weights the result refers to (``--share-weights``).
         left_out: the rewrites that were left out because they made the model compute something else.
         each: the check of each rewrite by itself, if it was made.
         latency: the times before and after, if they were measured.
@@ -69,6 +70,7 @@ class Summary:
     reports: list[ValidationReport] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
+    needed: list[str] = field(default_factory=list)
     left_out: list[Culprit] = field(default_factory=list)
     each: EachCheck | None = None
     latency: BenchReport | None = None
@@ -101,6 +103,7 @@ class Summary:
         return {
             "model": readable(str(self.model)),
             "written": [str(path) for path in self.written],
+            "needed": self.needed,
             "report": None if self.page is None else str(self.page),
             "nodes_before": sum(self.before.values()),
             "nodes_after": sum(self.after.values()),
@@ -145,8 +148,8 @@ def open_console(*, to_stderr: bool = False) -> Console:
     return _Console(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
 
 
-def print_summary(summary: Summary, *, to_stderr: bool = False) -> None:
-    """Print the tables and the verdict."""
+def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = False) -> None:
+    """Print the tables and the verdict; ``verbose`` adds a line for each output that a note only counts."""
     console = open_console(to_stderr=to_stderr)
     _operators(summary).print(console)
     if summary.applied:
@@ -164,7 +167,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False) -> None:
         # The reason of any other verdict is the last line of the command, on standard error.
         verdict = report.summary() if report.ok else f"{report.status}; the reason is below"
         console.print(f"validation  {', '.join(report.providers)}: {verdict}")
-        for note in report.notes:
+        for note in (*report.notes, *(report.rounded if verbose else ())):
             console.print(f"            {note}")
         largest = report.largest
         if largest is not None and largest.tolerance is not None:
@@ -178,6 +181,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False) -> None:
     if summary.page is not None:
         console.print(f"report      {summary.page}")
     console.print(f"written     {written}")
+    if summary.needed:
+        console.print(f"needs       {', '.join(summary.needed)}, in the same folder: weights are shared")
 
 
 def _remarks(summary: Summary) -> Iterator[str]:

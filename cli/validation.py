@@ -66,6 +66,12 @@ def check_choices(command: Command) -> Command:
             metavar="SECONDS",
             help="Time after which a run of a model is stopped.",
         ),
+        click.option(
+            "--validation-budget",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs).",
+        ),
     ):
         command = option(command)
     return command
@@ -108,6 +114,7 @@ def validation_options(choices: dict[str, Any]) -> ValidationOptions:
         tf32=choices["tf32"],
         providers=tuple(choices["provider"]),
         run_limit=choices["run_limit"],
+        budget=choices["validation_budget"],
         **chosen_values(choices),
     )
 

@@ -31,6 +31,8 @@ GUIDES: Final = {
         "docs/tuning",
         "docs/payoff",
         "docs/tiles",
+        "docs/large",
+        "docs/decoders",
         "docs/repeated",
         "docs/outline",
     ),

@@ -277,7 +277,8 @@ def test_saving(tmp_path: Path) -> None:
     for name in ("m", "n"):
         assert run(onnx.ModelProto(), feeds, str(tmp_path / f"{name}.onnx"))[0].sum() == 1000
     again: Any = GraphBuilder(tmp_path / "n.onnx")
-    assert again.save(tmp_path / "o.onnx") == [tmp_path / "o.onnx"], "the weights stay where they are"
+    assert again.save(tmp_path / "o.onnx") == [tmp_path / "o.onnx.data", tmp_path / "o.onnx"], "a written model is whole"
+    assert again.save(tmp_path / "p.onnx", share_weights=True) == [tmp_path / "p.onnx"], "the weights stay where they are"
 
 
 @pytest.mark.parametrize(("element", "grade"), [("float", "exact"), ("float16", "rounding"), ("bfloat16", "rounding")])

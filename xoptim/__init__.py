@@ -44,7 +44,7 @@ from xoptim.optimize.events import Event
 from xoptim.optimize.growth import Unfolded
 from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimizing import optimize, outline, verify
+from xoptim.optimizing import optimize, optimize_file, outline, verify
 from xoptim.prepare.preparation import Preparation
 from xoptim.preparing import extract, infer, prepare
 from xoptim.report.reports import HtmlReport, report
@@ -56,6 +56,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.whole_model import GlobalRewriter, global_rewriter
 
+save = save_proto
 __version__ = version("xoptim")
 
 __all__ = [
@@ -128,6 +129,7 @@ __all__ = [
     "installed_patterns",
     "local_rewriter",
     "optimize",
+    "optimize_file",
     "outline",
     "parse_rules",
     "prepare",
@@ -140,6 +142,7 @@ __all__ = [
     "report",
     "resolve",
     "rewrite_rule",
+    "save",
     "save_proto",
     "select",
     "session",

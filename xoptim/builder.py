@@ -32,7 +32,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import check_results, refine
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.redirect import substitute
-from xoptim.graph.save import save_proto
+from xoptim.graph.save import save_model
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.optimize.options import OptimizationOptions
@@ -232,9 +232,9 @@ class GraphBuilder(GraphQueries):
             self.optimize()
         return export_model(self.model)
 
-    def save(self, path: str | Path, *, external_data: bool | None = None) -> list[Path]:
+    def save(self, path: str | Path, *, external_data: bool | None = None, share_weights: bool = False) -> list[Path]:
         """Write the current model; see `xoptim.graph.save.save_proto`. Returns the files written."""
-        return save_proto(export_model(self.model), Path(path), self.model.base_dir, external=external_data)
+        return save_model(self.model, Path(path), external=external_data, share_weights=share_weights)
 
     def dispose(self) -> None:
         """Free the memory of the model at once; the builder cannot be used afterwards."""

@@ -13,6 +13,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.builder import GraphBuilder
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.given import given
+from xoptim.graph.draft import Draft, hold_weights
 from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.optimize.options import OptimizationChanges, OptimizationOptions
@@ -82,7 +83,8 @@ def optimize(
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Returns:
-        The optimized model. From a path, external weights that no rewrite needed still refer to their file.
+        The optimized model. From a path, it is a ``ModelProto`` that holds all its weights in memory; `optimize_file` writes
+        a model of any size without holding them.
 
     Raises:
         ModelError: when the model cannot be read.
@@ -100,19 +102,71 @@ def optimize(
     if not isinstance(verify, (bool, ValidationOptions)):
         raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
     source = Source(model)
-    chosen = given(OptimizationOptions, options, changes)
     reporting = _Reporting(report, source)
-    chosen = reporting.listening(chosen)
+    chosen = reporting.listening(given(OptimizationOptions, options, changes))
     if verify is False and only_if_faster is False:
         with collection_paused():
             proto = _optimized(source, chosen, inline, reporting)
     else:
-        checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(chosen.provider,))
-        whole, bisect = verify is not False, not chosen.strict
-        how = ProofOptions(checks=checks, whole=whole, bisect=bisect, inline=inline, on_loaded=reporting.loaded)
         bench = BenchOptions(provider=chosen.provider) if only_if_faster is True else only_if_faster or None
-        proto = _proved(source, chosen, how, bench, reporting)
+        proto = _proved(source, chosen, _how(chosen, verify, inline, reporting), bench, reporting)
+    if source.kind == "path":
+        hold_weights(proto, source.base_dir)
     return source.give_back(proto)
+
+
+def optimize_file(
+    source: str | Path,
+    target: str | Path,
+    options: OptimizationOptions | None = None,
+    *,
+    inline: bool = False,
+    verify: bool | ValidationOptions = True,
+    external_data: bool | None = None,
+    share_weights: bool = False,
+    report: Listener | str | Path | None = None,
+    **changes: Unpack[OptimizationChanges],
+) -> list[Path]:
+    """Optimize a model from file to file, of any size: weights are copied and computed in parts, and never held in memory.
+
+    The result is whole: it and the file of its weights, if there is one, can be moved elsewhere together. They are written
+    beside the target and moved into place when the result was found equal; nothing is changed before.
+
+    Args:
+        source: the model.
+        target: the file to write; the source itself is overwritten.
+        options: of the optimization.
+        inline: replace calls of local functions by their bodies first.
+        verify: as for `optimize`, but done unless it is ``False``.
+        external_data: write weights to a file of their own, ``TARGET.data``; by default where the source has external data,
+            or where the result would not fit into a protobuf of 2 GiB.
+        share_weights: refer to the file of the source's weights, if it is in the same folder, in place of copying those that
+            have not changed; the metadata of the result (``xoptim.weights``) name that file then.
+        report: as for `optimize`.
+        **changes: fields of `OptimizationOptions` to set.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ModelError: when the model cannot be read, or a file cannot be written.
+        DifferentModelError, NotValidatedError: as for `optimize`; nothing is written then.
+        UnknownPatternError, ChoiceError, PatternError, ProviderUnavailable, MissingLibraryError: as for `optimize`.
+    """
+    if not isinstance(verify, (bool, ValidationOptions)):
+        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
+    given_source = Source(Path(source))
+    reporting = _Reporting(report, given_source)
+    chosen = reporting.listening(given(OptimizationOptions, options, changes))
+    with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
+        how = replace(_how(chosen, verify, inline, reporting), draft=draft)
+        return draft.commit(_proved(given_source, chosen, how, None, reporting))
+
+
+def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool, reporting: _Reporting) -> ProofOptions:
+    checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(options.provider,))
+    bisect = not options.strict
+    return ProofOptions(checks=checks, whole=verify is not False, bisect=bisect, inline=inline, on_loaded=reporting.loaded)
 
 
 class _Reporting:

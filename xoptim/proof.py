@@ -16,6 +16,8 @@ from xoptim.diagnose.culprit import Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnosing import Suspect
+from xoptim.graph.draft import Draft as Draft  # for the command
+from xoptim.graph.draft import shared_files as shared_files
 from xoptim.graph.external_data import external_bytes
 from xoptim.graph.save import serialized
 from xoptim.graph.sources import Source, size_of
@@ -50,6 +52,7 @@ class ProofOptions:
         inline: whether to replace calls of local functions by their bodies first.
         on_loaded: called when the model is loaded, before any rewrite.
         on_step: called with a description of the next step.
+        draft: keeps the weights of the result in a file; by default the protobuf holds those that have changed.
     """
 
     checks: ValidationOptions = field(default_factory=ValidationOptions)
@@ -59,6 +62,7 @@ class ProofOptions:
     inline: bool = False
     on_loaded: OnLoaded = _ignore
     on_step: Callable[[str], object] = _ignore
+    draft: Draft | None = None
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class Proof:
     Attributes:
         builder: the optimized model.
         proto: the same as a protobuf.
+        base_dir: folder of the external data of ``proto``.
         before: number of nodes by operator in the original, subgraphs included.
         load_seconds: reading and shape inference.
         optimize_seconds: rewriting and export.
@@ -80,6 +85,7 @@ class Proof:
 
     builder: GraphBuilder
     proto: onnx.ModelProto
+    base_dir: Path | None
     before: dict[str, int]
     load_seconds: float
     optimize_seconds: float
@@ -111,7 +117,7 @@ class Proof:
         Raises:
             ModelError: when it does not fit into a protobuf.
         """
-        return serialized(self.proto, self.builder.model.base_dir)
+        return serialized(self.proto, self.base_dir)
 
     @property
     def failure(self) -> ValidationReport | None:
@@ -156,6 +162,8 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
             return found
         _LOGGER.warning("%s; it is left out (`xopt bisect` makes a small model that shows it)", culprit)
         options = culprit.avoided_by(options)
+        if proof.draft is not None:
+            proof.draft.discard(found.proto)
         left_out.append(culprit)
 
 
@@ -170,8 +178,7 @@ def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOpti
 
 def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationOptions) -> list[ValidationReport]:
     """Compare an optimized model with the original; returns a report for each provider."""
-    exactness, folder = found.builder.report().exactness, found.builder.model.base_dir
-    given = replace(checks, exactness=exactness, optimized_dir=folder)
+    given = replace(checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir)
     return [validate(original, found.proto, replace(given, providers=(provider,))) for provider in checks.providers]
 
 
@@ -196,8 +203,12 @@ def _optimize(model: Source | str | Path | onnx.ModelProto, options: Optimizatio
     before, opset = builder.count_types(), builder.model.opsets.get("", 0)
     proof.on_step("optimizing")
     builder.optimize()
-    proto = builder.to_onnx(optimize=False)
-    return Proof(builder, proto, before, loaded - start, perf_counter() - loaded, opset)
+    draft = proof.draft
+    if draft is not None:
+        proof.on_step("writing the weights")
+    proto = builder.to_onnx(optimize=False) if draft is None else draft.export(builder.model)
+    folder = builder.model.base_dir if draft is None else draft.folder
+    return Proof(builder, proto, folder, before, loaded - start, perf_counter() - loaded, opset)
 
 
 def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, proof: ProofOptions) -> Culprit | None:

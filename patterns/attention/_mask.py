@@ -28,6 +28,8 @@ _CALCULATING: Final = frozenset(("Abs", "Add", "Concat", "Max", "Min", "Mul", "N
 """Operators whose results are finite where all floating-point operands are, as long as nothing overflows."""
 _CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
 """Operators whose results are not NaN, and not infinite unless it is -infinity, where the same holds for all operands."""
+_BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
+"""Operators whose results lie between the bounds of their operands, and 0."""
 _DEPTH: Final = 24
 
 
@@ -60,6 +62,27 @@ def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     if node.domain or not depth or node.op_type not in _CHOOSING:
         return is_finite_mask(g, name)
     return all(is_mask(g, operand, depth - 1) for operand in node.input if is_float(g.try_infer_type(operand)))
+
+
+def lies_between(g: GraphView, name: str, least: float, most: float, depth: int = _DEPTH) -> bool:
+    """Whether all numbers of a mask are known to lie between two bounds, of which the first is negative, the second positive.
+
+    A mask that is not of floating-point numbers holds positions, or 0 and 1.
+    """
+    if not depth or not is_float(g.try_infer_type(name)):
+        return bool(depth)
+    array, node = g.get_computed_constant(name), g.node_before(name)
+    if array is not None:
+        return bool(((array >= least) & (array <= most)).all())
+    if is_op(node, "Mul"):
+        factors = [g.get_constant_scalar(operand) for operand in node.input]
+        place = next((place for place, factor in enumerate(factors) if factor is not None and 0 <= factor <= 1), None)
+        return place is not None and lies_between(g, node.input[1 - place], least, most, depth - 1)
+    if node is None or node.domain:
+        return False
+    if node.op_type == "Cast":
+        return g.try_infer_type(node.input[0]) == TensorProto.BOOL and most >= 1
+    return node.op_type in _BOUNDED and all(lies_between(g, operand, least, most, depth - 1) for operand in node.input)
 
 
 def fits_scores(mask: Shape | None, scores: Shape) -> bool:

@@ -10,8 +10,10 @@ import numpy as np
 from xoptim.facts.dtypes import Exactness
 from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
+from .._axes import axis_of
+from .._nodes import is_op
 from ._formula import heads_in, scores_of
-from ._groups import packed_heads, packed_keys, places_of
+from ._groups import Shared, packed_heads, packed_keys, places_of, shared_heads
 from ._mask import write_mask
 from .attention import AttentionPattern
 
@@ -19,16 +21,18 @@ from .attention import AttentionPattern
 class GuardedAttentionPattern(AttentionPattern):
     """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → Attention(q, k, v, mask), 0 · Σ v where it is NaN
 
-    What: what `Attention` and `AttentionHeads` do, for the attention that the dynamo exporter of torch writes: a query whose
-    keys are all masked by -infinity has the weights 0. The guard moves behind the operator: where the weights of a query are
-    NaN, the result is the sum of the values times 0, which is NaN for values that are infinite or NaN, as in the formula.
+    What: what `Attention` and `AttentionHeads` do, for the attention that torch's exporters write: a query whose keys are all
+    masked by -infinity has the weights 0. The guard moves behind the operator: where the weights of a query are NaN, the result
+    is the sum of the values times 0, which is NaN for values that are infinite or NaN, as in the formula.
     Why: as `Attention`; the guard reads the result instead of the scores. One thread of onnxruntime's CPU provider takes 0.94
-    of the time for one query and key, 0.95 for 16 and 64, 0.85 for 128, and 0.79 for 512 (8 heads of 64); GPT-2 takes 0.98,
-    and Llama, Mistral, Qwen2 and Phi 0.95 to 0.97 for 64 tokens.
+    of the time for one query and key, 0.95 for 16 and 64, 0.85 for 128, and 0.79 for 512 (8 heads of 64); with keys of earlier
+    calls 0.93 for one query and 512 keys and 0.83 for 2048; where 4 heads of keys serve 32 of queries, 0.30 and 0.21.
     Refuses when:
     1. `Attention` refuses, but for infinities in the mask.
     2. heads are not split off the last axis of q, k and v, or not merged with it: without that, the guard is slower than the
-       formula below 128 keys.
+       formula below 128 keys. Keys and values that are joined with those of earlier calls may have four axes.
+    3. such keys and values are not known to have one length, which `ConcatAttention` requires, and their heads are not
+       repeated.
     """
 
     priority = 2  # behind rotary embeddings, which leave queries and keys whole
@@ -43,7 +47,7 @@ class GuardedAttentionPattern(AttentionPattern):
             queries = getattr(g.op, scaled)(q, g.constant("first", scalar=True))
         scores = scores_of(g, queries, self.swapped(g, k), factor, s)
         if g.option("masked"):
-            scores = g.op.Add(scores, mask)
+            scores = g.op.Add(self.biased(g, scores), mask)
         weights = g.op.Softmax(scores, axis=g.any_of(-1, 3))
         y = g.op.MatMul(g.op.Where(g.op.IsNaN(weights), 0.0, weights), v)
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
@@ -51,13 +55,18 @@ class GuardedAttentionPattern(AttentionPattern):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Find queries, keys and values before they are split."""
         scores, product = (node for node in m.nodes if node.op_type == "MatMul")
-        keys = packed_keys(g, m.k, scores.input[1], m.layout)
-        packed = [packed_heads(g, m.q), keys, packed_heads(g, m.v)]
-        found = [each for each in packed if each is not None]
         merged = heads_in(g, m.outputs[0], g.try_infer_shape(product.output[0]))
-        if len(found) != 3 or found[0].heads != merged or found[1].heads != found[2].heads:  # (2)
+        packed = [packed_heads(g, m.q), packed_keys(g, m.k, scores.input[1], m.layout), packed_heads(g, m.v)]
+        found = [each for each in packed if each is not None]
+        if len(found) == 3 and found[0].heads == merged and found[1].heads == found[2].heads:
+            return super().validate_mapping(g, m) and m.derive(packed=found, joined=None)  # (1)
+        joined = [_joined(g, name) for name in (m.k, m.v)] if m.layout == 0 and merged is not None else [None]
+        shapes = [each.shape for each in joined if each is not None]
+        if None in joined or shapes[0][1] != shapes[1][1]:  # (2)
             return self.none(product, msg="heads are not split off queries, keys and values, or not merged behind")
-        return super().validate_mapping(g, m) and m.derive(packed=found)  # (1)
+        if shapes[0][1] == merged and shapes[0][2] != shapes[1][2]:  # (3)
+            return self.none(product, msg="earlier keys and values may differ in number")
+        return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
 
     def is_mask(self, g: GraphView, name: str) -> bool:
         """Whatever the mask makes NaN, the guard makes 0."""
@@ -65,12 +74,24 @@ class GuardedAttentionPattern(AttentionPattern):
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
         """The weights of a query are all NaN, or none is."""
+        mask = match.mask if match.masked else None
+        if match.get("two_terms"):
+            mask = g.op.Add(match.bias, mask)
+        mask = mask and write_mask(g, mask, match.stretched)
+        size, merged = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
+        if match.packed is None:
+            keys, values = match.joined
+            heads, shared = g.get_shape(match.v)[1], values.shape[1]
+            y = g.op.Attention(match.q, keys.name, values.name, mask, scale=match.scale)
+            y = g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), merged)
+            sums = g.op.ReduceSum(g.op.Mul(values.name, 0.0), axes=[2], keepdims=1)  # a sum of the values may overflow
+            if shared != heads:
+                sums = g.op.Expand(sums, np.array([1, 1, heads // shared, 1]))
+            return g.op.Where(g.op.IsNaN(y), g.op.Reshape(sums, np.array([0, 1, heads * size])), y)
         (q, heads), (k, shared), (v, _) = match.packed
-        mask = write_mask(g, match.mask, match.stretched) if match.masked else None
         y = g.op.Attention(q, k, v, mask, scale=match.scale, q_num_heads=heads, kv_num_heads=shared)
         sums = g.op.ReduceSum(g.op.Mul(v, 0.0), axes=[1], keepdims=1)
         if shared != heads:
-            size = g.get_shape(match.v)[3]
             repeated = g.op.Gather(g.op.Reshape(sums, np.array([0, shared, 1, size])), places_of(shared, heads), axis=1)
             sums = g.op.Reshape(repeated, np.array([0, 1, heads * size]))
         return g.op.Where(g.op.IsNaN(y), sums, y)
@@ -106,4 +127,26 @@ class GuardedAttentionPattern(AttentionPattern):
                 f"{guard} s4 = Reshape(s, x) s5 = Gather <axis = 1> (s4, f) s6 = Reshape(s5, h) y = Where(i, s6, z) }}",
                 opset=23,
             ),
+            Example(
+                "agraph (float[b,4,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] f, float[b,2,5,6] j) => "
+                f"(float[b,3,24] y, float[b,2,8,4] kc, float[b,2,8,6] vc) <{numbers}, int64[3] h = {{0, 0, 24}}, "
+                "int64[4] r = {0, 0, 1, 1}> { kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
+                "kk = Gather <axis = 1> (kc, r) vv = Gather <axis = 1> (vc, r) "
+                f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q, p) w = Softmax <axis = -1> (a) {rest} }}",
+                "agraph (float[b,4,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] f, float[b,2,5,6] j) => "
+                "(float[b,3,24] y, float[b,2,8,4] kc, float[b,2,8,6] vc) <float zero = {0}, int64[1] two = {2}, "
+                "int64[3] h = {0, 0, 24}, int64[4] e = {1, 1, 2, 1}, int64[3] x = {0, 1, 24}> "
+                "{ kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) a = Attention <scale = 1.0> (q, kc, vc) "
+                f"t = {move} (a) z = Reshape(t, h) o = Mul(vc, zero) s = ReduceSum <keepdims = 1> (o, two) "
+                "s1 = Expand(s, e) s2 = Reshape(s1, x) i = IsNaN(z) y = Where(i, s2, z) }",
+                opset=23,
+            ),
         )
+
+
+def _joined(g: GraphView, name: str) -> Shared | None:
+    """Heads (batch, heads, length, size) that are joined with those of earlier calls, before they are repeated."""
+    shape = g.try_infer_shape(name)
+    found = shared_heads(g, name) or (None if shape is None or len(shape) != 4 else Shared(name, shape))
+    node = None if found is None else g.node_before(found.name)
+    return found if is_op(node, "Concat") and len(node.input) == 2 and axis_of(g, node) == 2 else None

@@ -44,7 +44,7 @@ class MaskedAttentionPattern(AttentionPattern):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
             scores = g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
         if g.option("masked"):
-            scores = g.op.Add(scores, mask)
+            scores = g.op.Add(self.biased(g, scores), mask)
         return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
@@ -64,6 +64,8 @@ class MaskedAttentionPattern(AttentionPattern):
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
         """The mask is what is added to the scores in all."""
+        if match.get("two_terms"):
+            match.derive(mask=g.op.Add(match.bias, match.mask), two_terms=False)
         if match.hidden:
             zero = np.zeros((), dtype=np.float32)
             places = (zero, match.low) if match.hidden == "where false" else (match.low, zero)

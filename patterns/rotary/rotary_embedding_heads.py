@@ -11,9 +11,8 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     """RotaryEmbedding(Transpose(Reshape(x))) → Transpose(Reshape(RotaryEmbedding(x, num_heads=h)))
 
-    What: turns the heads before they are split, side by side in the last axis.
-    Why: an Attention behind it can split the heads itself; the operator takes no longer: 195 µs instead
-    of 232 µs for 512 tokens in 8 heads of 64.
+    What: turns the heads before they are split, side by side in the last axis; a single head before its axis is put in.
+    Why: an Attention after it can split the heads itself; 195 µs instead of 232 µs for 512 tokens in 8 heads of 64.
     Refuses when:
     1. a shape is unknown, or the Reshape does not split the last axis into heads.
     """
@@ -24,6 +23,8 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
         """(batch, positions, heads, elements) become (batch, heads, positions, elements)."""
+        if g.option("single"):
+            return g.op.RotaryEmbedding(g.op.Unsqueeze(x, axes=[1]), cos, sin, attributes=g.capture("attributes"))
         heads = g.op.Transpose(g.op.Reshape(x, shape, attributes=g.capture("split")), perm=[0, 2, 1, 3])
         return g.op.RotaryEmbedding(heads, cos, sin, attributes=g.capture("attributes"))
 
@@ -37,11 +38,11 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the last axis is not split into heads")
         return m.derive(written={**m.attributes, "num_heads": heads})
 
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, shape: str, cos: str, sin: str, split: dict[str, Any], written: dict[str, Any]
-    ) -> str:
-        """The same split, behind."""
+    def apply_pattern(self, g: PatternRewriter, x: str, shape: str, cos: str, sin: str, split: Any, written: Any) -> str:
+        """The same split, after it."""
         turned = g.op.RotaryEmbedding(x, cos, sin, **written)
+        if split is None:
+            return g.op.Unsqueeze(turned, axes=[1])
         return g.op.Transpose(g.op.Reshape(turned, shape, **split), perm=[0, 2, 1, 3])
 
     @classmethod

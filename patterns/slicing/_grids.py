@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from xoptim.facts.info import Shape
-from xoptim.match import GraphView
+from xoptim.match import GraphView, Node, PatternRewriter
 
 from .._axes import axis_of
 from .._nodes import is_op
-from .._shapes import inserted_ones, uniform_value
+from .._shapes import axes_part, find_run, inserted_ones, measured_tensors, results_above, uniform_value
+
+Sizes = tuple[tuple[str, dict[str, Any] | None], ...]
+"""Parts of a vector of sizes: vectors or numbers; or a tensor, and the attributes of a Shape that takes a part of its shape."""
 
 
 class Grid(NamedTuple):
@@ -74,3 +78,39 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
         return there if shape[there] == source[axis] else None
     ones = inserted_ones(source, shape)
     return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]
+
+
+def computed_sizes(g: GraphView, node: Node, wanted: Shape) -> Sizes | None:
+    """Results above a node that are these sizes, together or one by one; ``None`` when one of them is not computed."""
+    whole = _computed(g, node, wanted)
+    if whole is not None:
+        return (whole,)
+    each = [_computed(g, node, (size,)) for size in wanted]
+    return tuple(found for found in each if found is not None) if each and None not in each else None
+
+
+def _computed(g: GraphView, node: Node, wanted: Shape) -> tuple[str, dict[str, Any] | None] | None:
+    """A result with these elements, or a tensor and the part of its shape that has them."""
+    for name in results_above(g, node):
+        if g.info(name).data == wanted and g.info(name).rank in (0, 1):
+            return name, None
+    for name, shape in chain(g.given_tensors(wanted[:1]), measured_tensors(g, node)):
+        start = find_run(shape, wanted)
+        if start is not None and (len(shape) == len(wanted) or g.main_opset >= 15):
+            return name, axes_part(shape, start, len(wanted))
+    return None
+
+
+def write_sizes(g: PatternRewriter, sizes: Sizes) -> tuple[str, list[Node]]:
+    """One vector of sizes, and the nodes that make it."""
+    made: list[Node] = []
+    names = []
+    for name, part in sizes:
+        if part is not None:
+            made.append(g.make_node("Shape", [name], **part))
+        elif g.info(name).rank == 0:
+            made.append(g.make_node_check_opset("Unsqueeze", [name], g.unique_name("size"), axes=[0]))
+        names.append(name if part is None and g.info(name).rank else made[-1].output[0])
+    if len(names) > 1:
+        made.append(g.make_node("Concat", names, axis=0))
+    return made[-1].output[0] if made else names[0], made

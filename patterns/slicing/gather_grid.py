@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
-from ._grids import counted_axis
+from .._shapes import is_given_size
+from ._grids import Sizes, computed_sizes, counted_axis, write_sizes
 
 
 class GatherGridPattern(PatternOptimization):
     """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all positions (i, j) of a matrix x with m columns
 
-    What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself.
-    Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of encoders: eleven nodes.
+    What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself, or its first columns.
+    Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of transformers: eleven nodes.
     Refuses when:
     1. x is not flattened to one axis, but for an axis of size 1 behind it, or is not a matrix; or Gather takes another axis.
     2. the indices are not known to be i · m + j, each counted from 0 along an axis of its own, in this order.
-    3. the sizes of these axes are not known to be those of x, or another axis is longer than 1.
+    3. the rows are not known to be those of x, or the columns have another number, or another axis is longer than 1. (Where
+       the number of columns is open, more of them than x has are an error in the original: the last one is outside of x.)
+    4. there may be no positions, or the number of columns is not computed.
     """
 
     anchors = ("Gather",)
@@ -40,10 +44,15 @@ class GatherGridPattern(PatternOptimization):
         if axes is None or shape is None:  # (2)
             return self.none(node, msg="the indices are not known to count the elements")
         ones = [axis for axis in range(len(shape)) if axis not in axes]
-        if tuple(shape[axis] for axis in axes) != source or any(shape[axis] != 1 for axis in ones):  # (3)
-            return self.none(node, msg="the indices may be others than all positions")
+        rows, columns = (shape[axis] for axis in axes)
+        is_part = columns != source[1]
+        if rows != source[0] or any(shape[axis] != 1 for axis in ones) or (is_part and isinstance(source[1], int)):
+            return self.none(node, msg="the indices may be others than all positions")  # (3)
+        ends = computed_sizes(g, node, (columns,)) if is_part else ()
+        if ends is None or (is_part and not all(is_nonzero(size) or is_given_size(g, size) for size in (rows, columns))):
+            return self.none(node, msg="there may be no positions, or the columns are not counted")  # (4)
         ones = [*ones, *range(len(shape), len(shape) + len(joined) - 1)]
-        return MatchResult(self, [node], partial(self._matrix, flat.input[0], ones))
+        return MatchResult(self, [node], partial(self._matrix, flat.input[0], ones, ends, axes[1]))
 
     @staticmethod
     def _counted(g: GraphView, name: str, columns: object) -> tuple[int, int] | None:
@@ -62,10 +71,17 @@ class GatherGridPattern(PatternOptimization):
                     return first, second
         return None
 
-    def _matrix(self, source: str, ones: list[int], g: PatternRewriter, node: Node) -> list[Node]:
-        if not ones:
-            return [g.make_node("Identity", [source], node.output)]
-        return [g.make_node_check_opset("Unsqueeze", [source], node.output, axes=ones)]
+    def _matrix(self, source: str, ones: list[int], ends: Sizes, axis: int, g: PatternRewriter, node: Node) -> list[Node]:
+        made = []
+        if ones:
+            outputs = g.unique_name("unsqueezed") if ends else node.output
+            made.append(g.make_node_check_opset("Unsqueeze", [source], outputs, axes=ones))
+            source = made[-1].output[0]
+        if ends:
+            end, nodes = write_sizes(g, ends)
+            zero, along = (g.make_initializer("", [value], source="places") for value in (0, axis))
+            made += [*nodes, g.make_node("Slice", [source, zero, end, along], node.output)]
+        return made or [g.make_node("Identity", [source], node.output)]
 
     @classmethod
     def examples(cls) -> Sequence[Example]:

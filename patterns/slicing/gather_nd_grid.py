@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
-from typing import Any
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._shapes import axes_part, find_run, is_given_size, measured_tensors, results_above
-from ._grids import grid_of
+from .._shapes import is_given_size
+from ._grids import Sizes, computed_sizes, grid_of, write_sizes
 
 
 class GatherNDGridPattern(PatternOptimization):
@@ -26,7 +23,7 @@ class GatherNDGridPattern(PatternOptimization):
        Range, Unsqueeze, Reshape, Expand; or there are batch axes.
     2. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
        positions outside of x are an error in the original, unless there are none.)
-    3. no node above computes the sizes of the grid (the target of an Expand, usually), and no tensor has them in a row.
+    3. no nodes above compute the sizes of the grid (the target of an Expand, or numbers), and no tensors have them.
     4. the grid may have no positions, and then more columns than x; or it takes one position of an axis.
     """
 
@@ -47,39 +44,23 @@ class GatherNDGridPattern(PatternOptimization):
         cut = [axis for axis, size in enumerate(sizes) if size != source[axis]]
         if cut and not all(size != 1 and (is_nonzero(size) or is_given_size(g, size)) for size in sizes):  # (4)
             return self.none(node, msg="the grid may be empty, and larger than the tensor")
-        ends = self._vector(g, node, tuple(sizes[axis] for axis in cut)) if cut else ("", None)
+        ends = computed_sizes(g, node, tuple(sizes[axis] for axis in cut)) if cut else ()
         if ends is None:  # (3)
             return self.none(node, msg="the sizes of the grid are not computed")
         ones = [axis for axis in range(len(grid.shape)) if axis not in grid.axes]
         return MatchResult(self, [node], partial(self._corner, ends, [grid.axes[axis] for axis in cut], ones))
 
-    @staticmethod
-    def _vector(g: GraphView, node: Node, wanted: Shape) -> tuple[str, dict[str, Any] | None] | None:
-        """A result with these elements, or a tensor and the part of its shape that has them."""
-        for name in results_above(g, node):
-            if g.info(name).data == wanted and g.info(name).rank == 1:
-                return name, None
-        for name, shape in chain(g.given_tensors(wanted[:1]), measured_tensors(g, node)):
-            start = find_run(shape, wanted)
-            if start is not None and (len(shape) == len(wanted) or g.main_opset >= 15):
-                return name, axes_part(shape, start, len(wanted))
-        return None
-
-    def _corner(
-        self, ends: tuple[str, dict[str, Any] | None], cut: list[int], ones: list[int], g: PatternRewriter, node: Node
-    ) -> list[Node]:
+    def _corner(self, ends: Sizes, cut: list[int], ones: list[int], g: PatternRewriter, node: Node) -> list[Node]:
         # The last node writes the result itself, whose shape is known; that of a Slice alone is not.
-        (end, part), source, made = ends, node.input[0], []
+        source, made = node.input[0], []
         if ones:
             outputs = g.unique_name("unsqueezed") if cut else node.output
             made.append(g.make_node_check_opset("Unsqueeze", [source], outputs, axes=ones))
             source = made[-1].output[0]
-        if part is not None:
-            made.append(g.make_node("Shape", [end], **part))
-            end = made[-1].output[0]
         if cut:
+            end, nodes = write_sizes(g, ends)
             zeros, axes = (g.make_initializer("", values, source="places") for values in ([0] * len(cut), cut))
-            made.append(g.make_node("Slice", [source, zeros, end, axes], node.output))
+            made += [*nodes, g.make_node("Slice", [source, zeros, end, axes], node.output)]
         return made or [g.make_node("Identity", [source], node.output)]
 
     @classmethod

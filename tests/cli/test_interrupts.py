@@ -42,7 +42,7 @@ class FullDisk:
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     open_handle: Callable[..., IO[Any]] = os.fdopen
-    monkeypatch.setattr("xoptim.graph.replacing.os.fdopen", lambda handle, mode: FullDisk(open_handle(handle, mode)))
+    monkeypatch.setattr("xoptim.graph.replacing.os.fdopen", lambda *given: FullDisk(open_handle(*given)))
 
 
 def raising(error: BaseException) -> Callable[..., None]:

@@ -110,10 +110,12 @@ def test_weights_in_a_file_of_their_own(xopt: Xopt) -> None:
     assert sorted(outcome.json["written"]) == ["model.opt.onnx", "model.opt.onnx.data"]
     assert outcome.json["bytes_after"] == sum(Path(name).stat().st_size for name in outcome.json["written"])
     assert xopt("verify", "model.onnx", "model.opt.onnx", "--exact").code == 0
-    # The weights stay where they are, and count as much.
     Path("model.opt.onnx").rename("split.onnx")
+    shared = xopt("split.onnx", "-o", "shared.onnx", "--share-weights", "--json")
+    assert (shared.json["written"], shared.json["needed"]) == (["shared.onnx"], ["model.opt.onnx.data"])
+    assert "needs       model.opt.onnx.data" in xopt("split.onnx", "-o", "shared.onnx", "--share-weights").out
     again = xopt("split.onnx", "-o", "again.onnx", "--json")
-    assert again.json["written"] == ["again.onnx"]
+    assert (sorted(again.json["written"]), again.json["needed"]) == (["again.onnx", "again.onnx.data"], [])
     assert again.json["bytes_before"] == outcome.json["bytes_after"]
     assert again.json["bytes_after"] > 1 << 14
 
@@ -210,11 +212,11 @@ KEYS: dict[str, Any] = {
     "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validate_seconds": float,
     "unfolded": type(None), "report": type(None), "validation": list, "left_out": list,
     "each": type(None), "latency": type(None), "hints": list, "unused_inputs": list,
-    "dropped_inputs": list, "repetitions": list, "only_if_faster": type(None),
+    "needed": list, "dropped_inputs": list, "repetitions": list, "only_if_faster": type(None),
 }  # fmt: skip
 REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",
-    "cause", "sections",
+    "cause", "sections", "skipped",
 }  # fmt: skip
 RUN_KEYS = {"source", "dims", "seed", "original_seconds", "optimized_seconds", "outputs", "noise"}
 

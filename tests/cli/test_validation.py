@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.support import parse
+from xoptim.validate.report import Noise, RunReport, ValidationReport, rounding_note
 
 TWO = "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) r = Relu(x) y = MatMul(r, w) }"
 UNKNOWN_OPERATOR = "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Identity(t) }"
@@ -371,3 +372,30 @@ def test_options_that_exclude_each_other(xopt: Xopt, words: tuple[str, ...], mes
     write(TRANSPOSES)
     command = (*words[:1], "model.onnx", *words[1:]) if words[0] == "verify" else ("model.onnx", *words)
     assert message in xopt(*command).error
+
+
+def test_a_budget_of_the_runs(xopt: Xopt) -> None:
+    sliced = parse("agraph (float[n] x) => (float y) <int64[1] z = {0}, int64[1] e = {300}> { t = Slice(x, z, e) y = Relu(t) }")
+    onnx.save(sliced, "model.onnx")
+    assert "equal: 1 output in 3 runs" in xopt("model.onnx").out
+    outcome = xopt("model.onnx", "--validation-budget", "1e-9")
+    assert outcome.code == 0
+    assert "1 of 3 runs left out: one with n=306 would take about" in outcome.out
+    assert "(--validation-budget)" in outcome.out
+    (report,) = xopt("model.onnx", "--validation-budget", "1e-9", "--json").json["validation"]
+    assert report["skipped"][0]["dims"] == {"n": 306}
+    assert "--validation-budget has no effect" in xopt("model.onnx", "--no-verify", "--validation-budget", "9").err
+
+
+def test_differences_that_are_rounding_are_counted(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line for all outputs; a line for each with ``--verbose``."""
+    noise = {name: Noise(1e-5, explains=True, accepted=True) for name in "ab"}
+    run = RunReport("random", {}, 0, 0.0, 0.0, (), noise)
+    report = ValidationReport("equal", runs=(run,), notes=tuple(rounding_note([run])))
+    monkeypatch.setattr("xoptim.proof.validate", lambda *_: report)
+    write(RELU)
+    assert xopt("model.onnx").out.count("rounding") == 1
+    assert "2 outputs: the differences are rounding, 1e-05 comes of one unit in the last place" in xopt("model.onnx").out
+    assert "output 'b': the difference is rounding" in xopt("model.onnx", "-v").out
+    (found,) = xopt("model.onnx", "--json").json["validation"]
+    assert set(found["runs"][0]["noise"]) == {"a", "b"}

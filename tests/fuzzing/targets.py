@@ -162,7 +162,7 @@ def read_feeds(data: bytes) -> None:
     """``--feeds FILE.npz``, and a run on what it holds."""
     path = _folder() / "feeds.npz"
     path.write_bytes(data)
-    choices = dict.fromkeys(("rtol", "atol", "ulp", "test_data"))
+    choices = dict.fromkeys(("rtol", "atol", "ulp", "test_data", "validation_budget"))
     own: dict[str, Any] = {"provider": ("cpu",), "dims": (), "feeds": path, "run_limit": 600, "tf32": False}
     options = validation_options({**choices, **own, "seed": 0, "custom_op_lib": ()})
     model = parse(FEED)

@@ -89,8 +89,8 @@ def test_external_data_of_a_path(tmp_path: Path) -> None:
     source = Source(tmp_path / "m.onnx")
     assert (source.kind, source.base_dir) == ("path", tmp_path)
     result: Any = optimize(tmp_path / "m.onnx", patterns=None)
-    assert result.graph.initializer[0].external_data[0].value == "w.bin"
     (tmp_path / "w.bin").unlink()
+    assert onnx.numpy_helper.to_array(result.graph.initializer[0]).tolist() == [1, 1], "the model holds its weights"
     with pytest.raises(ModelError, match="put it beside the model"):
         Source(tmp_path / "m.onnx")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from tests.meta.sources import ROOT
 
 TESTS = ROOT / "tests"
-ACROSS = {"conformance", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models", "seeds"}
+ACROSS = {"conformance", "decoders", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models", "seeds"}
 """Folders of tests that concern several rooms."""
 TOPICS = {
-    "cli": {"custom_operators", "interrupts", "replay"},
+    "cli": {"custom_operators", "interrupts", "replay", "whole"},
     "dialects": {"rewriters_page", "rules_page"},
     "evaluate": {"overflow"},
     "facts": {"dim_sizes"},

@@ -32,6 +32,7 @@ GUIDES = (
     "batch",
     "benchmark",
     "command",
+    "large",
     "opsets",
     "outline",
     "performance",
@@ -44,6 +45,7 @@ GUIDES = (
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
     "debugging": "meta/test_debugging_page.py",
+    "decoders": "test_torch_decoders.py",
     "precision": "meta/test_precision.py",
     "rewriters": "dialects/test_rewriters_page.py",
     "rules": "dialects/test_rules_page.py",

@@ -15,7 +15,7 @@ import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
 from xoptim.evaluate import regions
-from xoptim.graph import edit, export, propagate, save
+from xoptim.graph import data_file, draft, edit, export, propagate
 from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -108,7 +108,7 @@ class _Stream:
     def __init__(self, stream: Any, wire: Tripwire) -> None:
         self._stream = stream
         self.write, self.flush = wire.around(stream.write, "write"), wire.around(stream.flush, "flush")
-        self.seek, self.tell = wire.around(stream.seek, "seek"), stream.tell
+        self.truncate, self.fileno = wire.around(stream.truncate, "truncate"), stream.fileno
 
     def __enter__(self) -> _Stream:
         return self
@@ -182,13 +182,13 @@ class Tripwire:
     @contextmanager
     def in_writing(self) -> Iterator[Tripwire]:
         """Count what happens while a model is written."""
-        names = (("chmod", os), ("fsync", os), ("replace", os), ("_move", save), ("_data_path", save))
+        names = (("chmod", os), ("fsync", os), ("replace", os), ("_write_raw", data_file), ("data_path", draft))
         points = [Point(owner, name) for name, owner in names]
         if not self.late:  # a file whose name is not known cannot be removed
             points.append(Point(tempfile, "mkstemp"))
         opened = Point(os, "fdopen")
         opens = self.around(opened.get(), "fdopen") if not self.late else opened.get()
-        stream = (opened, lambda handle, mode: _Stream(opens(handle, mode), self))
+        stream = (opened, lambda *given: _Stream(opens(*given), self))
         yield from self._put([stream, *((p, self.around(p.get(), str(p.key))) for p in points)])
 
     def _put(self, changes: Sequence[tuple[Point, Any]]) -> Iterator[Tripwire]:

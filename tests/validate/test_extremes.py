@@ -10,9 +10,13 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.validate import ValidationOptions, ValidationReport, reference, validate
-from xoptim.validate.dims import input_specs
-from xoptim.validate.extremes import Ends, written_sizes
+from xoptim.validate import RunError, Session, ValidationOptions, ValidationReport, search, validate
+from xoptim.validate.budget import Budget
+from xoptim.validate.dims import Sizes, input_specs
+from xoptim.validate.extremes import Ends
+from xoptim.validate.runs import Plan, ReferenceRun, run_plan
+from xoptim.validate.sized import SizedModel
+from xoptim.validate.work import Work
 
 SAME = "agraph (float[batch,seq] x) => (float[batch,m] y) { y = Identity(x) }"
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}>
@@ -41,7 +45,7 @@ def test_a_slice_that_is_dropped() -> None:
     assert sizes(same) == [
         {"batch": 2, "seq": 6},
         {"batch": 3, "seq": 9},
-        {"batch": 514, "seq": 518},
+        {"batch": 2, "seq": 518},
     ]
 
 
@@ -142,34 +146,88 @@ def test_an_axis_is_not_empty_where_the_process_could_end(body: str) -> None:
     assert {"a": 0} in sizes(check(harmless, harmless))
 
 
-def test_what_costs_too_much_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_costs_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(check(SLICED, SLICED).runs) == 3
-    monkeypatch.setattr(reference, "_PROBE_SECONDS", 0.0)
-    monkeypatch.setattr(reference, "_CHEAP_BYTES", 0)
-    assert len(check(SLICED, SLICED).runs) == 2
+    monkeypatch.setattr(search, "_PROBE_BYTES", 1000)
+    report = check(SLICED, SLICED)
+    assert sizes(report) == [{"batch": 2, "seq": 6}, {"batch": 3, "seq": 9}]
+    assert [dict(each.dims) for each in report.skipped] == [{"batch": 1, "seq": 518}]
+    assert report.to_json()["skipped"][0]["dims"] == {"batch": 1, "seq": 518}
+    assert report.notes[0].startswith("1 of 3 runs left out: one with batch=1, seq=518 needs 0.0 MiB of memory")
+    monkeypatch.setattr(search, "_PROBE_BYTES", 8000)
+    assert sizes(check(SLICED, SLICED))[2] == {"batch": 1, "seq": 518}  # a smaller batch is affordable
     monkeypatch.undo()
-    monkeypatch.setattr(reference, "_PROBE_BYTES", 100_000)
-    assert sizes(check(SLICED, SLICED))[2] == {"batch": 2, "seq": 518}  # the length alone
-    monkeypatch.setattr(reference, "_PROBE_BYTES", 1000)
-    assert len(check(SLICED, SLICED).runs) == 2
+    report = check(SLICED, SLICED, budget=0.0)
+    assert sizes(report) == [{"batch": 2, "seq": 6}, {"batch": 2, "seq": 6}]
+    assert "and the budget of all runs is 0 s" in report.notes[0]
 
 
-def test_lengths_grow_together() -> None:
-    model = parse(
-        """agraph (float[batch,past,4] past, float[batch,seq,4] x, float[batch,total] mask, float[a:0,h,w,3] i) => (float y)
-        <int64[1] k = {100}> { y = Identity(x) }""".replace("a:0", "n")
+def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_plan
+
+    def stopped(session: Session, plan: Plan, limit: float | None = None) -> ReferenceRun:
+        if limit is not None:
+            raise RunError("stopped")
+        return run(session, plan)
+
+    monkeypatch.setattr(search, "run_plan", stopped)
+    monkeypatch.setattr(Budget, "spend", lambda self, _: setattr(self, "spent", 9.0))
+    report = check(SLICED, SLICED)
+    assert report.ok
+    assert len(report.runs) == 2
+    assert report.notes[0] == (
+        "1 of 3 runs left out: one with batch=2, seq=518 was stopped after 5 s, the budget of all runs (--validation-budget)"
     )
+
+
+def test_the_vocabulary_is_not_a_length() -> None:
+    """A token may be any row of a table at any length; a position is at most the length."""
+    text = """agraph (int64[batch,seq] ids) => (float[batch,seq,4] y) <int64 z = {0}, int64 one = {1}>
+        { t = Gather(words, ids) s = Shape(ids) n = Gather(s, one) i = Range(z, n, one) p = Gather(places, i)
+          a = Add(t, p) y = MatMul(a, w) }"""
+    model = parse(text)
+    shapes = {"words": (9000, 4), "places": (80, 4), "w": (4, 4)}
+    model.graph.initializer.extend(numpy_helper.from_array(np.ones(s, np.float32), n) for n, s in shapes.items())
+    report = check(model, model)
+    assert report.ok
+    assert sizes(report)[2] == {"batch": 2, "seq": 70}
+    assert not report.skipped
+
+
+def large(model: onnx.ModelProto, base: Sizes, fixed: Sizes | None = None) -> list[list[list[Sizes]]]:
+    sized = SizedModel(model, None)
+    return Ends(input_specs(model), sized, base, fixed or {}, Work(sized).of).large()
+
+
+def test_the_cheapest_axis_grows() -> None:
+    """One token after a long past passes the bound of all positions; the batch and the sides of images stay."""
+    model = parse(
+        """agraph (float[batch,past,4] past, float[batch,seq,4] x, float[batch,total] mask, float[n,h,w,3] i) => (float y)
+        <int64[1] z = {0}, int64[1] k = {100}, int64[1] one = {1}>
+        { a = Concat <axis = 1> (past, x) q = MatMul(x, x2) r = MatMul(q, x2) y = Slice(a, z, k, one) }"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 4), np.float32), "x2"))
     base = {"batch": 2, "past": 3, "seq": 6, "total": 9, "n": 2, "h": 32, "w": 48}
-    ends = Ends(input_specs(model), model, base, {})
-    assert [rung[1] for rung in ends.large()] == [
-        {"batch": 2, "past": 99, "seq": 102, "total": 201, "n": 2, "h": 128, "w": 144},
-        {"batch": 2, "past": 115, "seq": 118, "total": 233, "n": 2, "h": 144, "w": 160},
-    ]
-    assert [rung[0]["batch"] for rung in ends.large()] == [98, 114]
-    assert next(iter(ends.empty())) == {**base, "past": 0, "total": 6}
-    fixed = Ends(input_specs(model), model, base, base)
-    assert fixed.large() == []
-    assert list(fixed.empty()) == []
+    axes = large(model, base)
+    assert [rung[0] for rung in axes[0]] == [base | {"past": 83, "total": 89}, base | {"past": 99, "total": 105}]
+    assert len(axes) == 1
+    assert axes[0][1][1] == base | {"past": 99, "seq": 102, "total": 201, "h": 128, "w": 144}  # if it does not run alone
+    assert large(model, base, base) == []
+
+
+def test_one_axis_grows_at_a_time() -> None:
+    model = parse(
+        """agraph (float[batch,seq] x) => (float y) <int64[2] z = {0, 0}, int64[2] e = {40, 70}> { y = Slice(x, z, e) }"""
+    )
+    axes = large(model, {"batch": 2, "seq": 6})
+    assert [rungs[-1][0] for rungs in axes] == [{"batch": 50, "seq": 6}, {"batch": 2, "seq": 86}]
+    assert [dict(run.dims) for run in check(model, model).runs[2:4]] == [{"batch": 50, "seq": 6}, {"batch": 2, "seq": 86}]
+
+
+def test_axes_without_a_name() -> None:
+    model = parse("agraph (float[?,?] x) => (float y) <int64[2] z = {0, 0}, int64[2] e = {9999, 70}> { y = Slice(x, z, e) }")
+    report = check(model, model, dims={"x:0": 2})
+    assert {"x:0": 2, "x:1": 86} in sizes(report)
 
 
 def test_images_that_a_window_moves_over_are_not_empty() -> None:
@@ -179,23 +237,11 @@ def test_images_that_a_window_moves_over_are_not_empty() -> None:
     empties = []
     for operator in ("Abs(x)", "AveragePool <kernel_shape = [3, 3]> (x)"):
         model = parse(f"{head} {{ y = {operator} z = Neg(past) }}")
-        found = Ends(input_specs(model), model, base, {}).empty()
+        found = Ends(input_specs(model), SizedModel(model, None), base, {}, len).empty()
         empties.append([{name for name, size in sizes.items() if not size} for sizes in found])
     assert {"past_length"} in empties[0]
     assert any({"height", "width"} <= names for names in empties[0])
     assert empties[1] == [{"past_length"}]
-
-
-def test_the_numbers_that_a_model_is_written_for() -> None:
-    model = parse(
-        """agraph (float[n] x, bool b) => (float[n] y) <int64[3] a = {7, -1, 9223372036854775807}, float f = {0.5}>
-        { c = Constant<value_ints = [11, 12]>() y = If(b)
-          <then_branch = t () => (float[n] p) { d = Constant<value_int = 13>() p = local.f(x) },
-           else_branch = e () => (float[n] q) { q = Clip<max = 14.5>(x) }> }
-        <domain: "local", opset_import: ["" : 18]> f (u) => (v) { k = Constant<value_int = 17>() v = Neg(u) }""",
-        domains={"local": 1},
-    )
-    assert written_sizes(model) == [7, 11, 12, 13, 15, 17]
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import numpy_helper, parser
 
 from xoptim.validate import Session, Value
-from xoptim.validate.noise import move_one_ulp, noisy_feeds, noisy_graph, noisy_weights
+from xoptim.validate.noise import NoisyModel, move_one_ulp, noisy_feeds, noisy_graph, noisy_weights
 
 TEXT = (
     '<ir_version: 10, opset_import: ["" : 21]> g (float[N,8] x) => (float[N,8] y) <float e = {2}> '
@@ -70,13 +73,38 @@ def test_results_that_round_are_multiplied_by_factors_next_to_one() -> None:
     model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float16), "h"))
     model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(8).astype(np.float32), "v"))
     before = model.SerializeToString(deterministic=True)
-    noisy = noisy_graph(model, generator())
+    noisy = NoisyModel(model, None, generator())
     assert model.SerializeToString(deterministic=True) == before
-    kinds = [node.op_type for node in noisy.graph.node]
+    kinds = [node.op_type for node in noisy.proto.graph.node]
     assert kinds == ["Cast", "MatMul", "Mul", "Pow", "Mul", "Add", "Mul", "Shape", "Reshape"]
-    feeds = {"x": rng.standard_normal((3, 8)).astype(np.float32)}
-    (expected,), (moved,) = Session(model).run(feeds), Session(noisy).run(feeds)
-    assert not np.array_equal(expected, moved)  # type: ignore[arg-type]
-    assert np.allclose(expected, moved, rtol=1e-5)  # type: ignore[arg-type]
+    feeds: dict[str, Value] = {"x": np.ones((3, 8), np.float32)}
+    session = Session(noisy.proto)
+    (expected,), (same,) = Session(model).run(feeds), session.run(feeds)
+    assert np.array_equal(expected, same)  # type: ignore[arg-type]
+    first, second = (session.run(noisy.feeds(feeds, np.random.default_rng(seed)))[0] for seed in range(2))
+    for moved in (first, second):
+        assert not np.array_equal(expected, moved)  # type: ignore[arg-type]
+        assert np.allclose(expected, moved, rtol=1e-5)  # type: ignore[arg-type]
+    assert not np.array_equal(first, second)  # type: ignore[arg-type]
+
+
+def test_old_models() -> None:
     old = parser.parse_model('<ir_version: 3, opset_import: ["" : 6]> g (float[9] x) => (float[9] y) { y = Exp(x) }')
-    assert len(noisy_graph(old, generator()).graph.node) == 1
+    assert len(noisy_graph(old)[0].graph.node) == 1
+    text = """<ir_version: 3, opset_import: ["" : 9]> g (float[9] x, float[1] w) => (float[9] y) <float[1] w = {2}>
+        { y = Add(x, w) }"""
+    noisy = NoisyModel(parser.parse_model(text), None, generator())
+    feeds: dict[str, Value] = {"x": np.ones(9, np.float32)}
+    (moved,) = Session(noisy.proto).run(noisy.feeds(feeds, generator()))
+    assert np.all(moved != 3)
+    assert np.allclose(moved, 3)  # type: ignore[arg-type]
+
+
+def test_large_external_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parser.parse_model(TEXT)
+    for name, shape in (("h", (8, 8)), ("v", (40, 1, 8)), ("u", (100,))):
+        model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
+    external = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    monkeypatch.setattr("xoptim.validate.noise._MOST_EXTERNAL", 200)
+    assert set(noisy_weights(external, tmp_path, generator())) == {"u"}

@@ -302,6 +302,18 @@ def test_noise_excuses_rounding_but_not_errors() -> None:
     assert check(naive_text, centred_text, rtol=1e-6).status == "different"
 
 
+def test_many_outputs_that_round_are_one_note() -> None:
+    head = "g (float[4,512] x) => (float[4,1] y, float[4,1] z) <int64[1] a = {1}, float o = {20}> { w = Add(x, o) "
+    naive = "m = ReduceMean(w, a) q = Mul(w, w) n = ReduceMean(q, a) s = Mul(m, m) y = Sub(n, s) z = Neg(y) }"
+    centred = "m = ReduceMean(w, a) d = Sub(w, m) q = Mul(d, d) y = ReduceMean(q, a) z = Neg(y) }"
+    report = check(head + naive, head + centred)
+    assert report.ok
+    assert len(report.notes) == 1
+    assert report.notes[0].startswith("2 outputs: the differences are rounding")
+    assert [line.partition(":")[0] for line in report.rounded] == ["output 'y'", "output 'z'"]
+    assert set(report.to_json()["runs"][0]["noise"]) == {"y", "z"}
+
+
 def test_a_hopelessly_sensitive_model_is_not_judged() -> None:
     text = "g (float[64] x) => (float[64] y) <float o = {{3e7}}> {{ z = Mul(x, o) y = Sin({}) }}"
     report = check(

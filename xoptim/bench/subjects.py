@@ -16,7 +16,8 @@ from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.protos import ModelLike
-from xoptim.validate.reference import ReferenceRun, run_reference
+from xoptim.validate.reference import run_reference
+from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, SessionSettings, Value
 
 Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,27 +13,16 @@ import onnx
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
-from xoptim.facts.families import REDUCTIONS
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.validate.memory import MemoryNeed
+from xoptim.validate.sized import SizedModel
+from xoptim.validate.work import operations
 
 _DEFAULT: Final = 1
 """Size of an open dimension for which none is given."""
-_MOVES: Final = frozenset(
-    (
-        *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Concat", "Split", "Slice", "Gather"),
-        *("GatherND", "GatherElements", "Expand", "Tile", "Pad", "Shape", "Size", "Constant", "ConstantOfShape", "Cast"),
-        *("ScatterND", "ScatterElements", "DepthToSpace", "SpaceToDepth", "Range", "If", "Loop", "Scan", "Trilu"),
-        *("NonZero", "OneHot"),
-    )
-)
-"""Operators that compute nothing themselves."""
-_REDUCING: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool", "CumSum"))
-_PASSES: Final = {"Softmax": 5, "LogSoftmax": 5, "LayerNormalization": 7, "BatchNormalization": 2, "InstanceNormalization": 7}
-"""Operations for each element, roughly: the passes over the tensor that the formulas make."""
 
 
 @dataclass(slots=True)
@@ -128,7 +117,7 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
             table.setdefault(name, Cost()).add(cost)
         total.add(cost)
     ordered = dict(sorted(operators.items(), key=lambda item: (-item[1].flops, -item[1].written, item[0])))
-    return Costs(chosen, ordered, layers, total, MemoryNeed(proto, base_dir).at_least(chosen))
+    return Costs(chosen, ordered, layers, total, MemoryNeed(SizedModel(proto, base_dir)).at_least(chosen))
 
 
 def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Costs:
@@ -178,7 +167,7 @@ class _Counter:
         ]
         found.unknown = int(bool(missing))
         if not missing and results:
-            found.flops = _flops(node, [shape or () for shape in operands], [shape or () for shape in results])
+            found.flops = operations(node, [shape or () for shape in operands], [shape or () for shape in results])
         return found
 
     def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -194,59 +183,3 @@ class _Counter:
     def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:
         dtype = graph.info_of(name).dtype if name else 0
         return byte_size(dtype, math.prod(shape)) if dtype and shape is not None else 0
-
-
-_Shapes = list[tuple[int, ...]]
-
-
-def _flops(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    """The operations of a node whose shapes are known."""
-    formula = _FORMULAS.get(node.op_type)
-    if formula is not None:
-        return formula(node, operands, results)
-    if node.op_type in _MOVES:
-        return 0
-    if node.op_type in _REDUCING:
-        return math.prod(operands[0])
-    return math.prod(results[0]) * _PASSES.get(node.op_type, 1)
-
-
-def _matmul(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    return 2 * math.prod(results[0]) * (operands[0][-1] if operands[0] else 1)
-
-
-def _gemm(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    inner = operands[0][0 if node.attribute.get("transA") else 1]
-    return math.prod(results[0]) * (2 * inner + (len(operands) > 2))
-
-
-def _conv(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    """Each result is a sum over the input channels of its group and the window."""
-    window = math.prod(operands[1][1:])
-    return math.prod(results[0]) * (2 * window + (len(operands) > 2))
-
-
-def _conv_transpose(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    """Each element of the input is multiplied with the window of all output channels of its group."""
-    return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
-
-
-def _pool(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
-
-
-def _attention(node: Node, operands: _Shapes, results: _Shapes) -> int:
-    """Two products of queries and keys, and the softmax between them; operands of rank 3 or 4."""
-    queries, keys = operands[0], operands[1]
-    pairs = math.prod(queries) * keys[-2]
-    return 4 * pairs
-
-
-_FORMULAS: Final[dict[str, Callable[[Node, _Shapes, _Shapes], int]]] = {
-    **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
-    "Gemm": _gemm,
-    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _conv),
-    "ConvTranspose": _conv_transpose,
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
-    "Attention": _attention,
-}

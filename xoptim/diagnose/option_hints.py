@@ -21,7 +21,8 @@ from xoptim.optimize.environment import DebugSettings
 from xoptim.optimize.options import OptimizationOptions
 from xoptim.optimize.run import Optimizer
 from xoptim.prepare.sizes import fix_sizes
-from xoptim.validate.memory import quietly, weight_bytes
+from xoptim.validate.memory import weight_bytes
+from xoptim.validate.sized import quietly
 
 MOST_NODES: Final = 5000
 """Nodes of a model above which nothing is tried: the time for it is a part of that of the optimization."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from xoptim.evaluate.blocked import copy_in_blocks
 from xoptim.evaluate.kernel_table import (
     LARGEST_RESULT,
     Array,
@@ -151,7 +152,10 @@ def transpose(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] |
     perm = node.attribute("perm")
     if perm is not None and sorted(perm) != list(range(data.ndim)):
         return None
-    return [data.transpose(perm).copy()]
+    moved = data.transpose(perm)
+    result = np.empty(moved.shape, moved.dtype)
+    copy_in_blocks(moved, result)
+    return [result]
 
 
 @kernel("Concat")
@@ -233,22 +237,34 @@ _REDUCTIONS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np
 def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Ranges of some axes, with steps of either sign."""
     data = required(inputs, 0)
+    ranges = slice_ranges(node, inputs, data.shape)
+    return None if ranges is None else [data[tuple(ranges)].copy()]
+
+
+def slice_ranges(node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]) -> list[slice] | None:
+    """The range of each axis that a Slice takes, as Python counts it; ``None`` when the node is not understood.
+
+    Args:
+        node: the Slice.
+        inputs: its inputs; the data is not read.
+        shape: of the data.
+    """
     starts = ints_of(node, "starts", inputs)
     ends = ints_of(node, "ends", inputs)
     if starts is None or ends is None or len(starts) != len(ends):
         return None
     axes = ints_of(node, "axes", inputs)
     step_values = optional(inputs, 4)
-    axes = axes_of(range(len(starts)) if axes is None else axes, data.ndim)
+    axes = axes_of(range(len(starts)) if axes is None else axes, len(shape))
     steps = [1] * len(starts) if step_values is None else ints(step_values)
     if len(axes) != len(starts) or len(steps) != len(starts) or 0 in steps:
         return None
     if any(step < 0 and end >= _OPEN_END for end, step in zip(ends, steps, strict=True)):
         return None
-    ranges = [slice(None)] * data.ndim
+    ranges = [slice(None)] * len(shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        ranges[axis] = _range_of(start, end, step, data.shape[axis])
-    return [data[tuple(ranges)].copy()]
+        ranges[axis] = _range_of(start, end, step, shape[axis])
+    return ranges
 
 
 _OPEN_END = 2**31 - 1
@@ -291,12 +307,16 @@ def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
     """Consecutive parts of one axis: of the given lengths, or equal but for a shorter last one."""
     data = required(inputs, 0)
     axis = axis_of(node.attribute("axis", 0), data.ndim)
+    lengths = split_lengths(node, inputs, data.shape[axis])
+    return None if lengths is None else [part.copy() for part in np.split(data, list(accumulate(lengths))[:-1], axis=axis)]
+
+
+def split_lengths(node: EvaluationNode, inputs: list[Array | None], length: int) -> list[int] | None:
+    """The lengths of the parts of a Split, ``None`` when they are not those of an axis of this length."""
     lengths = ints_of(node, "split", inputs)
     if lengths is None:
-        lengths = _equal_parts(data.shape[axis], node)
-    if sum(lengths) != data.shape[axis] or min(lengths) < 0 or len(lengths) != node.num_outputs:
-        return None
-    return [part.copy() for part in np.split(data, list(accumulate(lengths))[:-1], axis=axis)]
+        lengths = _equal_parts(length, node)
+    return lengths if sum(lengths) == length and min(lengths) >= 0 and len(lengths) == node.num_outputs else None
 
 
 def _equal_parts(length: int, node: EvaluationNode) -> list[int]:

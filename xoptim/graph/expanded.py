@@ -54,8 +54,8 @@ class ExpandedTensor(Tensor):
     def _find_uniform(self) -> np.ndarray | None:
         return self.core.reshape(()) if self.core.size == 1 else None
 
-    def _find_sample(self) -> tuple[bytes, ...]:
-        return ()
+    def _find_sample(self, number: int) -> bytes:
+        return b""
 
     def _content(self) -> object:
         return "expanded", self.core.shape, hashlib.blake2b(self.core.tobytes(), digest_size=20).digest()

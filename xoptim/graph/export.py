@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from xoptim.facts.dims import fresh
 from xoptim.facts.info import Info
@@ -20,8 +21,17 @@ from xoptim.inference.types import info_to_type_proto
 _REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name"))
 
 
-def export_model(model: Model) -> ModelProto:
-    """A protobuf of the whole model. It shares no objects with the one the model came from."""
+Stand: TypeAlias = Callable[[Tensor, str], TensorProto]
+"""Makes the protobuf of a constant with a name."""
+
+
+def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
+    """A protobuf of the whole model. It shares no objects with the one the model came from.
+
+    Args:
+        model: the model.
+        stand: makes the protobuf of each initializer, which may stand for one whose data is written later.
+    """
     with collection_paused(), lack_of_memory():
         proto = ModelProto()
         proto.CopyFrom(model.shell)
@@ -29,7 +39,7 @@ def export_model(model: Model) -> ModelProto:
             for domain, version in model.graph.opsets.items():
                 proto.opset_import.add(domain=domain, version=version)
         _add_missing_domains(model, proto)
-        export_graph(model.graph, proto.graph)
+        export_graph(model.graph, proto.graph, stand)
         if model.lists_initializers and (proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)):
             _unlist_initializers(model.graph, proto.graph)
             proto.ir_version = max(proto.ir_version, UNLISTED_SINCE)
@@ -46,15 +56,15 @@ def _add_missing_domains(model: Model, proto: ModelProto) -> None:
             proto.opset_import.add(domain=domain, version=version)
 
 
-def export_graph(graph: Graph, proto: GraphProto) -> None:
+def export_graph(graph: Graph, proto: GraphProto, stand: Stand = Tensor.to_proto) -> None:
     """Write a graph into an empty protobuf."""
     source = graph.source
     if source is not None:
         copy_fields(source, proto, _REBUILT)
     if source is None or source.HasField("name"):
         proto.name = graph.name if source is not None else graph.name or "graph"
-    proto.node.extend(export_nodes(graph))
-    proto.initializer.extend(tensor.to_proto(name) for name, tensor in with_headroom(graph.initializers.items()))
+    proto.node.extend(export_nodes(graph, stand))
+    proto.initializer.extend(stand(tensor, name) for name, tensor in with_headroom(graph.initializers.items()))
     _export_values(graph, proto)
 
 
@@ -143,29 +153,29 @@ def value_info(name: str, info: Info) -> ValueInfoProto:
     return proto
 
 
-def export_nodes(graph: Graph) -> Iterator[NodeProto]:
+def export_nodes(graph: Graph, stand: Stand = Tensor.to_proto) -> Iterator[NodeProto]:
     """The nodes of a graph. Unchanged ones are the protobufs they came from, not copies: do not modify them."""
-    return map(export_node, with_headroom(graph.nodes))
+    return (export_node(node, stand) for node in with_headroom(graph.nodes))
 
 
-def export_node(node: Node) -> NodeProto:
+def export_node(node: Node, stand: Stand = Tensor.to_proto) -> NodeProto:
     """A node with its subgraphs; when unchanged, the protobuf it came from, not a copy: do not modify it."""
     proto = node.untouched_proto
     if proto is None or node.bodies or node.metadata or node.input != tuple(proto.input) or node.output != tuple(proto.output):
         proto = node.to_proto()
         for name, body in node.bodies.items():
-            _export_body(proto, name, body)
+            _export_body(proto, name, body, stand)
     return proto
 
 
-def _export_body(proto: NodeProto, name: str, body: Graph) -> None:
+def _export_body(proto: NodeProto, name: str, body: Graph, stand: Stand) -> None:
     for attribute in proto.attribute:
         if attribute.name == name:
             attribute.ClearField("g")
             break
     else:
         attribute = proto.attribute.add(name=name, type=AttributeProto.GRAPH)
-    export_graph(body, attribute.g)
+    export_graph(body, attribute.g, stand)
 
 
 def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:

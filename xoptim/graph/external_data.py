@@ -20,16 +20,17 @@ def check_external_data(proto: ModelProto, base_dir: Path) -> None:
     """
     for tensor in stored_tensors(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
-            Tensor.from_proto(tensor, base_dir).external_location()
+            Tensor.from_proto(tensor, base_dir).place()
 
 
 def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
     """The files that hold external data of a model, in order of their paths; those that cannot be read are left out."""
-    found = set()
+    found: set[Path] = set()
     for tensor in stored_tensors(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             with suppress(ModelError):
-                found.add(Tensor.from_proto(tensor, base_dir).external_location()[0])
+                place = Tensor.from_proto(tensor, base_dir).place()
+                found.update(() if place is None else place[:1])
     return sorted(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -25,52 +25,45 @@ class Replacement:
 
     @contextmanager
     def open(self, final: Path) -> Iterator[BinaryIO]:
-        """Open a temporary file in the folder of ``final``, with the permissions of ``final`` or of a new file.
-
-        It is synced to disk when the block ends.
-        """
-        # Only a part of the name: the whole name may already have the maximal length.
-        handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
-        self._temporary[final] = Path(name)
-        try:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
-            stream = os.fdopen(handle, "wb")
-        except BaseException:
-            with suppress(OSError):
-                os.close(handle)
-            raise
-        with stream:
+        """Open a temporary file in the folder of ``final``; see `temporary`."""
+        with temporary(final) as (stream, path):
+            self.adopt(path, final)
             yield stream
-            stream.flush()
-            os.fsync(handle)
+
+    def adopt(self, path: Path, final: Path) -> None:
+        """Move a temporary file, which has been written already, into place with the others."""
+        self._temporary[final] = path
 
     def put_in_place(self) -> None:
         """Move the written files into place: all of them, or none when an exception is raised.
 
-        Weights come before the model that refers to them; files that they replace are kept until the model is in place.
+        Of several files, the last one, which refers to the others, is taken away first: no model is ever beside the weights
+        of another one. Files that are replaced are kept until all are in place.
         """
         kept: dict[Path, Path] = {}
-        moved: list[Path] = []
         *earlier, last = self._temporary
         try:
-            for final in earlier:
+            for final in (last, *earlier) if earlier else ():
                 if final.exists():
                     kept[final] = self._temporary[final].with_suffix(".old")
                     os.replace(final, kept[final])
-                moved.append(final)
-                os.replace(self._temporary[final], final)
-            os.replace(self._temporary[last], last)
+            for final, path in self._temporary.items():
+                os.replace(path, final)
         except BaseException:
             if self._temporary[last].exists():  # otherwise the last file, and with it every file, is in place
-                _remove([final for final in moved if final not in kept])
-                for final, old in kept.items():
-                    if old.exists():
-                        os.replace(old, final)
+                self._put_back(kept)
+                kept = {}
             raise
         finally:
             _remove(kept.values())
+
+    def _put_back(self, kept: Mapping[Path, Path]) -> None:
+        """Remove the files that were moved into place, and put back those that were there before."""
+        _remove([final for final, path in self._temporary.items() if final not in kept and not path.exists()])
+        for final, old in kept.items():
+            with suppress(OSError):  # the others are put back all the same
+                if old.exists():
+                    os.replace(old, final)
 
     def clean(self) -> None:
         """Remove the temporary files that are left."""
@@ -88,14 +81,49 @@ def replacing(target: Path) -> Iterator[Replacement]:
         ModelError: when a file cannot be written; all files are then unchanged.
     """
     files = Replacement()
+    with write_errors(target):
+        try:
+            yield files
+            files.put_in_place()
+        finally:
+            files.clean()
+
+
+@contextmanager
+def write_errors(target: Path) -> Iterator[None]:
+    """Raise a ModelError that names a file in place of errors of the system."""
     try:
-        yield files
-        files.put_in_place()
+        yield
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
-    finally:
-        files.clean()
+
+
+@contextmanager
+def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open a file in the folder of ``final``, with the permissions of ``final`` or of a new file; remove it on an error.
+
+    Args:
+        final: the file whose place it will take.
+        buffering: as for `open`.
+        syncs: whether it is on the disk when the block ends, as is necessary before it replaces another file.
+    """
+    # Only a part of the name: the whole name may already have the maximal length.
+    handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
+        with os.fdopen(handle, "wb", buffering) as stream:
+            yield stream, Path(name)
+            stream.flush()
+            if syncs:
+                os.fsync(handle)
+    except BaseException:
+        with suppress(OSError):
+            os.close(handle)
+        _remove([Path(name)])
+        raise
 
 
 def replace_file(target: Path, content: bytes) -> None:

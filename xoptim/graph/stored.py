@@ -85,6 +85,16 @@ class StoredTensor:
         if found != expected:
             raise ModelError(f"{self._label} is damaged: {found} {unit}, {expected} expected")
 
+    def check_size(self) -> None:
+        """Check that the protobuf is large enough for the shape; numbers in a field of integers take a byte at least.
+
+        Raises:
+            ModelError: when it is not.
+        """
+        least = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
+        if not self.is_external and self._proto.ByteSize() < least:
+            raise ModelError(f"{self._label} is damaged: it has no {math.prod(self.shape)} numbers, as its shape demands")
+
     def external_location(self) -> tuple[Path, int, int]:
         """File, offset and number of bytes of external data.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from pathlib import Path
 
 import numpy as np
@@ -12,40 +11,43 @@ from onnx import TensorProto
 
 from xoptim.facts.info import Info
 from xoptim.graph.node import Node
-from xoptim.graph.stored import StoredTensor, data_size, raw_data
+from xoptim.graph.parts import Parts
+from xoptim.graph.stored import StoredTensor, raw_data
 from xoptim.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 UNIFORM_LIMIT = 1 << 14
 """Number of elements up to which a constant is searched for differing elements."""
-_SAMPLE = 64
-"""Bytes of each of the three parts of a sample."""
 
 
-class Tensor:
+class Tensor(Parts):
     """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed.
 
     Attributes:
         dtype: element type, a value of ``onnx.TensorProto.DataType``.
         shape: number of elements along each axis.
-        is_external: whether the data is in a file of its own.
+        is_external: whether the data is in a file of its own, or is computed from such data when it is needed.
     """
 
-    __slots__ = ("_array", "_info", "_key", "_sample", "_stored", "_uniform", "dtype", "is_external", "shape")
+    __slots__ = ("_array", "_info", "_key", "_stored", "_uniform")
+
+    _stored: StoredTensor | None
+    _array: np.ndarray | None
 
     def __init__(self, source: StoredTensor | np.ndarray) -> None:
-        self._stored: StoredTensor | None = None
-        self._array: np.ndarray | None = None
+        if isinstance(source, StoredTensor):
+            self._describe(source.dtype, source.shape, is_external=source.is_external)
+        else:
+            self._describe(onnx.helper.np_dtype_to_tensor_dtype(source.dtype), source.shape, is_external=False)
+        self._stored = source if isinstance(source, StoredTensor) else None
+        self._array = source if isinstance(source, np.ndarray) else None
+
+    def _describe(self, dtype: int, shape: tuple[int, ...], *, is_external: bool) -> None:
+        """Set what is known before any number is read."""
         self._key: tuple[object, ...] | None = None
-        self._sample: tuple[bytes, ...] | None = None
+        self._sample = self._digest = None
         self._info: Info | None = None
         self._uniform: tuple[np.ndarray | None] | None = None
-        self.shape: tuple[int, ...] = source.shape
-        if isinstance(source, StoredTensor):
-            self._stored = source
-            self.dtype, self.is_external = source.dtype, source.is_external
-        else:
-            self._array = source
-            self.dtype, self.is_external = onnx.helper.np_dtype_to_tensor_dtype(source.dtype), False
+        self.dtype, self.shape, self.is_external = dtype, shape, is_external
 
     @classmethod
     def from_proto(cls, proto: TensorProto, base_dir: Path | None = None) -> Tensor:
@@ -71,19 +73,18 @@ class Tensor:
         return cls(array)
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes of the data (strings count eight bytes each)."""
-        return data_size(self.dtype, self.shape)
-
-    @property
     def stored_bytes(self) -> int:
         """Number of bytes of the data that the model needs to hold."""
         return self.nbytes
+
+    def check_size(self) -> None:
+        """Check that the data of a protobuf can have as many numbers as the shape requires, without reading them.
+
+        Raises:
+            ModelError: when they cannot.
+        """
+        if self._stored is not None:
+            self._stored.check_size()
 
     def check_count(self) -> None:
         """Check that a small tensor has as many numbers as its shape requires (large ones are checked when they are read).
@@ -94,10 +95,13 @@ class Tensor:
         if self._stored is not None and 0 < self.size <= UNIFORM_LIMIT:
             self._stored.check_count()
 
-    def external_location(self) -> tuple[Path, int, int]:
-        """File, offset and number of bytes of external data; raises the errors of `StoredTensor.external_location`."""
-        assert self._stored is not None
-        return self._stored.external_location()
+    def place(self) -> tuple[Path, int, int] | None:
+        """File, offset and number of bytes of the data, ``None`` when no file holds them as they are.
+
+        Raises:
+            ModelError: when the file is missing, too short, or outside the folder of the model.
+        """
+        return self._stored.external_location() if self._stored is not None and self.is_external else None
 
     def numpy(self) -> np.ndarray:
         """The numbers. External data is mapped into memory, not read. Do not modify the result.
@@ -140,19 +144,6 @@ class Tensor:
             return Info(self.dtype, shape, tuple(array.ravel().tolist()))
         return valued(self.dtype, shape, integral_values(array))
 
-    def sample(self) -> tuple[bytes, ...]:
-        """Some of the bytes, none of external data: tensors of a type and shape differ where samples do."""
-        if self._sample is None:
-            self._sample = self._find_sample()
-        return self._sample
-
-    def _find_sample(self) -> tuple[bytes, ...]:
-        if self.is_external or self.dtype == TensorProto.STRING or self.nbytes <= 2 * _SAMPLE:
-            return ()
-        raw = self.to_raw()
-        middle = len(raw) // 2
-        return raw[:_SAMPLE], raw[middle : middle + _SAMPLE], raw[-_SAMPLE:]
-
     def key(self) -> tuple[object, ...]:
         """A key that is equal for two tensors exactly when their types, shapes and bits are; computed once.
 
@@ -178,18 +169,14 @@ class Tensor:
         Raises:
             ModelError: when the data is damaged or missing.
         """
-        if self._stored is not None:
-            return self._stored.to_raw(self._array)
-        assert self._array is not None
-        return raw_data(self.dtype, self._array)
+        return self._stored.to_raw(self._array) if self._stored is not None else raw_data(self.dtype, self.numpy())
 
     def to_proto(self, name: str) -> TensorProto:
         """A protobuf with this name. It may be the protobuf the tensor came from: do not modify it."""
         if self._stored is not None:
             return self._stored.to_proto(name)
-        assert self._array is not None
         if self.dtype == TensorProto.STRING:
-            return onnx.numpy_helper.from_array(self._array, name)
+            return onnx.numpy_helper.from_array(self.numpy(), name)
         proto = TensorProto(name=name, data_type=self.dtype, dims=self.shape)
         proto.raw_data = self.to_raw()
         return proto

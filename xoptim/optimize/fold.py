@@ -21,6 +21,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
+from xoptim.graph.viewing import views_of
 from xoptim.inference.values import RANGES
 from xoptim.optimize.events import EventStream
 from xoptim.optimize.growth import Growth, copied, freed
@@ -151,13 +152,14 @@ class Folder:
     def _visit(self, node: Node) -> None:
         graph = self.graph
         operands = _operands(graph, node, self._pending)
-        if operands is None:
-            return None
-        if not all(tensor is None or self._reading.reads(tensor) for tensor in operands):
-            return self._refuse(node, "an operand is large and external")
-        if _stays(graph, node):
+        if operands is None or _stays(graph, node):
             return None
         waits = any(name in self._pending for name in node.input)
+        views = None if waits else views_of(graph, node, operands)
+        if views is not None:
+            return self._replace(node, views)
+        if not all(tensor is None or self._reading.reads(tensor) for tensor in operands):
+            return self._refuse(node, "an operand is large and external")
         inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
         repeating = None if waits else self._repeating(node, inputs)
         if repeating is not None:
@@ -234,9 +236,8 @@ class Folder:
         return None if result is None or result.values is None else self._store_region(nodes, result.values)
 
     def _run_halves(self, nodes: Sequence[Node]) -> None:
-        middle = len(nodes) // 2
-        self._run_region(nodes[:middle])
-        self._run_region(nodes[middle:])
+        for half in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
+            self._run_region(half)
 
     def _never(self, node: Node) -> None:
         """Refuse a node whose result is too large, which is only known when it is computed, once and for all."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from xoptim.facts.info import Info
@@ -10,7 +11,9 @@ from xoptim.facts.kernels import lacks_copies
 from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.parts import SAMPLES
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
+from xoptim.graph.tensors import Tensor
 
 _SMALL = 64
 """Bytes up to which constants of subgraphs are compared with those around them."""
@@ -21,25 +24,35 @@ Seen = dict[object, list[Node]]
 
 
 def merge_initializers(graph: Graph) -> int:
-    """Keep one of several initializers with the same type, shape and bits; external ones are compared by their place."""
-    count = 0
+    """Keep one of several initializers with the same type, shape and bits.
+
+    External ones are equal where their places are; they are read, once and in parts, only where samples are equal too.
+    """
+    groups = _grouped(
+        (name for name in graph.initializers if name not in graph.overridable), lambda t: (t.dtype, t.shape), graph
+    )
+    for number in range(SAMPLES):  # all bytes are compared only where samples are equal
+        groups = [part for alike in groups for part in _grouped(alike, partial(Tensor.sample, number=number), graph)]
+    return sum(_merge_equal(graph, names) for names in groups)
+
+
+def _grouped(names: Iterable[str], key: Callable[[Tensor], object], graph: Graph) -> list[list[str]]:
+    """The initializers that have a key in common with another one, by this key."""
     groups: dict[object, list[str]] = {}
-    for name, tensor in graph.initializers.items():
-        if name not in graph.overridable:
-            groups.setdefault((tensor.dtype, tensor.shape), []).append(name)
-    for alike in [names for names in groups.values() if len(names) > 1]:
-        samples: dict[object, list[str]] = {}
-        for name in alike:  # all bytes are compared only where samples are equal
-            samples.setdefault(graph.initializers[name].sample(), []).append(name)
-        count += sum(_merge_equal(graph, names) for names in samples.values() if len(names) > 1)
-    return count
+    for name in names:
+        groups.setdefault(key(graph.initializers[name]), []).append(name)
+    return [alike for alike in groups.values() if len(alike) > 1]
 
 
 def _merge_equal(graph: Graph, names: list[str]) -> int:
+    """Merge tensors of one type, shape and sample."""
     count = 0
     first: dict[object, str] = {}
+    tensors = [graph.initializers[name] for name in names]
+    keys = {name: tensor.key() for name, tensor in zip(names, tensors, strict=True)}
+    is_hashed = len(set(keys.values())) > 1 and any(t.is_external for t in tensors) and all(t.is_readable() for t in tensors)
     for name in names:
-        kept = first.setdefault(graph.initializers[name].key(), name)
+        kept = first.setdefault(graph.initializers[name].digest() if is_hashed else keys[name], name)
         if kept != name and not graph.is_output(name) and can_rename(graph, name, kept):
             graph.rename(name, kept)
             graph.remove_initializer(name)

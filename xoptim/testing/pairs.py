@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal["chained", "shared", "beside"]
 _NO_DEBUGGING = DebugSettings()
 _FEEDS = 2
 """Feeds on which each result is compared."""
-_TRUSTING = {"GatherNDGrid": ": shape ", "MovementChain": "The input tensor cannot be reshaped"}
+_TRUSTING = {"GatherGrid": ": shape ", "GatherNDGrid": ": shape ", "MovementChain": "The input tensor cannot be reshaped"}
 """Patterns that take the first two axes of inputs for not empty (see ``docs/how-it-works.md``), and how they fail there."""
 
 

@@ -16,7 +16,8 @@ from xoptim.tune.search import Found, Meter, Rules, Search
 from xoptim.tune.workshop import Workshop
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.memory import COPIES, available_memory, weight_bytes
-from xoptim.validate.reference import ReferenceRun, run_reference
+from xoptim.validate.reference import run_reference
+from xoptim.validate.runs import ReferenceRun
 
 PROFILED: Final = 0.3
 """Seconds of the runs of one model in the profiler."""

@@ -197,4 +197,4 @@ class Tuner:
             options=self._options,
             refuted=tuple(self._refuted),
         )
-        return Tuned(proof.proto, report, proof.builder.model.base_dir)
+        return Tuned(proof.proto, report, proof.base_dir)

@@ -200,7 +200,7 @@ def _compare_floats(
     max_abs = largest = top = worst = max_ulp = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
     gaps: dict[int, Gaps] = {}
-    limit = _largest_measured(e.dtype)
+    limit, differs = _largest_measured(e.dtype), not np.array_equal(e, a)
     for start, gap, magnitude, excess in _chunks(e, a, scale, limits, ulp):
         finite = np.isfinite(magnitude)
         finite_seen = finite_seen or bool(finite.any())
@@ -210,7 +210,8 @@ def _compare_floats(
         mismatches += int(np.count_nonzero(excess > 1.0))
         if gap.any():
             max_ulp = max(max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK]))
-        add_gaps(gaps, spread(magnitude, gap, excess))
+        if differs:
+            add_gaps(gaps, spread(magnitude, gap, excess))
         local = int(np.argmax(excess))
         if excess[local] > worst:
             worst, place = float(excess[local]), start + local

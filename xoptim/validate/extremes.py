@@ -9,71 +9,33 @@ gives the result a size below 1 and onnxruntime returns a result nevertheless.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-import onnx
-from onnx import numpy_helper
-
-from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.dtypes import is_float
 from xoptim.facts.schema import WINDOWED
+from xoptim.validate.bounds import Bound, size_bounds
 from xoptim.validate.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions
-from xoptim.validate.protos import is_external
+from xoptim.validate.sized import SizedModel
 
-_SMALL: Final = 1024  # most elements of a constant that is read
-_LARGEST: Final = 1 << 16  # beyond, a number stands for "all", or an axis is too long to be tried
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
-_BOUNDS: Final = ("Clip", "Max", "Min", "Range")  # operators whose constants may bound sizes, also as floats
 _CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
-_GROWING: Final[tuple[tuple[Purpose, ...], ...]] = (("sequence", "past", "space"), ("batch",))
+_LENGTHS: Final[tuple[Purpose, ...]] = ("sequence", "past", "space")
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
 
-def written_sizes(model: onnx.ModelProto) -> list[int]:
-    """The numbers with which a model may compare sizes, in order.
-
-    Small integer constants (ends of slices, shapes, bounds), bounds that are floats, and the lengths of stored tables.
-    """
-    found: set[int] = set()
-    for nodes, initializers in _graphs(model):
-        tensors = {tensor.name: tensor for tensor in initializers}
-        for node in nodes:
-            for attribute in node.attribute:
-                if node.op_type == "Constant" and attribute.type == onnx.AttributeProto.TENSOR:
-                    tensors[node.output[0]] = attribute.t
-                elif node.op_type in ("Constant", *_BOUNDS):
-                    found |= _whole([*attribute.ints, attribute.i, *attribute.floats, attribute.f])
-        bounds = {name for node in nodes if node.op_type in _BOUNDS for name in node.input}
-        for name, tensor in tensors.items():
-            found.update(tensor.dims[:1] if len(tensor.dims) > 1 else ())
-            if is_integer(tensor.data_type) or (name in bounds and is_float(tensor.data_type)):
-                found |= _whole(_numbers(tensor))
-    return sorted(size for size in found if 1 < size < _LARGEST)
-
-
-def _graphs(model: onnx.ModelProto) -> Iterator[tuple[Sequence[onnx.NodeProto], Sequence[onnx.TensorProto]]]:
-    """Nodes and initializers of all graphs, subgraphs and functions included."""
-    pending: list[tuple[Sequence[onnx.NodeProto], Sequence[onnx.TensorProto]]] = [(model.graph.node, model.graph.initializer)]
-    pending += [(function.node, ()) for function in model.functions]
-    while pending:
-        nodes, initializers = pending.pop()
-        yield nodes, initializers
-        bodies = (a.g for node in nodes for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
-        pending += [(body.node, body.initializer) for body in bodies]
-
-
-def _numbers(tensor: onnx.TensorProto) -> list[float]:
-    if is_external(tensor) or math.prod(tensor.dims) > _SMALL:
-        return []
-    numbers: list[float] = np.asarray(numpy_helper.to_array(tensor)).astype(np.float64).reshape(-1).tolist()
-    return numbers
-
-
-def _whole(numbers: Iterable[float]) -> set[int]:
-    return {math.ceil(abs(number)) for number in numbers if abs(number) < _LARGEST}
+def may_divide_by_zero(model: SizedModel) -> bool:
+    """Whether integers are divided by a computed number, which ends the process in some versions when it is 0."""
+    if model.graph is None:
+        return True
+    nodes = (node for graph in model.graph.model.graphs() for node in graph.nodes if node.op_type in ("Div", "Mod"))
+    return any(
+        node.graph is not None
+        and not is_float(node.graph.info_of(node.output[0]).dtype)
+        and node.graph.tensor(node.input[1]) is None
+        for node in nodes
+    )
 
 
 class Ends:
@@ -84,33 +46,68 @@ class Ends:
         model: the model.
         base: the assignment.
         fixed: sizes that the user has chosen.
+        work: the work of a run with some sizes.
     """
 
-    def __init__(self, specs: Sequence[InputSpec], model: onnx.ModelProto, base: Sizes, fixed: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        specs: Sequence[InputSpec],
+        model: SizedModel,
+        base: Sizes,
+        fixed: Mapping[str, int],
+        work: Callable[[Sizes], int],
+    ) -> None:
         self._purposes = open_dimensions(specs)
         self._base = base
+        self._work = work
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
-        self._written = written_sizes(model) if self._free else []
+        self._bounds = size_bounds(model) if self._free else []
         self._leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
-        operators = {node.op_type for nodes, _ in _graphs(model) for node in nodes}
-        self._may_be_empty = () if operators & _CRASHING else _EMPTY[:1] if operators & WINDOWED else _EMPTY
+        graphs = list(model.graph.model.graphs()) if model.graph is not None else []
+        operators = {node.op_type for graph in graphs for node in graph.nodes}
+        unsafe = operators & _CRASHING or may_divide_by_zero(model)
+        self._may_be_empty = () if unsafe else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
-    def large(self) -> list[list[Sizes]]:
-        """Assignments with increasing sizes; of the entries of one rung, the caller runs the first that can be run.
+    def large(self) -> list[list[list[Sizes]]]:
+        """For each axis that meets numbers, assignments with increasing sizes of it, the largest above all of them.
 
-        All lengths grow by the same number, so that equal ones stay equal. Batches grow with the lengths, or not.
+        Of the entries of one rung, the caller runs the first that can be run: the axis grows alone, or with all lengths, so
+        that those that must be equal stay equal.
         """
-        groups = [[name for name in self._free if self._free[name] in group] for group in _GROWING]
-        growing = groups[0] or groups[1]
-        if not growing:
-            return []
-        first = min(self._base[name] for name in growing)
-        steps = {_STEP * ((size - first) // _STEP + more) for size in self._written for more in (0, 1)}
-        rungs = []
-        for step in sorted(step for step in steps if step > 0):
-            alone = self._grown(dict.fromkeys(growing, step))
-            rungs.append([alone | self._grown(dict.fromkeys(groups[0] + groups[1], step)), alone] if groups[0] else [alone])
-        return rungs
+        steps: dict[str, set[int]] = {}
+        for bound in self._bounds:
+            for name, step in self._raised(bound):
+                steps.setdefault(name, set()).update((step - _STEP, step))
+        lengths = [name for name, purpose in self._free.items() if purpose in _LENGTHS]
+        axes = []
+        for name, found in steps.items():
+            group = lengths if name in lengths else [name]
+            pairs = ((self._grown({name: step}), self._grown(dict.fromkeys(group, step))) for step in sorted(found) if step > 0)
+            axes.append([[alone] if alone == together else [alone, together] for alone, together in pairs])
+        return axes
+
+    def _raised(self, bound: Bound) -> list[tuple[str, int]]:
+        """Steps that bring a size above a number: of its cheapest dimension, or of all lengths when these are unknown."""
+        dims = self._lengths_of(bound.dims if bound.dims is not None else self._free)
+        size = sum(self._base[name] for name in dims) if bound.dims is not None else 0
+        step = _STEP * ((bound.size - size) // _STEP + 1)
+        pairs = [(name, step) for name in dims if name in self._free]
+        if bound.dims is None:
+            return [(name, step) for name, step in pairs if self._free[name] in _LENGTHS] or pairs
+        return sorted(pairs, key=lambda pair: self._work(self._grown(dict((pair,)))))[:1]
+
+    def _lengths_of(self, dims: Iterable[str]) -> list[str]:
+        """Dimensions in order; a total is replaced by the past and the sequence that it covers."""
+        names = list(dims)
+        parts = [name for name, purpose in self._purposes.items() if purpose in ("past", "sequence")]
+        if parts and any(self._purposes[name] == "total" for name in names):
+            names = [name for name in names if self._purposes[name] != "total"] + parts
+        return [name for name in self._purposes if name in names and name in self._base]
+
+    def single(self, sizes: Sizes) -> Sizes:
+        """The same with batches of one, but for a batch that has grown: it costs less, and lengths meet the same numbers."""
+        batches = [name for name, purpose in self._free.items() if purpose == "batch" and sizes[name] == self._base[name]]
+        return sizes | dict.fromkeys(batches, 1)
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""

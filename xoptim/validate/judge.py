@@ -15,14 +15,15 @@ import onnx
 from xoptim.validate.compare import Comparison, compare_values
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.gaps import Gaps, add_gaps, explains
-from xoptim.validate.noise import noisy_feeds, noisy_graph, noisy_weights
+from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
-from xoptim.validate.reference import Reference, ReferenceRun
-from xoptim.validate.report import Cause, Noise, RunReport, Status, ValidationReport
+from xoptim.validate.reference import Reference
+from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, rounding_note
+from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Port, Session, Value
 
-_DRAWS: Final = 4  # times that the noise is measured, the first without noise on the results within the model
+_DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, Gaps]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -49,8 +50,9 @@ def judge(
         is_part: whether the models are sections of others: interior results need not hold finite numbers.
     """
     judging = Judge(options)
+    judging.skipped = reference.skipped
     try:
-        candidate = Session(optimized, options.settings, base_dir=base_dir)
+        candidate = Session(optimized, reference.settings, base_dir=base_dir)
     except LoadError as error:
         return judging.report("different", f"onnxruntime cannot load the optimized model: {error}")
     expected, actual = (reference.inputs, reference.outputs), (candidate.inputs, candidate.outputs)
@@ -145,6 +147,7 @@ class Judge:
             self._notes.append(f"TF32 is {'on' if options.tf32 else 'off'}")
         self.faults: tuple[Comparison, ...] = ()
         self.runs: list[RunReport] = []
+        self.skipped: tuple[SkippedRun, ...] = ()
 
     def report(self, status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
         """The report so far."""
@@ -157,17 +160,20 @@ class Judge:
             faults=self.faults,
             runs=tuple(self.runs),
             notes=tuple(self._notes),
+            skipped=self.skipped,
         )
 
     def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
         """The report after all runs."""
         broken = [i for i, run in enumerate(self.runs) if not all(c.ok for c in run.comparisons)]
-        if broken:
-            unsteady = _random_operator(reference.proto) or self._unsteady_output(reference, broken[0])
-            if unsteady:
-                return self.report("not validated", f"the original does not repeat its own results: {unsteady}", "evidence")
-            if self._options.considers_noise:
-                self._measure_noise(reference, broken)
+        unsteady = _random_operator(reference.proto) if broken else ""
+        if broken and not unsteady and self._options.considers_noise:
+            self._measure_noise(reference, broken)
+        # Most differences are rounding: the original is loaded once more for that, and only for a doubt a second time.
+        if not unsteady and not all(map(RunReport.is_accepted, self.runs)):
+            unsteady = self._unsteady_output(reference, broken[0])
+        if unsteady:
+            return self.report("not validated", f"the original does not repeat its own results: {unsteady}", "evidence")
         rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
         silent = [run for run, comparison in rejected if run.is_probe and self._is_hopeless(run, comparison)]
         self._notes += [f"outputs are too sensitive to be compared{_where(run.dims)}" for run in silent[:1]]
@@ -191,10 +197,11 @@ class Judge:
         if hollow and hollow == {c.output for c in compared}:
             return self.report("not validated", "no output of the original holds a finite number", "evidence")
         self._notes += [f"output {name!r} never held a finite number" for name in sorted(hollow)]
-        self._notes += [
-            f"output {name!r}: the difference is rounding, {noise.level:.2g} comes of one unit in the last place"
-            for name, noise in {name: n for run in self.runs for name, n in run.noise.items()}.items()
-        ]
+        self._notes += [] if is_part else rounding_note(self.runs)
+        if self.skipped:
+            most = max(self.skipped, key=lambda each: sum(each.dims.values()))
+            count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
+            self._notes.append(f"{count} left out: one{_where(most.dims)} {most.reason}")
         tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
         open_sizes = {name for run in self.runs for name in run.dims} - reference.chosen
         if len(tried) == 1 and open_sizes and self._options.assignments > 1:
@@ -204,34 +211,28 @@ class Judge:
     def _unsteady_output(self, reference: Reference, index: int) -> str:
         """The output in which a new session of the original breaks a rule, ``""`` when there is none."""
         run, options = reference.runs[index], self._options
-        results = Session(reference.proto, options.settings, base_dir=reference.base_dir).run(run.feeds)
+        results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(run.feeds)
         again = _compare_results(reference.outputs, run.results, results, options)
         return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
-        """Measure the effect of rounding alone on the outputs that differ, for the broken runs."""
+        """Measure the effect of rounding alone on the outputs that differ, for the broken runs, until it explains them."""
         levels: list[_Levels] = [{} for _ in reference.runs]
-        for draw in range(_DRAWS):
-            try:
-                self._draw_noise(draw, reference, broken, levels)
-            except (LoadError, RunError) as error:
-                self._notes.append(f"the sensitivity to rounding is known in part only: {error}")
-                break
-        for index in broken:
-            self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
-
-    def _draw_noise(self, draw: int, reference: Reference, broken: Sequence[int], levels: Sequence[_Levels]) -> None:
-        """Raise the levels to what one draw gives."""
-        options = self._options
-        rng = np.random.default_rng((options.seed, draw))
-        weights = noisy_weights(reference.proto, reference.base_dir, rng)
-        proto = noisy_graph(reference.proto, rng) if draw else reference.proto
-        session = Session(proto, options.settings, base_dir=reference.base_dir, weights=weights)
-        for index in broken:
-            run = reference.runs[index]
-            moved = session.run(noisy_feeds(run.feeds, rng))
-            for c in _compare_results(reference.outputs, run.results, moved, options):
-                add_gaps(levels[index].setdefault(c.output, {}), iter(c.gaps.items()))
+        rng = np.random.default_rng(self._options.seed)
+        try:
+            model = NoisyModel(reference.proto, reference.base_dir, rng)
+            session = Session(model.proto, reference.settings, base_dir=reference.base_dir, weights=model.weights)
+            for _ in range(_DRAWS):
+                for index in broken:
+                    run = reference.runs[index]
+                    moved = session.run(model.feeds(run.feeds, rng))
+                    for c in _compare_results(reference.outputs, run.results, moved, self._options):
+                        add_gaps(levels[index].setdefault(c.output, {}), iter(c.gaps.items()))
+                    self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
+                if all(self.runs[index].is_accepted() for index in broken):
+                    break
+        except (LoadError, RunError) as error:
+            self._notes.append(f"the sensitivity to rounding is known in part only: {error}")
 
     def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
         """The noise of the outputs that break the rule by finite differences, and whether it excuses these."""

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import onnx
 
-from xoptim.facts.dims import Dim, evaluate
 from xoptim.facts.dtypes import byte_size, is_float
-from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import load_model
 from xoptim.validate.errors import RunError
+from xoptim.validate.protos import is_external
+from xoptim.validate.sized import SizedModel, Sizing
 
 resource = lazy_module("resource")  # of POSIX only
 
 COPIES: Final = 2
 """Copies of the weights of a model in memory while it runs: as they are stored, and as they are packed."""
+_MOST_PACKED: Final = 1 << 28
+"""Bytes of weights above which packing takes longer than the few runs of a proof gain by it."""
 _GROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -80,24 +79,30 @@ def _read(path: str) -> str:
         return ""
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Silence warnings about a model that the engine has reported already, or does not process."""
-    logger = logging.getLogger("xoptim")
-    logger.addFilter(_nothing)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_nothing)
-
-
-def _nothing(_: logging.LogRecord) -> bool:
-    return False
+def tensor_bytes(tensor: onnx.TensorProto) -> int:
+    """Bytes of the elements of a tensor, wherever they are."""
+    return byte_size(tensor.data_type, math.prod(tensor.dims))
 
 
 def weight_bytes(proto: onnx.ModelProto) -> int:
     """Bytes of the initializers of the main graph, those in external files included."""
-    return sum(byte_size(tensor.data_type, math.prod(tensor.dims)) for tensor in proto.graph.initializer)
+    return sum(map(tensor_bytes, proto.graph.initializer))
+
+
+def is_large(proto: onnx.ModelProto, limit: int | None = None) -> bool:
+    """Whether a model should run without copies of its weights: there is no memory for them, or they take long to make.
+
+    Args:
+        proto: the model; its external data are not needed.
+        limit: bytes that may be used, ``None`` for the free memory.
+    """
+    packed = sum(tensor_bytes(t) for t in proto.graph.initializer if is_float(t.data_type))
+    return packed > _MOST_PACKED or not fits_into_memory(proto, limit)
+
+
+def is_mapped(proto: onnx.ModelProto) -> bool:
+    """Whether most of the weights of a model are in external files, which are mapped when nothing is packed."""
+    return 2 * sum(tensor_bytes(t) for t in proto.graph.initializer if is_external(t)) > weight_bytes(proto)
 
 
 def fits_into_memory(proto: onnx.ModelProto, limit: int | None = None, copies: int = COPIES) -> bool:
@@ -116,32 +121,16 @@ class MemoryNeed:
     """The least memory of the results of a model, by their inferred shapes.
 
     Args:
-        proto: the model.
-        base_dir: folder of its external data.
+        model: the model.
         limit: bytes that a run may use, ``None`` for the free memory.
     """
 
-    def __init__(self, proto: onnx.ModelProto, base_dir: Path | None, limit: int | None = None) -> None:
+    def __init__(self, model: SizedModel, limit: int | None = None) -> None:
         self._limit = limit
-        try:
-            with quietly():
-                self._graph: Graph | None = load_model(proto, base_dir).graph
-        except ModelError:  # a model that cannot be loaded here may still run in onnxruntime
-            self._graph = None
+        self._graph = model.graph
+        self._model = model
         graphs = self._graph.all_graphs() if self._graph is not None else ()
         self._kinds = Counter((info.dtype, info.shape) for graph in graphs for _, info in graph.all_known() if info.is_tensor)
-
-    def may_divide_by_zero(self) -> bool:
-        """Whether integers are divided by a computed number, which ends the process in some versions when it is 0."""
-        if self._graph is None:
-            return True
-        nodes = (node for graph in self._graph.model.graphs() for node in graph.nodes if node.op_type in ("Div", "Mod"))
-        return any(
-            node.graph is not None
-            and not is_float(node.graph.info_of(node.output[0]).dtype)
-            and node.graph.tensor(node.input[1]) is None
-            for node in nodes
-        )
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Check that a run with these sizes of the open dimensions can fit into memory.
@@ -155,52 +144,33 @@ class MemoryNeed:
 
     def at_least(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all results that are alive at the same time, where their sizes are known; the others count as 0."""
-        return 0 if self._graph is None else _peak(self._graph, _Sizes(sizes))
+        return 0 if self._graph is None else _peak(self._graph, self._model.at(sizes))
 
     def total(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all results, alive at the same time or not: much faster to compute."""
-        known = _Sizes(sizes)
-        return sum(count * known.of(Info(dtype, shape)) for (dtype, shape), count in self._kinds.items())
+        known = self._model.at(sizes)
+        return sum(count * _bytes(known, Info(dtype, shape)) for (dtype, shape), count in self._kinds.items())
 
 
-class _Sizes:
-    """Sizes of dimensions; each expression is evaluated once."""
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._sizes = sizes
-        self._known: dict[Dim, int] = {}
-
-    def of(self, info: Info | None) -> int:
-        """Bytes of a tensor, 0 when unknown."""
-        if info is None or not info.is_tensor or info.shape is None:
-            return 0
-        dims = [dim if type(dim) is int else self._dim(dim) for dim in info.shape]
-        return byte_size(info.dtype, math.prod(dims)) if dims else 0
-
-    def _dim(self, dim: Dim) -> int:
-        size = self._known.get(dim)
-        if size is None:
-            try:
-                size = max(evaluate(dim, self._sizes), 0)
-            except (KeyError, ValueError, ZeroDivisionError):
-                size = 0
-            self._known[dim] = size
-        return size
+def _bytes(sizes: Sizing, info: Info | None) -> int:
+    """Bytes of a tensor of rank 1 or more, 0 when unknown."""
+    shape = sizes.shape(info)
+    return byte_size(info.dtype, math.prod(shape)) if info is not None and shape else 0
 
 
-def _peak(graph: Graph, sizes: _Sizes) -> int:
+def _peak(graph: Graph, sizes: Sizing) -> int:
     kept = set(graph.outputs)
-    live = peak = sum(sizes.of(graph.info_of(name)) for name in graph.inputs)
+    live = peak = sum(_bytes(sizes, graph.info_of(name)) for name in graph.inputs)
     uses = {name: graph.use_count(name) for node in graph.nodes for name in node.output if name and not graph.is_captured(name)}
     for node in graph.nodes:
-        live += sum(sizes.of(graph.known(name)) for name in node.output)
+        live += sum(_bytes(sizes, graph.known(name)) for name in node.output)
         inner = max((_peak(body, sizes) for body in node.bodies.values()), default=0)
         peak = max(peak, live + inner)
         for name in node.input:
             if name in uses:
                 uses[name] -= 1
                 if not uses[name] and name not in kept:
-                    live -= sizes.of(graph.known(name))
+                    live -= _bytes(sizes, graph.known(name))
     return peak
 
 

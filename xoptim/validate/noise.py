@@ -5,7 +5,8 @@ of this noise is not evidence of an error, and a difference far above it is. Mov
 
 - the fed arrays of floating-point numbers, unless they hold only whole numbers, as masks do;
 - the weights of the main graph with at least 32 elements, and the scales of (de)quantization. Small constants stay: an
-  exponent or an epsilon is not a measured quantity;
+  exponent or an epsilon is not a measured quantity. Large weights in external files stay too: they are mapped, and moving them
+  would copy them. The numbers that they are multiplied with move instead;
 - the results of the operators of the main graph that round (Monte Carlo arithmetic with one factor for each place along
   the last axis). Without these, a large constant that is added and cancels later would hide all noise.
 """
@@ -13,7 +14,7 @@ of this noise is not evidence of an error, and a difference far above it is. Mov
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +23,15 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.validate.protos import large_tensors, light_copy, tensor_array
+from xoptim.validate.protos import graph_inputs, is_external, large_tensors, light_copy, tensor_array
 from xoptim.validate.session import Value
 
 _SMALLEST_WEIGHT: Final = 32  # elements
 _MOST_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
+_MOST_EXTERNAL: Final = 1 << 24  # of these, elements that lie in external files
 _LONGEST_AXIS: Final = 1 << 16  # for which every place gets a factor of its own
 _FEWEST_ELEMENTS: Final = 8  # of a result of static shape: fewer may be sizes that are computed as floats
+_DEFAULTS_FROM: Final = 4  # version of the file format; before, the default of an input cannot be replaced
 _FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _ROUNDING_OPERATORS: Final = frozenset({
     "Add", "Attention", "AveragePool", "BatchNormalization", "BiasGelu", "Conv", "ConvTranspose", "Cos",
@@ -51,41 +54,77 @@ def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.
     """
     kept, scales = _special_weights(model)
     moved: dict[str, np.ndarray] = {}
-    left = _MOST_ELEMENTS
-    for tensor in model.graph.initializer:
-        count = math.prod(tensor.dims)
+    left = {False: _MOST_ELEMENTS, True: _MOST_EXTERNAL}
+    for tensor in sorted(model.graph.initializer, key=lambda tensor: math.prod(tensor.dims)):
+        count, place = math.prod(tensor.dims), is_external(tensor)
         wanted = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
-        if wanted and count <= left and _is_measured(tensor.data_type):
-            left -= count
+        if wanted and count <= left[place] and _is_measured(tensor.data_type):
+            left[place] -= count
             moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
     return moved
 
 
-def noisy_graph(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
-    """A copy in which a multiplication with factors next to 1 follows each result that rounds.
+class NoisyModel:
+    """A model whose numbers can be moved: one session of it measures the noise as often as needed.
+
+    Attributes:
+        proto: the model, in which a multiplication follows each result that rounds.
+        weights: weights of the main graph, moved once.
+
+    Args:
+        model: the model, unchanged.
+        base_dir: folder of its external data.
+        rng: source of the directions.
+    """
+
+    def __init__(self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> None:
+        self.weights = noisy_weights(model, base_dir, rng)
+        self.proto, self._factors = noisy_graph(model, self.weights)
+
+    def feeds(self, feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
+        """Feeds with their numbers moved, and factors next to 1 for the results within the model."""
+        factors = {name: move_one_ulp(ones, rng) for name, ones in self._factors.items()}
+        return {**noisy_feeds(feeds, rng), **factors}
+
+
+def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A copy in which a multiplication follows each result that rounds, and the factors of these, all 1 by default.
 
     Only results that have a known type and are not scalars get one; models before opset 7 get none.
 
     Args:
         model: the model, unchanged; its external data are not needed.
-        rng: source of the factors.
+        left_out: names of initializers whose data the copy lacks.
     """
-    copy = light_copy(model, ())
+    copy, factors = light_copy(model, left_out), dict[str, np.ndarray]()
     if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
-        return copy
+        return copy, factors
     types = _tensor_types(model)
     del copy.graph.node[:]
     for serial, original in enumerate(model.graph.node):
         node = copy.graph.node.add()
         node.CopyFrom(original)
         kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
-        factors = None if kind is None else _factors(kind, rng)
-        if factors is not None:
+        ones = None if kind is None else _ones(kind)
+        if ones is not None:
             result, noise = node.output[0], f"noise {serial}"
             node.output[0] = f"before noise {serial}"
             copy.graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
-            copy.graph.initializer.append(numpy_helper.from_array(factors, noise))
-    return copy
+            factors[noise] = ones
+    _add_defaults(copy, factors)
+    return copy, factors
+
+
+def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
+    """Add inputs with a default to a model."""
+    inputs = graph_inputs(model) if model.ir_version < _DEFAULTS_FROM else list(model.graph.input)
+    model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    for name, value in values.items():
+        tensor = numpy_helper.from_array(value, name)
+        model.graph.initializer.append(tensor)
+        model.graph.input.append(onnx.helper.make_tensor_value_info(name, tensor.data_type, value.shape))
 
 
 def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
@@ -97,8 +136,8 @@ def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
     return {v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values}
 
 
-def _factors(kind: onnx.TypeProto.Tensor, rng: np.random.Generator) -> np.ndarray | None:
-    """Factors that are broadcast-compatible with a tensor and keep its shape, ``None`` when it should be left unchanged."""
+def _ones(kind: onnx.TypeProto.Tensor) -> np.ndarray | None:
+    """Factors of 1 that are broadcast-compatible with a tensor and keep its shape, ``None`` when it should stay as it is."""
     if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
         return None
     sizes = [dim.dim_value for dim in kind.shape.dim]
@@ -106,7 +145,7 @@ def _factors(kind: onnx.TypeProto.Tensor, rng: np.random.Generator) -> np.ndarra
         return None
     # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets one factor.
     shape = (sizes[-1],) if 0 < sizes[-1] <= _LONGEST_AXIS else ()
-    return move_one_ulp(np.ones(shape, numpy_dtype(kind.elem_type)), rng)
+    return np.ones(shape, numpy_dtype(kind.elem_type))
 
 
 def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:

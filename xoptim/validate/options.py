@@ -34,8 +34,11 @@ class ValidationOptions:
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
         custom_op_libs: see `SessionSettings`.
         assignments: number of runs, on different sizes where dimensions are open.
-        extremes: whether to add, where sizes are open and ``assignments`` is above 1, a run with sizes above the
-            constants of the model and one with an empty axis, as far as the original runs with them and time allows.
+        extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis a run in which it is
+            longer than the numbers that the model compares it with, and a run with an empty axis, if the original runs
+            with them and the budget allows it.
+        budget: seconds for all runs of the original, estimated from the work of each and the time of the first; by default
+            the larger of 5 s and five times the first run. What would exceed it is left out.
         seed: of the random values.
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
@@ -65,6 +68,7 @@ class ValidationOptions:
     custom_op_libs: tuple[str, ...] = ()
     assignments: int = 2
     extremes: bool = True
+    budget: float | None = None
     seed: int = 0
     max_attempts: int = 64
     time_limit: float = 120.0
@@ -139,6 +143,7 @@ class ValidationChanges(TypedDict, total=False):
     custom_op_libs: tuple[str, ...]
     assignments: int
     extremes: bool
+    budget: float | None
     seed: int
     max_attempts: int
     time_limit: float

@@ -14,8 +14,8 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.protos import own_graphs
 from xoptim.graph.load import load_model
-from xoptim.validate.memory import quietly
 from xoptim.validate.protos import graph_inputs
+from xoptim.validate.sized import quietly
 
 _LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
 

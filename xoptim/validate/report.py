@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import Comparison
@@ -60,6 +60,22 @@ class RunReport:
         noise = self.noise.get(comparison.output)
         return comparison.ok or (noise is not None and noise.accepted)
 
+    def is_accepted(self) -> bool:
+        """Whether all outputs count as equal."""
+        return all(map(self.accepts, self.comparisons))
+
+
+class SkippedRun(NamedTuple):
+    """A run that was left out because of what it costs.
+
+    Attributes:
+        dims: sizes of the open dimensions.
+        reason: the cost, as the end of a sentence.
+    """
+
+    dims: Mapping[str, int]
+    reason: str
+
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
@@ -75,6 +91,7 @@ class ValidationReport:
         notes: limits of the evidence, and facts that decided the verdict.
         cause: for ``not validated``, the kind of the reason.
         sections: number of sections in which the models were run, 0 when they were run whole.
+        skipped: runs that were left out because of what they cost.
     """
 
     status: Status
@@ -86,6 +103,7 @@ class ValidationReport:
     notes: tuple[str, ...] = ()
     cause: Cause = ""
     sections: int = 0
+    skipped: tuple[SkippedRun, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.providers)}: {self.summary()}>"
@@ -110,6 +128,12 @@ class ValidationReport:
         """The worst fault, or, without one, the output that came closest to its tolerance."""
         found = [c for run in self.runs for c in run.comparisons] + list(self.faults)
         return max(found, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
+
+    @property
+    def rounded(self) -> tuple[str, ...]:
+        """A line for each output whose differences were excused as rounding, if there are several; a note counts them."""
+        lines = _rounding_lines(_noise_by_output(self.runs))
+        return tuple(lines) if self.ok and len(lines) > 1 else ()
 
     def summary(self) -> str:
         """The verdict in one line."""
@@ -137,10 +161,32 @@ class ValidationReport:
             "runs": [_run_json(run) for run in self.runs],
             "notes": list(self.notes),
             "sections": self.sections,
+            "skipped": [{"dims": dict(each.dims), "reason": each.reason} for each in self.skipped],
             "largest": None if self.largest is None else _comparison_json(self.largest),
             "original_seconds": self.original_seconds,
             "optimized_seconds": self.optimized_seconds,
         }
+
+
+def rounding_note(runs: Sequence[RunReport]) -> list[str]:
+    """The outputs whose differences are rounding, in one line, or none."""
+    found = _noise_by_output(runs)
+    if len(found) < 2:
+        return _rounding_lines(found)
+    name = max(found, key=lambda name: found[name].level)
+    return [f"{len(found)} outputs: the differences are rounding, {_origin(found[name])} in {name!r}"]
+
+
+def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
+    return {name: noise for run in runs for name, noise in run.noise.items()}
+
+
+def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:
+    return [f"output {name!r}: the difference is rounding, {_origin(noise)}" for name, noise in found.items()]
+
+
+def _origin(noise: Noise) -> str:
+    return f"{noise.level:.2g} comes of one unit in the last place"
 
 
 def _run_json(run: RunReport) -> dict[str, Any]:

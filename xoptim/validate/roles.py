@@ -33,7 +33,7 @@ Kind: TypeAlias = Literal[
 ]
 
 # Operators through which a value is the same, and the inputs it may enter by (None: any).
-_TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
+TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
     **dict.fromkeys(
         (
             "Cast", "CastLike", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Slice", "Split",
@@ -52,7 +52,7 @@ _TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
 }  # fmt: skip
 
 # (domain, operator, input): the input that it indexes, and the axis (an attribute, a number, or -1 for the last).
-_INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
+INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
     ("", "Gather", 1): (0, "axis"),
     ("", "GatherElements", 1): (0, "axis"),
     ("", "ScatterElements", 1): (0, "axis"),
@@ -166,7 +166,7 @@ def _kind(flow: Dataflow, use: Use, role: Role, offset: int) -> Kind | None:
     """The claim that one use makes; limits and choices are noted in the role."""
     node, slot = use.node, use.slot
     domain = "" if node.domain == "ai.onnx" else node.domain
-    place = _INDEXES.get((domain, node.op_type, slot))
+    place = INDEXES.get((domain, node.op_type, slot))
     if place is not None:
         _limit(flow, use, place, role, offset)
         return "index"
@@ -211,8 +211,8 @@ def _limit(flow: Dataflow, use: Use, place: tuple[int, str | int], role: Role, o
 def _step(flow: Dataflow, use: Use) -> int | None:
     """The number that a node adds to a value, ``None`` when it computes another function of it."""
     node, slot = use.node, use.slot
-    if node.op_type in _TRANSPARENT:
-        slots = _TRANSPARENT[node.op_type]
+    if node.op_type in TRANSPARENT:
+        slots = TRANSPARENT[node.op_type]
         if slots is not None and slot not in slots:
             return None
         return None if _cast_target(node) in (TensorProto.BOOL, TensorProto.STRING) else 0

@@ -20,13 +20,16 @@ import onnx
 
 from xoptim.facts.dtypes import element_type, type_name
 from xoptim.validate.errors import RunError
+from xoptim.validate.feeding import planned_batches
 from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, judge
 from xoptim.validate.memory import COPIES, MemoryNeed, available_memory, size_text
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.pieces import Piece, Pieces
-from xoptim.validate.reference import Plan, Reference, ReferenceRun, planned_batches
-from xoptim.validate.report import RunReport, ValidationReport
+from xoptim.validate.reference import Reference
+from xoptim.validate.report import RunReport, ValidationReport, rounding_note
+from xoptim.validate.runs import Plan, ReferenceRun
 from xoptim.validate.session import Port, Session, Value
+from xoptim.validate.sized import SizedModel
 
 Located: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
 """A model, and the folder of its external data."""
@@ -83,7 +86,7 @@ def judge_in_sections(original: Located, optimized: Located, options: Validation
     if heavy is not None:
         return judging.report("not validated", _too_heavy(heavy, limit), "memory")
     failures: list[Exception] = []
-    need = MemoryNeed(before.proto, before.base_dir, options.memory_limit)
+    need = MemoryNeed(SizedModel(before.proto, before.base_dir), options.memory_limit)
     for plans in itertools.islice(planned_batches(before.proto, options), _MOST_BATCHES):
         runs = [_Run(plan) for plan in _possible(plans, need, failures)]
         report = _Sections(before, after, sections, options).verdict(runs, failures) if runs else None
@@ -180,6 +183,7 @@ class _Sections:
             report = replace(
                 report, status="not validated", reason="no output of the original holds a finite number", cause="evidence"
             )
+        notes += rounding_note(merged) if report.ok else ()
         notes.append(f"the models were compared in {len(self._sections)} sections, on the results of the original before each")
         return replace(report, notes=tuple(notes))
 
@@ -205,7 +209,7 @@ class _Sections:
             seconds = time.perf_counter() - start
             done.append(ReferenceRun(run.plan.source, run.plan.sizes, run.plan.seed, feeds, results, seconds))
             run.values |= dict(zip(mine.wanted, results, strict=True))
-        return Reference(model, self._before.base_dir, session.inputs, session.outputs, done)
+        return Reference(model, self._before.base_dir, session.inputs, session.outputs, done, settings=self._options.settings)
 
     def _inputs(self, mine: Piece, its: Piece, run: _Run) -> list[onnx.ValueInfoProto]:
         """The known results that either section reads: both have the same inputs."""

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -73,6 +73,7 @@ class SessionSettings:
         disabled_optimizers: single graph optimizations of onnxruntime that are left out at any level, by name.
         memory_pattern: whether the memory of a run is planned from the run before, where shapes are equal.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name.
+        late: whether a node runs late, next to the one that needs its result, and not as early as possible.
         entries: further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime documents them.
     """
 
@@ -87,8 +88,17 @@ class SessionSettings:
     profile: Path | None = None
     disabled_optimizers: tuple[str, ...] = ()
     memory_pattern: bool = True
+    late: bool = False
     entries: tuple[tuple[str, str], ...] = ()
     custom_op_libs: tuple[str, ...] = ()
+
+    def without_copies(self) -> SessionSettings:
+        """The same for a model with large weights, which are neither packed when it is loaded nor transposed all at once.
+
+        Those in external files stay mapped, and results are freed at once. Unpacked products add up in another order.
+        """
+        unpacked = ("session.disable_prepacking", "1")
+        return replace(self, arena=False, late=True, entries=(*self.entries, unpacked))
 
 
 def is_provider(name: str) -> bool:
@@ -193,22 +203,25 @@ class Session:
         serialized: bytes = model.SerializeToString()
         return serialized
 
-    def run(self, feeds: Mapping[str, Value]) -> list[Value]:
+    def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
         """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
 
-        Values of inputs that the model lacks are not used.
+        Args:
+            feeds: values of the inputs; those of inputs that the model lacks are not used.
+            limit: seconds after which the run is stopped, if that is before the limit of the settings.
 
         Raises:
             RunError: the model cannot run on these feeds, or not within the time limit.
         """
         feeds = self._accepted(feeds)
+        limit = min((each for each in (limit, self._run_limit) if each is not None), default=None)
         try:
             if self._bound:
-                return [_from_python(result) for result in self._call(self._run_bound, dict(feeds))]
+                return [_from_python(result) for result in _call(self._run_bound, dict(feeds), limit)]
             if self._plain and not any(_is_special(value) for value in feeds.values()):
-                return [_from_python(result) for result in self._call(self._session.run, dict(feeds))]
+                return [_from_python(result) for result in _call(self._session.run, dict(feeds), limit)]
             values = {name: _to_ort_value(value) for name, value in feeds.items()}
-            return [_from_ort_value(value) for value in self._call(self._session.run_with_ort_values, values)]
+            return [_from_ort_value(value) for value in _call(self._session.run_with_ort_values, values, limit)]
         except RunError:
             raise
         except Exception as error:  # onnxruntime has no common base class
@@ -257,17 +270,18 @@ class Session:
         results: Sequence[Any] = binding.copy_outputs_to_cpu()
         return results
 
-    def _call(self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any]) -> Sequence[Any]:
-        if self._run_limit is None:
-            return run(None, feeds)
-        options, pool = ort.RunOptions(), ThreadPoolExecutor(1)
-        try:
-            return pool.submit(run, None, feeds, options).result(self._run_limit)
-        except TimeoutError:
-            raise RunError(f"a run was stopped after {self._run_limit:g} seconds") from None
-        finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
-            options.terminate = True  # only this flag stops a loop that does not end
-            pool.shutdown()
+
+def _call(run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None) -> Sequence[Any]:
+    if limit is None:
+        return run(None, feeds)
+    options, pool = ort.RunOptions(), ThreadPoolExecutor(1)
+    try:
+        return pool.submit(run, None, feeds, options).result(limit)
+    except TimeoutError:
+        raise RunError(f"a run was stopped after {limit:g} seconds") from None
+    finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
+        options.terminate = True  # only this flag stops a loop that does not end
+        pool.shutdown()
 
 
 def _provider_options(provider: str, settings: SessionSettings) -> dict[str, str]:
@@ -306,6 +320,8 @@ def session_options(settings: SessionSettings) -> Any:
     options.enable_mem_reuse = settings.reuse
     options.enable_cpu_mem_arena = settings.arena
     options.enable_mem_pattern = settings.memory_pattern
+    if settings.late:
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     for name, value in settings.entries:
         options.add_session_config_entry(name, value)
     for library in settings.custom_op_libs:

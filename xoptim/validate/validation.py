@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.judge import Judge, judge
-from xoptim.validate.memory import fits_into_memory
+from xoptim.validate.memory import COPIES, fits_into_memory, is_mapped
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.reference import read_original, run_reference
@@ -37,7 +37,7 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
         proto, base_dir = read_original(original, options)
         in_sections = options.sections
         if in_sections is None:
-            in_sections = not fits_into_memory(proto, options.memory_limit)
+            in_sections = not fits_into_memory(proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES)
         if in_sections:
             other, other_dir = read_proto(optimized, options.optimized_dir)
             return judge_in_sections((proto, base_dir), (other, other_dir), options)

@@ -84,6 +84,13 @@ MORE_MASKS: Final = {
         "biases = Gather <axis = 0> (buckets, bucket) moved = Transpose <perm = [2, 0, 1]> (biases) "
         "relative = Unsqueeze(moved, first) bias = Add(relative, hidden) masked = Add(scaled, bias)"
     ),
+    "buckets of distances, then padding": (
+        f"{PADDING} there = Cast <to = 9> (padded) hidden = Where(there, zero, low) {CAUSAL} "
+        "far = Sub(columns, rows) near = Max(far, lowest_bucket) capped = Min(near, highest_bucket) "
+        "bucket = Add(capped, highest_bucket) "
+        "biases = Gather <axis = 0> (buckets, bucket) moved = Transpose <perm = [2, 0, 1]> (biases) "
+        "relative = Unsqueeze(moved, first) placed = Add(scaled, relative) masked = Add(placed, hidden)"
+    ),
     "causal and padding, later": (
         f"{PADDING} there = Cast <to = 9> (padded) {LATER} lower = LessOrEqual(columns, rows) "
         "both = And(lower, there) bias = Where(both, zero, low) masked = Add(scaled, bias)"
@@ -128,6 +135,9 @@ STORED: Final = {
 
 GUARDED: Final = {"guarded": INFINITE["infinite padding"], "guarded causal": INFINITE["infinite causal"]}
 """Masks of attentions with a guard against NaN."""
+
+LATER_GUARDED: Final = {"guarded, later": MORE_MASKS["causal and padding, later"]}
+"""The same where keys and values of earlier calls come first."""
 
 MORE_SCORES: Final = {
     "capped": "small = Mul(scores, scale) part = Div(small, cap) bent = Tanh(part) scaled = Mul(bent, cap)",

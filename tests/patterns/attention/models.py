@@ -146,11 +146,19 @@ def _repeated(form: Form) -> list[str]:
 
 def _weighted(form: Form) -> list[str]:
     """The result ``y4`` (batch, heads, length, size)."""
-    tables = (forms.MASKS, forms.MORE_MASKS, forms.INFINITE, forms.FINITE_MASKS, forms.STORED, forms.GUARDED)
+    tables = (
+        forms.MASKS,
+        forms.MORE_MASKS,
+        forms.INFINITE,
+        forms.FINITE_MASKS,
+        forms.STORED,
+        forms.GUARDED,
+        forms.LATER_GUARDED,
+    )
     masked = next(table[form.mask] for table in tables if form.mask in table)
     scores = {**forms.SCORES, **forms.MORE_SCORES}[form.scores]
     softmax = "weights = Softmax <axis = -1> (masked)"
-    if form.mask in forms.GUARDED:
+    if form.mask in forms.GUARDED or form.mask in forms.LATER_GUARDED:
         softmax = f"unguarded = Softmax(masked) {forms.GUARD}"
     if not form.bmm:
         return ["scores = MatMul(q, kk)", scores, masked, softmax, "y4 = MatMul(weights, v)"]

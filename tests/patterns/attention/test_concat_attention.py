@@ -18,7 +18,7 @@ SCALES = [("plain", "multiplied"), ("root", "plain")]
 @pytest.mark.parametrize("packed", [True, False])
 def test_earlier_keys_and_values(queries: str, scores: str, mask: str, packed: bool) -> None:
     before = model_of(Form(queries, "swapped", scores, mask, GROUPS, packed, past=True))
-    after = optimize(before, patterns="default+ConcatAttention")
+    after = optimize(before)
     found = types(after)
     assert found.count("Attention") == 1
     assert not {"Softmax", "Gather"} & set(found)

@@ -1,0 +1,257 @@
+"""Decoders of real size beside what onnxruntime-genai's builder makes of the same weights.
+
+    python -m benchmarks.decoders                                 # all, six layers each
+    python -m benchmarks.decoders --only llama --layers 22 --folder models
+
+Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each selection. Three workloads
+run in onnxruntime with all of its own optimizations, on one thread, with inputs and outputs bound to memory. The original, the
+result and the built model are measured in the same rounds of random order, of which the first is dropped; no more than three
+sessions are open at a time. Times are processor time. All files are removed when they have been measured; those that were
+exported and built stay where there is a folder for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+import click
+import numpy as np
+import onnx
+
+from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, in_a_process, missing, values_of
+from benchmarks.performance import number_of_nodes
+from xoptim.bench.loading import Loading, measure_loading
+from xoptim.bench.ratio import ratio_of
+from xoptim.bench.rounds import Times, clock_for, measure_pass
+from xoptim.validate.session import Session, SessionSettings
+
+SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "default": (),
+    "newest": ("--opset", "newest"),
+    "onnxruntime": ("--patterns", "default+onnxruntime"),
+    "onnxruntime newest": ("--patterns", "default+onnxruntime", "--opset", "newest"),
+}
+"""Words of the command by the name of a selection."""
+BUILT: Final = "built"
+SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
+
+
+@dataclass(slots=True)
+class Figures:
+    """Figures of one model.
+
+    Attributes:
+        nodes: their number.
+        loading: time and memory to load it.
+        times: ratios to the original by workload.
+        beside: ratios to the built model by workload.
+        scores: the largest difference of the scores, divided by the largest score.
+        seconds: to optimize it.
+    """
+
+    nodes: int
+    loading: Loading
+    times: dict[str, float] = field(default_factory=dict)
+    beside: dict[str, float] = field(default_factory=dict)
+    scores: float = 0.0
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to measure.
+
+    Attributes:
+        decoder: the architecture.
+        layers: their number.
+        seconds: of the rounds of each model and workload.
+        passes: number of times that the sessions are made anew.
+        selections: names of selections.
+    """
+
+    decoder: Decoder
+    layers: int
+    seconds: float
+    passes: int
+    selections: Sequence[str]
+
+
+def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> float:
+    """Optimize a file into another one by the command; returns the seconds.
+
+    Raises:
+        RuntimeError: the command failed.
+    """
+    words = ["-o", str(target), "--no-verify", "--external-data", "--quiet", *SELECTIONS[selection]]
+    start = time.perf_counter()
+    command = [sys.executable, "-W", "ignore", "-m", "xoptim", "optimize", str(source), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not target.exists():
+        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
+    return time.perf_counter() - start
+
+
+def size_of(path: pathlib.Path) -> int:
+    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place of their calls."""
+    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph)
+
+
+def difference(scores: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference divided by the largest score; infinite where something is not a number."""
+    far = float(np.abs(scores - expected).max() / np.abs(expected).max())
+    return far if np.isfinite(far) else float("inf")
+
+
+def compared(models: Mapping[str, pathlib.Path], plan: Plan) -> tuple[dict[str, dict[str, Times]], dict[str, float]]:
+    """Times of models by workload and label, and the differences of their scores from those of the first one."""
+    times = {load: {label: Times() for label in models} for load in plan.decoder.workloads()}
+    far = dict.fromkeys(models, 0.0)
+    rng, clock = random.Random(0), clock_for([SETTINGS])
+    for number in range(plan.passes):
+        labels = rng.sample(list(models), len(models))
+        sessions = {label: Session(models[label], SETTINGS) for label in labels}
+        for name, load in plan.decoder.workloads().items():
+            feeds = values_of(plan.decoder, plan.layers, load)
+            if not number:
+                scores = {label: np.asarray(sessions[label].run(feeds)[0]) for label in models}
+                first = scores[next(iter(models))]
+                far = {label: max(far[label], difference(scores[label], first)) for label in models}
+            runs = [sessions[label].runner(feeds) for label in models]
+            measure_pass(runs, list(times[name].values()), plan.seconds * len(models), rng, clock)
+            del runs
+        del sessions  # before those of the next pass are made
+        gc.collect()
+    return times, far
+
+
+def figures_of(path: pathlib.Path, plan: Plan) -> Figures:
+    """The figures of one model that need no other one."""
+    first = next(iter(plan.decoder.workloads().values()))
+    return Figures(size_of(path), measure_loading(path, SETTINGS, values_of(plan.decoder, plan.layers, first)))
+
+
+def fill(figures: Mapping[str, Figures], times: Mapping[str, Mapping[str, Times]], far: Mapping[str, float]) -> None:
+    """Write ratios and differences into the figures; the first model is the one to divide by."""
+    for name, by_label in times.items():
+        original = next(iter(by_label.values()))
+        for label, own in by_label.items():
+            figures[label].times[name] = ratio_of(own.rounds, original.rounds).value
+            if BUILT in by_label:
+                figures[label].beside[name] = ratio_of(own.rounds, by_label[BUILT].rounds).value
+            figures[label].scores = far[label]
+
+
+def measured(source: pathlib.Path, built: pathlib.Path | None, plan: Plan) -> Iterator[tuple[str, Figures, dict[str, float]]]:
+    """For the original, the built model and each selection: label, figures, and the original's milliseconds.
+
+    The first two are measured again with every selection; their figures are those of the first time.
+    """
+    fixed = {"original": source, **({BUILT: built} if built else {})}
+    figures = {label: figures_of(path, plan) for label, path in fixed.items()}
+    for place, selection in enumerate(plan.selections):
+        with tempfile.TemporaryDirectory(dir=source.parent) as folder:
+            target = pathlib.Path(folder) / "model.onnx"
+            seconds = optimized(source, target, selection)
+            figures[selection] = figures_of(target, plan)
+            figures[selection].seconds = seconds
+            times, far = compared({**fixed, selection: target}, plan)
+        fill(figures, times, far)
+        base = {name: 1e3 * median([t for each in own["original"].rounds for t in each]) for name, own in times.items()}
+        for label in (*(() if place else fixed), selection):
+            yield label, figures[label], base
+
+
+def row(label: str, figures: Figures, base: Mapping[str, float]) -> str:
+    """A row of the table; the times of the original are milliseconds."""
+    cells = [label, str(figures.nodes)]
+    for name, ratio in figures.times.items():
+        beside = f" ({figures.beside[name]:.2f})" if name in figures.beside else ""
+        spent = f"{base[name]:.{0 if base[name] >= 10 else 2}f} ms"
+        cells.append(f"{spent if label == 'original' else f'{ratio:.2f}'}{beside}")
+    memory = figures.loading.memory
+    cells += [f"{figures.loading.seconds:.1f}", "" if memory is None else f"{memory / 1e9:.1f}"]
+    cells += ["" if label == "original" else f"{figures.scores:.0e}"]
+    cells += ["" if figures.seconds is None else f"{figures.seconds:.0f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def head(plan: Plan) -> str:
+    """The head of a table."""
+    names = [*plan.decoder.workloads(), "loading, s", "memory, GB", "scores", "optimizing, s"]
+    return f"| model | nodes | {' | '.join(names)} |\n|---|---:|{'---:|' * len(names)}"
+
+
+def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iterator[str]:
+    """The tables of one decoder, line by line; files that are in the folder already are taken from there."""
+    built = folder / BUILT / "model.onnx" if plan.decoder.built else None
+    reason = missing("onnxruntime_genai") if built else ""
+    if built and reason:
+        yield f"{BUILT}: not measured: {reason}"
+        built = None
+    for exporter in EXPORTERS:
+        if exporter not in exporters:
+            continue
+        source = folder / f"{exporter}.onnx"
+        if not source.exists():
+            in_a_process(export, plan.decoder, plan.layers, exporter, source)
+        if built and not built.exists():
+            build(plan.decoder, plan.layers, built.parent)
+        yield from ("", f"{exporter}:", "", head(plan))
+        for label, figures, base in measured(source, built, plan):
+            yield row(label, figures, base)
+
+
+@contextlib.contextmanager
+def working_folder(kept: pathlib.Path | None, name: str) -> Iterator[pathlib.Path]:
+    """A folder of one decoder, removed at the end unless it is to be kept."""
+    folder = pathlib.Path(tempfile.mkdtemp()) if kept is None else kept / name
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        if kept is None:
+            shutil.rmtree(folder)
+
+
+@click.command()
+@click.option("--only", type=click.Choice([*DECODERS]), multiple=True, help="One of the decoders (repeatable).")
+@click.option("--layers", default=6, show_default=True)
+@click.option("--seconds", default=10.0, show_default=True, help="Of the rounds of each model and workload.")
+@click.option("--passes", default=2, show_default=True, help="Number of times that sessions are made anew.")
+@click.option("--exporter", "exporters", type=click.Choice(EXPORTERS), multiple=True, help="One of the two (repeatable).")
+@click.option("--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of four (repeatable).")
+@click.option("--folder", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Keep what is exported and built.")
+def main(
+    only: tuple[str, ...],
+    layers: int,
+    seconds: float,
+    passes: int,
+    exporters: tuple[str, ...],
+    selections: tuple[str, ...],
+    folder: pathlib.Path | None,
+) -> None:
+    """Measure decoders of real size, and print a table for each export."""
+    if reason := missing("torch", "transformers", "onnxscript"):
+        raise click.ClickException(f"nothing measured: {reason}")
+    for name in only or DECODERS:
+        plan = Plan(DECODERS[name], layers, seconds, passes, selections or [*SELECTIONS])
+        with working_folder(folder, name) as place:
+            click.echo(f"\n{name}, {layers} layers")
+            for line in lines_of(plan, exporters or EXPORTERS, place):
+                click.echo(line)
+
+
+if __name__ == "__main__":
+    main()

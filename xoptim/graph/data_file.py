@@ -1,0 +1,204 @@
+"""Write weights into one file of external data: in the order of their use, aligned, in parts, on several threads."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
+from pathlib import Path
+from threading import local
+from typing import BinaryIO, Final, NamedTuple
+
+import numpy as np
+from onnx import GraphProto, ModelProto, TensorProto
+
+from xoptim.evaluate.blocked import copy_in_blocks
+from xoptim.facts.dtypes import bits, numpy_dtype
+from xoptim.facts.protos import own_graphs
+from xoptim.graph.file_ranges import check_space, copy_range, write_at
+from xoptim.graph.parts import PART, Box, flat_position
+from xoptim.graph.tensors import Tensor
+from xoptim.graph.views import View
+
+_ALIGNMENT: Final = 1 << 16 if os.name == "nt" else 1 << 12
+"""Files are mapped into memory from multiples of this offset on."""
+_THREADS: Final = 4
+_FIELDS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+
+
+_STRIP: Final = 2048
+"""Stored rows of a transposed tensor that are mapped at a time."""
+_ZEROS: Final = 1 << 20
+"""Bytes of a range that is left out when it is zero."""
+_SHORTEST: Final = 64
+"""Stored elements of a transposed tensor that are read side by side, at least."""
+_OF_THREAD: Final = local()
+
+
+class Weight(NamedTuple):
+    """A tensor of a protobuf, and its numbers."""
+
+    proto: TensorProto
+    tensor: Tensor
+
+
+class _Copy(NamedTuple):
+    """A range of bytes of a file, and where it goes."""
+
+    path: Path
+    start: int
+    length: int
+    offset: int
+
+
+def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
+    """Write weights to an empty file, and let their protobufs refer to it.
+
+    Args:
+        weights: the weights, in order. Their protobufs hold no data afterwards.
+        stream: the file, opened without a buffer.
+        folder: of the file.
+        location: its name.
+
+    Raises:
+        OSError: when the file cannot be written, or the disk has no room for it.
+        ModelError: when the data of a weight is damaged or missing.
+    """
+    offsets, end = [], 0
+    for _, tensor in weights:
+        tensor.check_size()
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT if tensor.nbytes >= _ALIGNMENT else end
+        offsets.append(start)
+        end = start + tensor.nbytes
+    check_space(folder, sum(tensor.nbytes for _, tensor in weights if not tensor.is_hole(tensor.whole)))
+    stream.truncate(end)
+    tasks = (task for (_, tensor), offset in zip(weights, offsets, strict=True) for task in _tasks(tensor, offset))
+    pool = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
+    try:
+        for _ in pool.map(lambda task: task(stream), tasks):
+            pass
+    finally:  # after an error, or Ctrl-C, the parts that have not begun are left out
+        pool.shutdown(cancel_futures=True)
+    for (proto, tensor), offset in zip(weights, offsets, strict=True):
+        for field in _FIELDS:
+            proto.ClearField(field)
+        refer(proto, location, offset, tensor.nbytes)
+
+
+def refer(proto: TensorProto, location: str, offset: int, length: int) -> None:
+    """Let a tensor refer to a range of a file of external data."""
+    del proto.external_data[:]
+    proto.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
+        proto.external_data.add(key=key, value=value)
+
+
+def _tasks(tensor: Tensor, offset: int) -> Iterator[partial[None]]:
+    """The steps of writing a tensor, each of which needs little memory."""
+    place = tensor.place()
+    if place is not None:
+        path, start, _ = place
+        for done in range(0, tensor.nbytes, 1 << 30):
+            yield partial(_copy, _Copy(path, start + done, min(tensor.nbytes - done, 1 << 30), offset + done))
+    elif bits(tensor.dtype) < 8 or not tensor.is_external:
+        yield partial(_write_raw, tensor, offset)
+    else:
+        for box in _boxes(tensor):
+            yield partial(_write_box, tensor, box, offset)
+
+
+def _copy(what: _Copy, stream: BinaryIO) -> None:
+    copy_range(what.path, what.start, what.length, stream, what.offset)
+
+
+def _write_raw(tensor: Tensor, offset: int, stream: BinaryIO) -> None:
+    write_at(stream, offset, memoryview(tensor.to_raw()))
+
+
+def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
+    """Compute a part of a tensor, and write each run of adjacent elements; zeros of holes stay holes."""
+    if tensor.is_hole(box):
+        return
+    part = _computed(tensor, box)
+    axis = len(box)
+    while axis and part.shape[axis - 1] == tensor.shape[axis - 1]:
+        axis -= 1
+    axis = max(axis - 1, 0)  # along this axis, and behind it, elements are adjacent
+    width = bits(tensor.dtype) // 8
+    if sys.byteorder != "little":
+        part = part.byteswap()
+    runs = part.reshape(-1, math.prod(part.shape[axis:])).view(np.uint8)
+    for run, index in zip(runs, product(*(range(each.start, each.stop) for each in box[:axis])), strict=True):
+        first = flat_position(tensor.shape, [*index, *(each.start for each in box[axis:])])
+        _write_numbers(stream, offset + first * width, run)
+
+
+def _write_numbers(stream: BinaryIO, offset: int, raw: np.ndarray) -> None:
+    """Write bytes, but for long ranges of zeros, of which the file is made."""
+    for start in range(0, raw.size, _ZEROS):
+        chunk = raw[start : start + _ZEROS]
+        if not chunk[:64].any() and not chunk.any():
+            continue
+        write_at(stream, offset + start, chunk.data)
+
+
+def _computed(tensor: Tensor, box: Box) -> np.ndarray:
+    """A part of a tensor, in memory of this thread.
+
+    The stored rows that a transposed part is made of are mapped a few at a time: the system maps more of each than is read.
+    """
+    shape = [each.stop - each.start for each in box]
+    dtype = numpy_dtype(tensor.dtype)
+    part = _room(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    step = _STRIP if isinstance(tensor, View) and tensor.fast_axes() else max(shape[-1], 1)
+    for start in range(0, shape[-1], step):
+        stop = min(start + step, shape[-1])
+        strip = (*box[:-1], slice(box[-1].start + start, box[-1].start + stop))
+        if tensor.is_hole(strip):
+            part[..., start:stop] = 0
+        else:
+            copy_in_blocks(tensor.read(strip), part[..., start:stop])
+    return part
+
+
+def _boxes(tensor: Tensor) -> Iterator[Box]:
+    """Parts of a tensor that cover it, each of at most `PART` bytes, and long along the axes where bytes are adjacent."""
+    shape, rank = tensor.shape, len(tensor.shape)
+    room = max(PART // (bits(tensor.dtype) // 8), 1)
+    fast = [axis for axis in (tensor.fast_axes() if isinstance(tensor, View) else ()) if axis != rank - 1]
+    lengths = [1] * rank
+    for number, axis in enumerate((rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))):
+        # Runs that are written are long, those that are read are not too short.
+        most = room // _SHORTEST if fast and number == 0 else room
+        lengths[axis] = max(min(shape[axis], most), 1)
+        room = max(room // lengths[axis], 1)
+    steps = (range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))
+    for starts in product(*steps):
+        yield tuple(slice(s, min(s + length, dim)) for s, length, dim in zip(starts, lengths, shape, strict=True))
+
+
+def _room(size: int) -> np.ndarray:
+    """Bytes of this thread to write to: new memory would be cleared by the system each time."""
+    kept: np.ndarray | None = getattr(_OF_THREAD, "bytes", None)
+    if kept is None or kept.size < size:
+        _OF_THREAD.bytes = kept = np.empty(size, np.uint8)
+    return kept[:size]
+
+
+def uses(proto: ModelProto) -> Mapping[str, int]:
+    """The names that nodes read, numbered in the order in which nodes read them first."""
+    found: dict[str, int] = {}
+    _number(proto.graph, found)
+    return found
+
+
+def _number(graph: GraphProto, found: dict[str, int]) -> None:
+    for node in graph.node:
+        for name in node.input:
+            found.setdefault(name, len(found))
+        for body in own_graphs(node):
+            _number(body, found)

@@ -1,0 +1,289 @@
+"""Constants that are computed from stored ones, part by part, when they are written: an expression over stored bytes.
+
+A view takes no memory. Its type and shape are known, its numbers are read when they are needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.graph.parts import Box, flat_position
+from xoptim.graph.stored import raw_data
+from xoptim.graph.tensors import Tensor
+
+Function: TypeAlias = Callable[..., np.ndarray]
+"""Computes each element of a result from the elements at the same position of its operands."""
+
+
+class View(Tensor):
+    """A constant that is computed from other constants.
+
+    Args:
+        dtype: element type, a value of ``onnx.TensorProto.DataType``.
+        shape: number of elements along each axis.
+        operands: the constants that it is computed from.
+    """
+
+    __slots__ = ("operands",)
+
+    def __init__(self, dtype: int, shape: Sequence[int], operands: Sequence[Tensor]) -> None:
+        self._describe(dtype, tuple(shape), is_external=True)
+        self._stored = self._array = None
+        self.operands = tuple(operands)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The values that identify the view beside its operands."""
+        raise NotImplementedError
+
+    def read(self, box: Box) -> np.ndarray:
+        """The numbers of a part."""
+        raise NotImplementedError
+
+    def numpy(self) -> np.ndarray:
+        """All numbers; they are not kept."""
+        return self.read(self.whole)
+
+    def check_count(self) -> None:
+        """Nothing to check: the operands are."""
+
+    def place(self) -> tuple[Path, int, int] | None:
+        """File, offset and number of bytes, if the data of an operand are those of the view."""
+        return None
+
+    def is_hole(self, box: Box) -> bool:
+        """Whether a part moves nothing but zeros of a hole."""
+        return False
+
+    def is_readable(self) -> bool:
+        """Whether the data of all operands can be read."""
+        return all(operand.is_readable() for operand in self.operands)
+
+    def fast_axes(self) -> tuple[int, ...]:
+        """The axes along which stored bytes are adjacent, if they are other ones than the last."""
+        return ()
+
+    def _content(self) -> object:
+        return type(self).__name__, self.settings, *(operand.key() for operand in self.operands)
+
+    def to_raw(self) -> bytes:
+        """The data as ``raw_data`` holds it."""
+        return raw_data(self.dtype, self.numpy())
+
+    def to_proto(self, name: str) -> TensorProto:
+        """A protobuf with this name that holds the numbers."""
+        return TensorProto(name=name, data_type=self.dtype, dims=self.shape, raw_data=self.to_raw())
+
+
+class Transposed(View):
+    """A constant with its axes permuted: axis ``i`` is axis ``perm[i]`` of the operand."""
+
+    __slots__ = ("perm",)
+
+    def __init__(self, source: Tensor, perm: Sequence[int]) -> None:
+        super().__init__(source.dtype, [source.shape[axis] for axis in perm], [source])
+        self.perm = tuple(perm)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The permutation."""
+        return (self.perm,)
+
+    def _outer(self, box: Box) -> Box:
+        """The part of the operand that a part is."""
+        of_axis = dict(zip(self.perm, box, strict=True))
+        return tuple(of_axis[axis] for axis in range(len(box)))
+
+    def read(self, box: Box) -> np.ndarray:
+        """The numbers of a part, as a view of numpy."""
+        return self.operands[0].read(self._outer(box)).transpose(self.perm)
+
+    def is_hole(self, box: Box) -> bool:
+        """Whether the part of the operand is a hole."""
+        return self.operands[0].is_hole(self._outer(box))
+
+    def fast_axes(self) -> tuple[int, ...]:
+        """Where the last axis of the operand is now."""
+        source = self.operands[0]
+        fast = source.fast_axes() if isinstance(source, View) else ()
+        return tuple(self.perm.index(axis) for axis in (fast or (len(self.perm) - 1,)))
+
+
+class Reshaped(View):
+    """A constant with other axes, its elements in the same order."""
+
+    __slots__ = ()
+
+    def __init__(self, source: Tensor, shape: Sequence[int]) -> None:
+        super().__init__(source.dtype, shape, [source])
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The shape."""
+        return (self.shape,)
+
+    def place(self) -> tuple[Path, int, int] | None:
+        """The place of the operand: the bytes are the same."""
+        return self.operands[0].place()
+
+    def read(self, box: Box) -> np.ndarray:
+        """The numbers of a part: a range of the operand that contains it, and the part of that range."""
+        if self.place() is not None:
+            return self.operands[0].numpy().reshape(self.shape)[box]
+        axis = next((axis for axis, each in enumerate(box) if each.stop - each.start != 1), len(box) - 1)
+        if axis < 0 or not math.prod(each.stop - each.start for each in box):
+            return self.operands[0].numpy().reshape(self.shape)[box]
+        inner = math.prod(self.shape[axis + 1 :])
+        start = flat_position(self.shape, [each.start for each in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1))
+        length = box[axis].stop - box[axis].start
+        flat = self.operands[0].read_flat(start, start + length * inner)
+        lead = [1] * axis
+        return flat.reshape(*lead, length, *self.shape[axis + 1 :])[(slice(None),) * (axis + 1) + box[axis + 1 :]]
+
+
+class Sliced(View):
+    """Ranges of the axes of a constant: element ``i`` of an axis is element ``start + i * step`` of the operand's."""
+
+    __slots__ = ("starts", "steps")
+
+    def __init__(self, source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> None:
+        super().__init__(source.dtype, shape, [source])
+        self.starts, self.steps = tuple(starts), tuple(steps)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """Where each axis starts, how far it steps, and its length."""
+        return self.starts, self.steps, self.shape
+
+    def _outer(self, box: Box) -> Box:
+        """The smallest part of the operand that contains a part."""
+        found = []
+        for each, start, step in zip(box, self.starts, self.steps, strict=True):
+            ends = (start + each.start * step, start + (each.stop - 1) * step)
+            found.append(slice(min(ends), max(ends) + 1))
+        return tuple(found)
+
+    def read(self, box: Box) -> np.ndarray:
+        """The numbers of a part, as a view of numpy."""
+        return self.operands[0].read(self._outer(box))[tuple(slice(None, None, step) for step in self.steps)]
+
+    def place(self) -> tuple[Path, int, int] | None:
+        """The place of a range of the first axis that is longer than one element, with steps of 1."""
+        source = self.operands[0]
+        place, axis = source.place(), next((axis for axis, dim in enumerate(source.shape) if dim != 1), 0)
+        if place is None or set(self.steps) != {1} or self.shape[axis + 1 :] != source.shape[axis + 1 :] or not self.nbytes:
+            return None
+        row = source.nbytes // source.shape[axis]
+        return place[0], place[1] + self.starts[axis] * row, self.nbytes
+
+    def is_hole(self, box: Box) -> bool:
+        """Whether the range of the operand is a hole."""
+        return self.operands[0].is_hole(self._outer(box))
+
+    def fast_axes(self) -> tuple[int, ...]:
+        """Those of the operand."""
+        source = self.operands[0]
+        return source.fast_axes() if isinstance(source, View) else ()
+
+
+class Joined(View):
+    """Constants of one type, concatenated along an axis."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, parts: Sequence[Tensor], axis: int) -> None:
+        first = parts[0]
+        length = sum(part.shape[axis] for part in parts)
+        super().__init__(first.dtype, [length if a == axis else dim for a, dim in enumerate(first.shape)], parts)
+        self.axis = axis
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The axis."""
+        return (self.axis,)
+
+    def read(self, box: Box) -> np.ndarray:
+        """The numbers of a part, from the constants that it covers."""
+        found, place, wanted = [], 0, box[self.axis]
+        for part in self.operands:
+            low, high = max(wanted.start - place, 0), min(wanted.stop - place, part.shape[self.axis])
+            if low < high:
+                found.append(part.read((*box[: self.axis], slice(low, high), *box[self.axis + 1 :])))
+            place += part.shape[self.axis]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=self.axis)
+
+
+class Elementwise(View):
+    """A function of each element of constants that are broadcast-compatible.
+
+    Args:
+        function: the function, without side effects.
+        name: identifies the function.
+        operands: the constants.
+        dtype: element type of the result.
+        shape: of the result.
+    """
+
+    __slots__ = ("_function", "name")
+
+    def __init__(self, function: Function, name: str, operands: Sequence[Tensor], dtype: int, shape: Sequence[int]) -> None:
+        super().__init__(dtype, shape, operands)
+        self._function, self.name = function, name
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The name of the function, and the type."""
+        return self.name, self.dtype
+
+    def read(self, box: Box) -> np.ndarray:
+        """The numbers of a part, computed."""
+        values = []
+        for operand in self.operands:
+            aligned = box[len(box) - len(operand.shape) :]
+            pairs = zip(operand.shape, aligned, strict=True)
+            values.append(operand.read(tuple(slice(0, 1) if dim == 1 else each for dim, each in pairs)))
+        with np.errstate(all="ignore"):
+            found = np.asarray(self._function(*values))
+        return np.broadcast_to(found, [each.stop - each.start for each in box])
+
+    def fast_axes(self) -> tuple[int, ...]:
+        """Those of the operand with as many elements."""
+        source = next((each for each in self.operands if each.shape == self.shape), None)
+        return source.fast_axes() if isinstance(source, View) else ()
+
+
+def transposed(source: Tensor, perm: Sequence[int]) -> Tensor:
+    """A constant with its axes permuted; permutations of permutations are one, or none."""
+    if isinstance(source, Transposed):
+        perm = [source.perm[axis] for axis in perm]
+        source = source.operands[0]
+    moved = [axis for axis in perm if source.shape[axis] != 1]
+    if list(perm) == sorted(perm):
+        return source
+    if moved == sorted(moved):
+        return reshaped(source, [source.shape[axis] for axis in perm])
+    return Transposed(source, perm)
+
+
+def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
+    """A constant with other axes; that of a reshaped constant, or the constant itself, where that is the same."""
+    if isinstance(source, Reshaped):
+        source = source.operands[0]
+    return source if tuple(shape) == source.shape else Reshaped(source, shape)
+
+
+def sliced(source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Tensor:
+    """Ranges of the axes of a constant; ranges of ranges are one, or none."""
+    if isinstance(source, Sliced):
+        starts = [s + start * step for s, start, step in zip(source.starts, starts, source.steps, strict=True)]
+        steps = [a * b for a, b in zip(source.steps, steps, strict=True)]
+        source = source.operands[0]
+    if source.shape == tuple(shape) and not any(starts) and set(steps) <= {1}:
+        return source
+    return Sliced(source, starts, steps, shape)

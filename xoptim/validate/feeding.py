@@ -1,0 +1,145 @@
+"""The values that a model is run on: those of the user, and random ones for the other inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
+from xoptim.validate.errors import ChoiceError, FeedError
+from xoptim.validate.feeds import Style, has_daring_values, make_feeds
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import graph_inputs
+from xoptim.validate.roles import input_roles
+from xoptim.validate.runs import Plan
+from xoptim.validate.session import Value
+from xoptim.validate.testdata import load_test_data
+
+
+class Feeding:
+    """The given values, and the inputs whose values are drawn at random.
+
+    Attributes:
+        options: the choices of the user.
+        specs: the inputs.
+        given: values that the user has chosen.
+        random: the other inputs.
+        fixed: sizes that the user has chosen, or that follow from the given values.
+        roles: the use of the other inputs.
+        styles: whether values are gentle, in the order of attempts.
+        wanted: number of runs, without those at the ends.
+    """
+
+    def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
+        specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
+        self.options = options
+        self.given = given_feeds(options.feeds, specs, [value.name for value in graph_inputs(model)])
+        self.specs = list(specs.values())
+        self.random = [spec for spec in self.specs if spec.name not in self.given]
+        self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
+        self.roles = input_roles(model, {spec.name: spec.element_type for spec in self.random})
+        self.styles = (False, True) if has_daring_values(self.random, self.roles) else (False,)
+        self.wanted = options.assignments if self.random else 1
+
+    def plan(self, sizes: Sizes, run: int, gentle: bool) -> Plan:
+        """Values for some sizes.
+
+        Raises:
+            FeedError: an input cannot be fed with these sizes.
+        """
+        seed = self.options.seed + run
+        feeds = make_feeds(self.random, self.roles, sizes, seed, Style(run, gentle))
+        return Plan("random" if self.random else "given", sizes, seed, self.given | feeds)
+
+
+def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[Plan]]:
+    """Values for a model that cannot be run as a whole: batches of as many as the options require, the next if one fails.
+
+    Raises:
+        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
+    """
+    if options.test_data is not None:
+        yield [Plan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
+        return
+    feeding = Feeding(model, options)
+    sizes = assignments(feeding.specs, model, feeding.fixed)
+    while batch := list(itertools.islice(sizes, feeding.wanted)):
+        batch += [batch[0]] * (feeding.wanted - len(batch))
+        for gentle in feeding.styles:
+            with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
+                yield [feeding.plan(each, run, gentle) for run, each in enumerate(batch)]
+
+
+def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]) -> dict[str, Value]:
+    """The values of the user; raw bytes of types that numpy lacks are converted to these types.
+
+    Raises:
+        ChoiceError: the model lacks an input, or the values of one do not fit it.
+    """
+    unknown = feeds.keys() - set(inputs)
+    if unknown:
+        raise ChoiceError(f"values for {_listed(sorted(unknown))}, but the inputs of the model are {_listed(inputs)}")
+    given: dict[str, Value] = {}
+    for name, value in feeds.items():
+        raw = isinstance(value, np.ndarray) and value.dtype.kind == "V" and value.dtype.isbuiltin == 0
+        given[name] = value.view(numpy_dtype(specs[name].element_type)) if raw and name in specs else value  # type: ignore[union-attr]
+        if name in specs:
+            _check_value(specs[name], given[name])
+    return given
+
+
+def _check_value(spec: InputSpec, value: Value) -> None:
+    """Raise for an array of another type, rank or size than an input requires."""
+    if spec.container != "tensor" or not isinstance(value, np.ndarray):
+        return
+    expected = numpy_dtype(spec.element_type) if spec.element_type != TensorProto.STRING else None
+    if expected is not None and value.dtype != expected:
+        raise ChoiceError(f"the values of input {spec.name!r} are {value.dtype}, not {expected}")
+    fits = spec.shape is None or (
+        len(spec.shape) == value.ndim
+        and all(size == found for size, found in zip(spec.shape, value.shape, strict=True) if isinstance(size, int))
+    )
+    if not fits and spec.shape is not None:
+        wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
+        raise ChoiceError(f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]")
+
+
+def check_agreement(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> None:
+    """Raise for choices that give one dimension two sizes (only where the model does not run: some accept that)."""
+    seen: dict[str, tuple[int, str]] = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        for name, size in (bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}).items():
+            if chosen.get(name, size) != size:
+                raise ChoiceError(f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} was chosen")
+            first, where = seen.setdefault(name, (size, spec.name))
+            if first != size:
+                raise ChoiceError(f"{name} is {first} in the values of input {where!r}, but {size} in those of {spec.name!r}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
+    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence.
+
+    Raises:
+        ChoiceError: the model lacks a dimension.
+    """
+    known = open_dimensions(specs)
+    unknown = chosen.keys() - known.keys()
+    if unknown:
+        raise ChoiceError(f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are {_listed(known)}")
+    sizes: Sizes = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        if isinstance(value, np.ndarray):
+            sizes |= bind_sizes(spec, value.shape)
+    return {name: size for name, size in sizes.items() if name in known} | dict(chosen)

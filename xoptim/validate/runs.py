@@ -1,0 +1,95 @@
+"""Runs of a model: the values to run it on, and what it computes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from xoptim.validate.dims import Sizes
+from xoptim.validate.session import Session, Value
+
+Source: TypeAlias = Literal["random", "given", "test data"]
+
+_IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
+
+
+class Plan(NamedTuple):
+    """Values to run the original on.
+
+    Attributes:
+        source: where the values come from.
+        sizes: sizes of the open dimensions (of those that are known when the values are given).
+        seed: of the random values.
+        feeds: values of the inputs.
+    """
+
+    source: Source
+    sizes: Sizes
+    seed: int
+    feeds: dict[str, Value]
+
+
+class ReferenceRun(NamedTuple):
+    """One run of the original.
+
+    Attributes:
+        source: where the values come from.
+        sizes: sizes of the open dimensions (of those that are known when the values are given).
+        seed: of the random values.
+        feeds: values of the inputs.
+        results: values of the outputs.
+        seconds: wall time of the run.
+        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
+    """
+
+    source: Source
+    sizes: Sizes
+    seed: int
+    feeds: dict[str, Value]
+    results: list[Value]
+    seconds: float
+    is_probe: bool = False
+
+
+class ResultStore:
+    """Keeps runs while another model is loaded: small arrays in memory, further ones in temporary files, mapped."""
+
+    def __init__(self) -> None:
+        self._left = _IN_MEMORY
+
+    def keep(self, run: ReferenceRun) -> ReferenceRun:
+        """The run, its arrays in memory or on disk."""
+        feeds = {name: self._kept(value) for name, value in run.feeds.items()}
+        return run._replace(feeds=feeds, results=list(map(self._kept, run.results)))
+
+    def _kept(self, value: Value) -> Value:
+        if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+            return value
+        self._left -= value.nbytes
+        return value if self._left >= 0 or not value.nbytes else on_disk(value)
+
+
+def on_disk(array: np.ndarray) -> np.ndarray:
+    """The same numbers, mapped from a temporary file, which exists as long as the array does."""
+    with tempfile.TemporaryFile(prefix="xopt-") as stream:
+        np.asarray(array, order="C").tofile(stream)
+        return np.memmap(stream, array.dtype, "r", shape=array.shape)
+
+
+def run_plan(session: Session, plan: Plan, limit: float | None = None) -> ReferenceRun:
+    """Run a model.
+
+    Args:
+        session: the model.
+        plan: the values.
+        limit: seconds after which the run is stopped, if that is before the limit of the session.
+
+    Raises:
+        RunError: the model cannot run on these values, or not within the limit.
+    """
+    start = time.perf_counter()
+    results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)
+    return ReferenceRun(*plan, results, time.perf_counter() - start)

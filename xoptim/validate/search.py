@@ -1,0 +1,171 @@
+"""The search for sizes and values on which the original runs, within a budget of time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import onnx
+
+from xoptim.validate.budget import Budget
+from xoptim.validate.dims import Sizes, assignments
+from xoptim.validate.errors import FeedError, RunError
+from xoptim.validate.extremes import Ends
+from xoptim.validate.feeding import Feeding, check_agreement
+from xoptim.validate.memory import MemoryNeed, size_text
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.report import SkippedRun
+from xoptim.validate.runs import ReferenceRun, ResultStore, run_plan
+from xoptim.validate.session import Session
+from xoptim.validate.sized import SizedModel
+from xoptim.validate.work import Work
+
+_FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
+_MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
+_PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
+
+
+class Search:
+    """The search for sizes and values on which the original runs.
+
+    Attributes:
+        skipped: runs that were left out because of what they cost.
+
+    Args:
+        session: the original.
+        model: the same as a protobuf.
+        base_dir: folder of its external data.
+        options: the choices of the user.
+        store: keeps the results.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        model: onnx.ModelProto,
+        base_dir: Path | None,
+        options: ValidationOptions,
+        store: ResultStore,
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._model = model
+        self._sized = SizedModel(model, base_dir)
+        self._need = MemoryNeed(self._sized, options.memory_limit)
+        self._work = Work(self._sized)
+        self._budget = Budget(options.budget)
+        self._deadline = time.perf_counter() + options.time_limit
+        self._options = options
+        self._feeding = Feeding(model, options)
+        self.skipped: list[SkippedRun] = []
+
+    @property
+    def chosen(self) -> Iterable[str]:
+        """The dimensions whose sizes the caller determined."""
+        return self._feeding.fixed
+
+    def runs(self) -> list[ReferenceRun]:
+        """The number of runs in the options: on different sizes if they are found, else on other values."""
+        feeding = self._feeding
+        found: list[ReferenceRun] = []
+        failures: list[Exception] = []
+        for sizes in assignments(feeding.specs, self._model, feeding.fixed):
+            late = bool(found or failures) and time.perf_counter() > self._deadline
+            if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
+                break
+            if self._budget.allows(self._work.of(sizes)):
+                self._try(sizes, found, failures)
+        if not found:
+            check_agreement(feeding.specs, feeding.given, self._options.dims)
+        if not found and not feeding.random:
+            raise failures[0]
+        if not found:
+            raise RunError(f"it ran with none of {len(failures)} random feeds; the first error: {failures[0]}")
+        for _ in range(len(found), feeding.wanted):
+            self._try(found[0].sizes, found, failures)
+        if feeding.wanted > 1 and self._options.extremes:
+            self._add_ends(found)
+        return found
+
+    def _add_ends(self, found: list[ReferenceRun]) -> None:
+        """Add a run for each axis, as long as the original and the budget allow, and one with an empty axis."""
+        ends = Ends(self._feeding.specs, self._sized, found[0].sizes, self._feeding.fixed, self._work.of)
+        tried = [run.sizes for run in found]
+        for rungs in ends.large():
+            run = self._largest(ends, rungs, tried)
+            if run is not None:
+                tried.append(run.sizes)
+                found.append(run)
+        empties = (self._probe(sizes, len(tried) + 1) for sizes in ends.empty() if sizes not in tried)
+        found += [run for run in [next(filter(None, empties), None)] if run is not None]
+
+    def _largest(self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]) -> ReferenceRun | None:
+        """A run with the largest sizes of an axis that the original accepts, by bisection of the candidates."""
+        cheap = [rung for rung in rungs if any(self._affordable(ends, rung[:1]))]
+        if len(cheap) < len(rungs):
+            least = ends.single(rungs[-1][0])
+            self.skipped.append(SkippedRun(least, self._objection(least)))
+        best: ReferenceRun | None = None
+        low, high = 0, len(cheap)
+        middle = high - 1
+        for _ in range(_MOST_PROBES):
+            if low >= high:
+                break
+            candidates = (sizes for sizes in self._affordable(ends, cheap[middle]) if sizes not in tried)
+            run = next(filter(None, (self._probe(sizes, self._options.assignments) for sizes in candidates)), None)
+            best = run or best
+            low, high = (middle + 1, high) if run else (low, middle)
+            middle = (low + high) // 2
+        return best
+
+    def _affordable(self, ends: Ends, rung: Sequence[Sizes]) -> Iterator[Sizes]:
+        """The assignments that do not cost too much when they are asked for, some of them with a smaller batch."""
+        for sizes in rung:
+            yield from itertools.islice((each for each in (sizes, ends.single(sizes)) if not self._objection(each)), 1)
+
+    def _objection(self, sizes: Sizes) -> str:
+        """The reason why a run costs too much, empty when it does not."""
+        work = self._work.of(sizes)
+        if self._need.total(sizes) > _PROBE_BYTES and (size := self._need.at_least(sizes)) > _PROBE_BYTES:
+            return f"needs {size_text(size)} of memory, and a run with large sizes may take {size_text(_PROBE_BYTES)}"
+        if not self._budget.allows(work):
+            seconds, limit = self._budget.estimate(work), self._budget.limit
+            return f"would take about {seconds:.2g} s, and the budget of all runs is {limit:.2g} s (--validation-budget)"
+        return ""
+
+    def _probe(self, sizes: Sizes, run: int) -> ReferenceRun | None:
+        """A run with sizes that the original may refuse, stopped when it takes the whole budget."""
+        found: list[ReferenceRun] = []
+        self._try(sizes, found, [], run)
+        if not found and self._budget.spent > self._budget.limit:
+            reason = f"was stopped after {self._budget.limit:.2g} s, the budget of all runs (--validation-budget)"
+            self.skipped.append(SkippedRun(sizes, reason))
+        return found[0]._replace(is_probe=True) if found else None
+
+    def _patience(self, found: bool) -> int:
+        """Allowed number of failures: fewer once there is a result, none when there is nothing to vary."""
+        most = self._options.max_attempts if self._feeding.random else 1
+        return min(_FURTHER_ATTEMPTS, most) if found else most
+
+    def _try(self, sizes: Sizes, found: list[ReferenceRun], failures: list[Exception], run: int | None = None) -> None:
+        """One more run, or one more failure for each style."""
+        is_probe, run = run is not None, len(found) if run is None else run
+        for gentle in self._feeding.styles:
+            start = time.perf_counter()
+            try:
+                self._need.check(sizes)
+                plan = self._feeding.plan(sizes, run, gentle)
+                made = run_plan(self._session, plan, self._budget.limit if is_probe else None)
+                self._budget.charge(self._work.of(sizes), made.seconds)
+                found.append(self._store.keep(made))
+                return
+            except (FeedError, RunError) as error:
+                failures.append(type(error)(str(error)))  # the frames of the traceback would keep the memory of the session
+            except MemoryError:
+                failures.append(RunError("there is not enough memory for a run"))
+            self._budget.spend(time.perf_counter() - start)
+            if time.perf_counter() > self._deadline:
+                return

@@ -1,0 +1,109 @@
+"""A model with the shapes of its results, as functions of the sizes of its open dimensions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+
+from xoptim.facts.dims import Dim, SymbolicDim, evaluate
+from xoptim.facts.errors import ModelError
+from xoptim.facts.info import Info
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.validate.dims import input_specs, names_in, size_of
+from xoptim.validate.protos import graph_inputs
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence warnings about a model that the engine has reported already, or does not process."""
+    logger = logging.getLogger("xoptim")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
+
+
+class SizedModel:
+    """A model, loaded without its weights.
+
+    Attributes:
+        graph: the main graph with inferred shapes, ``None`` when the model cannot be loaded.
+
+    Args:
+        proto: the model.
+        base_dir: folder of its external data.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
+        try:
+            with quietly():
+                self.graph: Graph | None = load_model(proto, base_dir).graph
+        except ModelError:  # a model that cannot be loaded here may still run in onnxruntime
+            self.graph = None
+        self._entries: dict[str, str] = {}
+        for spec in input_specs(proto, [value.name for value in graph_inputs(proto)]) if self.graph is not None else ():
+            shape = self.graph.info_of(spec.name).shape if self.graph is not None else None
+            pairs = zip(shape, spec.shape, strict=True) if shape and spec.shape and len(shape) == len(spec.shape) else ()
+            for dim, entry in pairs:
+                if isinstance(dim, SymbolicDim) and isinstance(entry, str):
+                    # Inference gives axes without a name symbols of its own.
+                    self._entries |= {name: name for name in names_in(entry)} | {str(dim): entry}
+
+    def dims(self, symbols: Iterable[str]) -> frozenset[str] | None:
+        """The open dimensions of some symbols of shapes, ``None`` when one of them is not a size of an input."""
+        entries = [self._entries.get(symbol) for symbol in symbols]
+        found = [name for entry in entries for name in (names_in(entry) if entry is not None else ("",))]
+        return None if "" in found else frozenset(found)
+
+    def at(self, sizes: Mapping[str, int], unknown: int = 0) -> Sizing:
+        """The shapes of results with these sizes of the open dimensions.
+
+        Args:
+            sizes: the sizes.
+            unknown: size to take for an axis without a known one.
+        """
+        entries = {symbol: size_of(entry, sizes) for symbol, entry in self._entries.items()}
+        return Sizing({**sizes, **{symbol: size for symbol, size in entries.items() if size is not None}}, unknown)
+
+
+class Sizing:
+    """Numbers for the symbols of shapes; each expression is evaluated once.
+
+    Args:
+        values: by symbol.
+        unknown: size to take for an axis without a known one.
+    """
+
+    def __init__(self, values: Mapping[str, int], unknown: int = 0) -> None:
+        self._values = values
+        self._unknown = unknown
+        self._known: dict[SymbolicDim, int] = {}
+
+    def shape(self, info: Info | None) -> tuple[int, ...] | None:
+        """The shape of a tensor, ``None`` when its rank is unknown, or for other values."""
+        if info is None or not info.is_tensor or info.shape is None:
+            return None
+        return tuple(map(self.size, info.shape))
+
+    def size(self, dim: Dim) -> int:
+        """The size of an axis."""
+        if not isinstance(dim, SymbolicDim):
+            return dim
+        size = self._known.get(dim)
+        if size is None:
+            try:
+                size = max(evaluate(dim, self._values), 0)
+            except (KeyError, ValueError, ZeroDivisionError):
+                size = self._unknown
+            self._known[dim] = size
+        return size

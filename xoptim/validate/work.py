@@ -1,0 +1,151 @@
+"""The work of a run: the operations of each operator, by the shapes of its operands and results."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.families import REDUCTIONS
+from xoptim.facts.info import Info, Shape
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.validate.sized import SizedModel, Sizing
+
+MOVES: Final = frozenset(
+    (
+        *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Concat", "Split", "Slice", "Gather"),
+        *("GatherND", "GatherElements", "Expand", "Tile", "Pad", "Shape", "Size", "Constant", "ConstantOfShape", "Cast"),
+        *("ScatterND", "ScatterElements", "DepthToSpace", "SpaceToDepth", "Range", "If", "Loop", "Scan", "Trilu"),
+        *("NonZero", "OneHot"),
+    )
+)
+"""Operators that compute nothing themselves."""
+_REDUCING: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool", "CumSum"))
+_PASSES: Final = {"Softmax": 5, "LogSoftmax": 5, "LayerNormalization": 7, "BatchNormalization": 2, "InstanceNormalization": 7}
+"""Operations for each element, roughly: the passes over the tensor that the formulas make."""
+_ELEMENT: Final = 16
+"""Operations of a product that take as long as writing one element."""
+_PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 3}
+"""Operands of attention that hold the keys of earlier calls."""
+
+Shapes: TypeAlias = Sequence[tuple[int, ...]]
+
+
+def operations(node: Node, operands: Shapes, results: Shapes) -> int:
+    """The operations of a node; a multiplication and an addition count as two.
+
+    Args:
+        node: the node.
+        operands: shapes of its operands; ``()`` for one that is absent.
+        results: shapes of its results, at least one.
+    """
+    formula = _FORMULAS.get(node.op_type)
+    if formula is not None:
+        return formula(node, operands, results)
+    if node.op_type in MOVES:
+        return 0
+    if node.op_type in _REDUCING:
+        return math.prod(operands[0])
+    return math.prod(results[0]) * _PASSES.get(node.op_type, 1)
+
+
+def _matmul(node: Node, operands: Shapes, results: Shapes) -> int:
+    return 2 * math.prod(results[0]) * (operands[0][-2 if node.attribute.get("transA") else -1] if operands[0] else 1)
+
+
+def _gemm(node: Node, operands: Shapes, results: Shapes) -> int:
+    inner = operands[0][0 if node.attribute.get("transA") else 1]
+    return math.prod(results[0]) * (2 * inner + (len(operands) > 2))
+
+
+def _conv(node: Node, operands: Shapes, results: Shapes) -> int:
+    """Each result is a sum over the input channels of its group and the window."""
+    window = math.prod(operands[1][1:])
+    return math.prod(results[0]) * (2 * window + (len(operands) > 2))
+
+
+def _conv_transpose(node: Node, operands: Shapes, results: Shapes) -> int:
+    """Each element of the input is multiplied with the window of all output channels of its group."""
+    return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
+
+
+def _pool(node: Node, operands: Shapes, results: Shapes) -> int:
+    return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
+
+
+def _attention(node: Node, operands: Shapes, results: Shapes) -> int:
+    """Two products of queries and keys, and the softmax between them; operands of rank 3 or 4."""
+    queries, keys, place = operands[0], operands[1], _PAST[node.op_type]
+    if node.op_type == "Attention" and node.domain:  # onnxruntime's own: the second operand is the weight of the projections
+        return 2 * math.prod(queries) * (2 * queries[-2] + math.prod(keys[-1:]))
+    past = operands[place] if place < len(operands) else ()
+    lengths = [shape[-2] for shape in (keys or queries, past) if len(shape) > 2]
+    return 4 * math.prod(queries) * sum(lengths)
+
+
+_FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
+    **dict.fromkeys(("MatMul", "MatMulInteger", "FusedMatMul", "MatMulNBits"), _matmul),
+    "Gemm": _gemm,
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _conv),
+    "ConvTranspose": _conv_transpose,
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    **dict.fromkeys(_PAST, _attention),
+}
+
+
+class Work:
+    """The work of a run of a model, in operations; what is written counts too.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: SizedModel) -> None:
+        self._model = model
+        self._kinds: dict[tuple[object, ...], tuple[Node, list[Info], list[Info], Shape]] = {}
+        self._counts: dict[tuple[object, ...], int] = {}
+        for node, times in _nodes(model.graph, ()) if model.graph is not None else ():
+            self._add(node, times)
+
+    def _add(self, node: Node, times: Shape) -> None:
+        assert node.graph is not None
+        operands = [node.graph.info_of(name) if name else Info(shape=()) for name in node.input]
+        results = [node.graph.info_of(name) for name in node.output if name]
+        key = (node.op_type, node.domain, *((info.shape, info.container) for info in (*operands, *results)), times)
+        self._kinds.setdefault(key, (node, operands, results, times))
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def of(self, sizes: Mapping[str, int]) -> int:
+        """The work of a run with these sizes of the open dimensions; an unknown axis is as long as the longest of them."""
+        sizing = self._model.at(sizes, max(sizes.values(), default=1))
+        return sum(count * self._of(sizing, *self._kinds[key]) for key, count in self._counts.items())
+
+    def _of(self, sizing: Sizing, node: Node, operands: list[Info], results: list[Info], times: Shape) -> int:
+        read, written = ([sizing.shape(info) for info in infos] for infos in (operands, results))
+        known = [shape or () for shape in written]
+        work = _ELEMENT * sum(math.prod(shape) for shape in known)
+        if None not in read and None not in written and known:
+            with contextlib.suppress(IndexError):  # shapes that the operator does not take
+                work += operations(node, [shape or () for shape in read], known)
+        return work * math.prod(map(sizing.size, times))
+
+
+def _nodes(graph: Graph, times: Shape) -> Iterator[tuple[Node, Shape]]:
+    """The nodes of a graph and of its subgraphs, each with the numbers of iterations of the loops around it."""
+    for node in graph.nodes:
+        yield node, times
+        for body in node.bodies.values():
+            yield from _nodes(body, (*times, *_iterations(node)))
+
+
+def _iterations(node: Node) -> tuple[Dim, ...]:
+    """The number of iterations of a loop, if it is known."""
+    assert node.graph is not None
+    if node.op_type == "Loop" and node.input[0]:
+        return (node.graph.info_of(node.input[0]).data or ())[:1]
+    if node.op_type == "Scan":
+        return (node.graph.info_of(node.input[-1]).shape or ())[:1]
+    return ()
