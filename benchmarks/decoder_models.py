@@ -136,7 +136,7 @@ def values_of(decoder: Decoder, layers: int, load: Load) -> dict[str, np.ndarray
 
 def open_axes(decoder: Decoder, layers: int) -> dict[str, dict[int, str]]:
     """Names of the open dimensions of the inputs."""
-    axes = {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "total"}}
+    axes = {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "past + seq"}}
     for name in caches(decoder, layers):
         length = {} if ".encoder." in name else {2: "past"}
         axes[f"past_key_values.{name}"] = {0: "batch", **length}
@@ -241,7 +241,7 @@ def export(decoder: Decoder, layers: int, exporter: Exporter, path: pathlib.Path
         )
         program.save(str(path), external_data=True)
         return
-    open_ends = {**axes, **{f"present.{name}": {0: "batch", 2: "total"} for name in own}}
+    open_ends = {**axes, **{f"present.{name}": {0: "batch", 2: "past + seq"} for name in own}}
     whole = path.with_suffix(".whole")
     torch.onnx.export(
         module, tuple(values.values()), str(whole), dynamo=False, opset_version=17, dynamic_axes=open_ends, **ends

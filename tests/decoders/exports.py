@@ -164,7 +164,7 @@ def export(form: Form, folder: pathlib.Path) -> pathlib.Path:
     else:
         torch.onnx.export(
             module, given, str(path), dynamo=False, opset_version=18, input_names=names, output_names=_results(),
-            dynamic_axes={**dims, **{name: _dims(name.replace("present", "past")) for name in _results()[1:]}},
+            dynamic_axes={**dims, "attention_mask": {0: "batch", 1: "past + seq"}, **{name: _dims(name.replace("present", "past")) for name in _results()[1:]}},
         )  # fmt: skip
     return path
 

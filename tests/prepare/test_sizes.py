@@ -42,6 +42,18 @@ def test_sizes(fix: dict[str, int | list[int]], x: list[int | str], m: list[int 
     assert (found["x"], found["m"], found["y"]) == (x, m, x)
 
 
+@pytest.mark.parametrize(
+    ("fix", "size"),
+    [({"batch": 2, "seq": 3}, 5), ({"batch": 2}, "seq + 2"), ({"batch + seq": 7}, 7), ({}, "batch + seq")],
+)
+def test_formulas(fix: dict[str, int], size: int | str) -> None:
+    given = model()
+    given.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "batch + seq"
+    given.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "batch + seq"
+    found = shapes(prepare(given, fix=fix))
+    assert (found["m"][1], found["y"][1]) == (size, size)
+
+
 def test_an_input_of_unknown_rank() -> None:
     assert shapes(prepare(model(), fix={"z": [2, 2]}))["z"] == [2, 2]
 

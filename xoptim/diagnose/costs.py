@@ -100,12 +100,13 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
     Raises:
         ModelError: the inputs have no dimension of a name in ``sizes``.
     """
-    graph = load_model(proto, base_dir).graph
-    names = {s for name in graph.inputs for d in graph.info_of(name).shape or () for s in _symbols(d)}
+    model = load_model(proto, base_dir)
+    graph = model.graph
+    names = {s for info in graph.declared_inputs.values() for d in info.shape or () for s in _symbols(d)}
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
         raise ModelError(f"size for {unknown}, but the open dimensions of the model are {', '.join(sorted(names)) or 'none'}")
-    chosen = {name: sizes.get(name, _DEFAULT) for name in sorted(names)}
+    chosen = _agreed({name: sizes.get(name, _DEFAULT) for name in sorted(names)}, sizes, model.equal_sizes)
     count = _Counter(chosen)
     operators: dict[str, Cost] = {}
     layers: dict[str, Cost] = {}
@@ -124,6 +125,23 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
     """Count what the model of a file costs; see `costs`."""
     source = Source(path)
     return costs(source.proto, sizes or {}, source.base_dir)
+
+
+def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]) -> dict[str, int]:
+    """Sizes of open dimensions, those that the model requires to be equal made equal to the given one.
+
+    Raises:
+        ModelError: two given sizes contradict each other.
+    """
+    agreed = dict(chosen)
+    for name, dim in equal.items():
+        if name in given and not isinstance(dim, int) and dim.is_symbol and str(dim) not in given:
+            agreed[str(dim)] = given[name]
+    for name, dim in equal.items():
+        agreed[name] = evaluate(dim, agreed)
+        if given.get(name, agreed[name]) != agreed[name]:
+            raise ModelError(f"size {given[name]} for {name}, but a product of matrices requires {agreed[name]}")
+    return agreed
 
 
 def _symbols(dim: Dim) -> Iterator[str]:

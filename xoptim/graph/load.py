@@ -16,10 +16,13 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto
 
+from xoptim.facts.dim_formulas import size_in
+from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields, lack_of_memory, unreadable_texts, with_headroom
 from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
+from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model, call_domain
@@ -143,7 +146,13 @@ def infer_model(model: Model) -> None:
     """Infer shapes and types in all graphs of a model."""
     for function in model.functions:
         infer_graph(function.body)
-    infer_graph(model.graph, declared_values(model.graph))
+    declared = declared_values(model.graph)
+    infer_graph(model.graph, declared)
+    if sizes := equal_sizes(model.graph):
+        model.equal_sizes = {name: substitute(dim, sizes) for name, dim in model.equal_sizes.items()} | sizes
+        for name, info in model.graph.declared_inputs.items():
+            model.graph.learn(name, with_sizes(info, sizes))
+        infer_graph(model.graph, declared)
 
 
 def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -212,10 +221,12 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
     graph.source = proto
     graph.name = proto.name
     _check_text((graph.name, *(v.name for v in (*proto.input, *proto.output)), *(t.name for t in proto.initializer)))
+    names = {dim.dim_param: None for value in proto.input for dim in value.type.tensor_type.shape.dim if dim.dim_param}
+    formulas = {text: size for text in names if (size := size_in(text, names)) is not None}
     for value in proto.input:
         if graph.is_input(value.name):
             raise ModelError(f"graph input {value.name!r} is declared twice")
-        graph.declare_input(value.name, type_proto_to_info(value.type))
+        graph.declare_input(value.name, type_proto_to_info(value.type, formulas))
     base_dir = graph.model.base_dir
     for tensor in with_headroom(proto.initializer):
         handle = Tensor.from_proto(tensor, base_dir)

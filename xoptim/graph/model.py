@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 
+from xoptim.facts.dims import Dim
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
 from xoptim.graph.listener import Listener
@@ -50,6 +51,7 @@ class Model:
         ir_version: version of the file format; a model without one is read as a model of the newest version.
         base_dir: folder of the file, for external data.
         shell: the protobuf without graph and functions: producer, versions, metadata, training info.
+        equal_sizes: names of sizes of inputs that can only be other ones, or numbers, with these.
         listeners: called after each change of any graph of the model.
     """
 
@@ -59,6 +61,7 @@ class Model:
         self.ir_version = ir_version
         self.base_dir = base_dir
         self.shell = onnx.ModelProto()
+        self.equal_sizes: dict[str, Dim] = {}
         self.listeners: list[Listener] = []
         self.functions: list[Function] = []
         """Local functions. New ones come last, and only the last ones are taken away again."""

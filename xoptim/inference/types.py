@@ -13,7 +13,7 @@ from xoptim.facts.info import UNKNOWN, Container, Info
 _OTHER: dict[str, Container] = {"map_type": "map", "sparse_tensor_type": "sparse", "opaque_type": "opaque"}
 
 
-def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, SymbolicDim] | None = None) -> Info:
+def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = None) -> Info:
     """Convert a type to facts.
 
     Args:
@@ -38,7 +38,7 @@ def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, SymbolicDim] |
     return Info(container=_OTHER[kind], type_proto=proto.SerializeToString(deterministic=True))
 
 
-def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, SymbolicDim] | None) -> Dim:
+def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, Dim] | None) -> Dim:
     kind = dim.WhichOneof("value")
     if kind == "dim_value" and dim.dim_value >= 0:
         return dim.dim_value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 
+from xoptim.facts.dim_formulas import size_in
+from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.prepare.values import declarations, dimensions, fed_inputs
 
@@ -37,8 +39,20 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
             raise ModelError(f"--fix {name}: the open dimensions and the inputs of the model are {listed}")
     for value in declarations(proto):
         for dim in dimensions(value.type):
-            if dim.dim_param in fixed:
-                dim.dim_value = fixed[dim.dim_param]
+            _fix(dim, fixed, named)
+
+
+def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Collection[str]) -> None:
+    """Write the size of a dimension, if it is known; in a formula of other dimensions, such as ``past + seq``, those known."""
+    text = dim.dim_param
+    formula = size_in(text, named)
+    size = fixed.get(text) if formula is None or text in fixed else substitute(formula, fixed)
+    if isinstance(size, int):
+        if size < 0:
+            raise ModelError(f"dimension {text!r} cannot be {size}")
+        dim.dim_value = size
+    elif size is not None and size is not formula:
+        dim.dim_param = str(size)
 
 
 def _sizes(name: str, given: int | Sequence[int]) -> list[int]:

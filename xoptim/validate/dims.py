@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import math
-import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import onnx
 
+from xoptim.facts.dim_formulas import formula_of
+from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
 from xoptim.validate.dataflow import Shape, shape_of
 from xoptim.validate.errors import FeedError
@@ -33,15 +33,6 @@ _WORDS: Final[tuple[tuple[Purpose, re.Pattern[str]], ...]] = (
     ("sequence", re.compile(r"seq|len|time|frame|token|^(s|t|l)$", re.IGNORECASE)),
 )
 _COUNTED: Final = re.compile(r"^(s|u|d|dim|unk|axis|dynamic_axes)_*\d+$|:\d+$", re.IGNORECASE)
-_FORMULA: Final = re.compile(r"[+*]|//| - ")
-_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
 _SHAPED: Final = ("Reshape", "Expand", "Concat")
 """Operators that read shapes: the second operand, or parts of one."""
 _LARGEST_FROZEN: Final = 1024
@@ -131,8 +122,8 @@ def names_in(entry: int | str) -> list[str]:
     """The dimensions that an entry of a shape depends on: none, itself, or the names in a formula."""
     if isinstance(entry, int):
         return []
-    tree = _formula(entry)
-    return [entry] if tree is None else [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    formula = formula_of(entry)
+    return [entry] if formula is None else [] if isinstance(formula, int) else sorted(formula.symbols)
 
 
 def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
@@ -141,31 +132,11 @@ def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
         return entry
     if entry in sizes:
         return sizes[entry]
-    tree = _formula(entry)
-    return None if tree is None else _evaluate(tree, sizes)
-
-
-def _formula(entry: str) -> ast.expr | None:
-    """The syntax tree of ``past + seq`` and the like, ``None`` for a name."""
-    if not _FORMULA.search(entry):
-        return None
+    formula = formula_of(entry)
     try:
-        tree = ast.parse(entry.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+        return None if formula is None else evaluate(formula, sizes)
+    except (KeyError, ZeroDivisionError):
         return None
-    allowed = (ast.BinOp, ast.Name, ast.Constant, ast.Load, *_OPERATORS)
-    return tree if all(isinstance(node, allowed) for node in ast.walk(tree)) else None
-
-
-def _evaluate(tree: ast.expr, sizes: Mapping[str, int]) -> int | None:
-    if isinstance(tree, ast.BinOp):
-        left, right = _evaluate(tree.left, sizes), _evaluate(tree.right, sizes)
-        if left is None or right is None or (isinstance(tree.op, ast.FloorDiv) and right == 0):
-            return None
-        return _OPERATORS[type(tree.op)](left, right)
-    if isinstance(tree, ast.Name):
-        return sizes.get(tree.id)
-    return tree.value if isinstance(tree, ast.Constant) and type(tree.value) is int else None
 
 
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from typing import Final, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,8 @@ Source: TypeAlias = Literal["random", "given", "test data"]
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """Values to run the original on.
 
     Attributes:
@@ -32,23 +34,16 @@ class Plan(NamedTuple):
     feeds: dict[str, Value]
 
 
-class ReferenceRun(NamedTuple):
-    """One run of the original.
+@dataclass(frozen=True, slots=True)
+class ReferenceRun(Plan):
+    """One run of the original on the values of a plan.
 
     Attributes:
-        source: where the values come from.
-        sizes: sizes of the open dimensions (of those that are known when the values are given).
-        seed: of the random values.
-        feeds: values of the inputs.
         results: values of the outputs.
         seconds: wall time of the run.
         is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
     """
 
-    source: Source
-    sizes: Sizes
-    seed: int
-    feeds: dict[str, Value]
     results: list[Value]
     seconds: float
     is_probe: bool = False
@@ -63,7 +58,7 @@ class ResultStore:
     def keep(self, run: ReferenceRun) -> ReferenceRun:
         """The run, its arrays in memory or on disk."""
         feeds = {name: self._kept(value) for name, value in run.feeds.items()}
-        return run._replace(feeds=feeds, results=list(map(self._kept, run.results)))
+        return replace(run, feeds=feeds, results=list(map(self._kept, run.results)))
 
     def _kept(self, value: Value) -> Value:
         if not isinstance(value, np.ndarray) or value.dtype.hasobject:
@@ -92,4 +87,4 @@ def run_plan(session: Session, plan: Plan, limit: float | None = None) -> Refere
     """
     start = time.perf_counter()
     results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)
-    return ReferenceRun(*plan, results, time.perf_counter() - start)
+    return ReferenceRun(plan.source, plan.sizes, plan.seed, plan.feeds, results, time.perf_counter() - start)

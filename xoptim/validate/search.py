@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -143,7 +144,7 @@ class Search:
         if not found and self._budget.spent > self._budget.limit:
             reason = f"was stopped after {self._budget.limit:.2g} s, the budget of all runs (--validation-budget)"
             self.skipped.append(SkippedRun(sizes, reason))
-        return found[0]._replace(is_probe=True) if found else None
+        return replace(found[0], is_probe=True) if found else None
 
     def _patience(self, found: bool) -> int:
         """Allowed number of failures: fewer once there is a result, none when there is nothing to vary."""

@@ -50,20 +50,24 @@ class SizedModel:
                 self.graph: Graph | None = load_model(proto, base_dir).graph
         except ModelError:  # a model that cannot be loaded here may still run in onnxruntime
             self.graph = None
-        self._entries: dict[str, str] = {}
+        self._entries: dict[str, list[str]] = {}
         for spec in input_specs(proto, [value.name for value in graph_inputs(proto)]) if self.graph is not None else ():
             shape = self.graph.info_of(spec.name).shape if self.graph is not None else None
             pairs = zip(shape, spec.shape, strict=True) if shape and spec.shape and len(shape) == len(spec.shape) else ()
             for dim, entry in pairs:
                 if isinstance(dim, SymbolicDim) and isinstance(entry, str):
                     # Inference gives axes without a name symbols of its own.
-                    self._entries |= {name: name for name in names_in(entry)} | {str(dim): entry}
+                    for symbol, size in (*((name, name) for name in names_in(entry)), (str(dim), entry)):
+                        self._entries.setdefault(symbol, []).append(size)
 
     def dims(self, symbols: Iterable[str]) -> frozenset[str] | None:
         """The open dimensions of some symbols of shapes, ``None`` when one of them is not a size of an input."""
-        entries = [self._entries.get(symbol) for symbol in symbols]
-        found = [name for entry in entries for name in (names_in(entry) if entry is not None else ("",))]
-        return None if "" in found else frozenset(found)
+        found: list[str] = []
+        for symbol in symbols:
+            if symbol not in self._entries:
+                return None
+            found += (name for entry in self._entries[symbol] for name in names_in(entry))
+        return frozenset(found)
 
     def at(self, sizes: Mapping[str, int], unknown: int = 0) -> Sizing:
         """The shapes of results with these sizes of the open dimensions.
@@ -72,7 +76,7 @@ class SizedModel:
             sizes: the sizes.
             unknown: size to take for an axis without a known one.
         """
-        entries = {symbol: size_of(entry, sizes) for symbol, entry in self._entries.items()}
+        entries = {symbol: size_of(entry, sizes) for symbol, (entry, *_) in self._entries.items()}
         return Sizing({**sizes, **{symbol: size for symbol, size in entries.items() if size is not None}}, unknown)
 
 

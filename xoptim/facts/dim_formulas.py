@@ -1,0 +1,49 @@
+"""Formulas that exporters write in place of the name of a dimension, such as ``past + seq``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from typing import Any, Final
+
+from xoptim.facts.symbolic import Dim, named
+
+_CALCULATION: Final = re.compile(r"[+*]|//| - ")
+_LONGEST: Final = 200
+_OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+@lru_cache(1024)
+def formula_of(text: str) -> Dim | None:
+    """The size that a formula gives, by the names in it; ``None`` for the name of a dimension."""
+    if len(text) > _LONGEST or not _CALCULATION.search(text):
+        return None
+    try:
+        return _computed(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None
+
+
+def size_in(text: str, names: Collection[str]) -> Dim | None:
+    """The size that a formula of some dimensions gives, ``None`` for a text that is not one."""
+    size = formula_of(text)
+    return size if size is None or isinstance(size, int) or size.symbols <= {*names} else None
+
+
+def _computed(tree: ast.expr) -> Dim:
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
+        size: Dim = _OPERATORS[type(tree.op)](_computed(tree.left), _computed(tree.right))
+        return size
+    if isinstance(tree, ast.Name):
+        return named(tree.id)
+    if isinstance(tree, ast.Constant) and type(tree.value) is int:
+        return tree.value
+    raise ValueError

@@ -1,0 +1,83 @@
+"""Sizes of inputs that a model requires to be equal: exporters name the axes of each input, whatever is done with them.
+
+A product of matrices fails where their inner sizes differ, so that two names for such a size mean the same number in every run
+that gives a result. Without this, keys of a cache and its values would be of different lengths for all that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xoptim.facts.dims import Dim, substitute
+from xoptim.facts.info import Info
+from xoptim.facts.symbolic import SymbolicDim, is_nonnegative, named
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
+
+
+def equal_sizes(graph: Graph) -> dict[str, Dim]:
+    """The names of sizes that can only be equal to others, or to a number, with these.
+
+    Args:
+        graph: the main graph of a model, whose shapes are known.
+    """
+    order = {name: place for place, name in enumerate(_declared(graph))}
+    found: dict[str, Dim] = {}
+    differing = [(node, pair) for node in graph.nodes for pair in _pairs(graph, node) if pair[0] is not pair[1]]
+    needed = _needed(graph) if differing else ()
+    for node, pair in differing:
+        first, second = (substitute(dim, found) for dim in pair) if found else pair
+        solved = _solved(first - second, order) if node in needed else None
+        if solved is not None:
+            name, size = solved
+            found = {each: substitute(dim, {name: size}) for each, dim in found.items()} | {name: size}
+    return found
+
+
+def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
+    """The facts with sizes in place of names."""
+    if not info.is_tensor or info.shape is None:
+        return info
+    return Info(info.dtype, tuple(substitute(dim, sizes) for dim in info.shape), info.data)
+
+
+def _declared(graph: Graph) -> dict[str, None]:
+    """The names of the sizes of the inputs, in order."""
+    dims = (dim for info in graph.declared_inputs.values() if info.is_tensor for dim in info.shape or ())
+    return {str(dim): None for dim in dims if isinstance(dim, SymbolicDim) and dim.is_symbol and not dim.is_anonymous}
+
+
+def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """The inner sizes of the factors of a product."""
+    if node.domain or node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
+        return
+    a, b = (graph.info_of(name).shape for name in node.input[:2])
+    if not a or not b:
+        return
+    if node.op_type == "MatMul":
+        yield a[-1], b[-2] if len(b) > 1 else b[0]
+    elif len(a) == len(b) == 2:
+        yield a[0 if node.get_attribute("transA", 0) else 1], b[1 if node.get_attribute("transB", 0) else 0]
+
+
+def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[str, Dim] | None:
+    """A name and the size for which a difference is 0: the last of the names of inputs for which there is one."""
+    names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
+    if isinstance(difference, int) or len(names) != len(difference.symbols):  # another size is computed from values
+        return None
+    for name in sorted(names, key=lambda each: -order[each]):
+        for size in (named(name) - difference, named(name) + difference):
+            if is_nonnegative(size) and (isinstance(size, int) or name not in size.symbols):
+                return name, size
+    return None
+
+
+def _needed(graph: Graph) -> set[Node]:
+    """The nodes on which outputs depend: others may be left out by the runtime."""
+    names, needed = set(graph.outputs), set[Node]()
+    for node in reversed(list(graph.nodes)):
+        if not names.isdisjoint(node.output):
+            needed.add(node)
+            names.update(reads(node))
+    return needed
