@@ -152,7 +152,8 @@ def export(form: Form, folder: pathlib.Path) -> pathlib.Path:
         return path
     module = _module(form)
     values = {name: torch.from_numpy(value) for name, value in feeds_of(form, 2, 3, 4, "none").items()}
-    dims = {name: _dims(name) for name in values}
+    total = "total" if form.exporter == "dynamo" else "past + seq"
+    dims = {name: {axis: total if dim == "total" else dim for axis, dim in _dims(name).items()} for name in values}
     given, names = tuple(values.values()), list(values)
     if form.exporter == "dynamo":
         opened = (tuple(dims[name] for name in names),)
@@ -164,7 +165,7 @@ def export(form: Form, folder: pathlib.Path) -> pathlib.Path:
     else:
         torch.onnx.export(
             module, given, str(path), dynamo=False, opset_version=18, input_names=names, output_names=_results(),
-            dynamic_axes={**dims, "attention_mask": {0: "batch", 1: "past + seq"}, **{name: _dims(name.replace("present", "past")) for name in _results()[1:]}},
+            dynamic_axes={**dims, **{name: _dims(name.replace("present", "past")) for name in _results()[1:]}},
         )  # fmt: skip
     return path
 
