@@ -114,7 +114,7 @@ def show_command(pattern: str) -> None:
         click.echo(click.style(cls.__name__, bold=True))
         click.echo(inspect.cleandoc(cls.__doc__ or ""))
         click.echo(f"\nphase {_phase(cls)}, exactness {cls.exactness}, opset {_opsets(cls)}")
-        for number, example in enumerate(cls.examples(), 1):
+        for number, example in enumerate(cls.examples, 1):
             click.echo(f"\nexample {number}, opset {example.opset}")
             click.echo(f"  before  {example.before}\n  after   {example.after}")
         click.echo()

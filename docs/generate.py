@@ -103,7 +103,7 @@ def pages() -> dict[str, str]:
     families = {key: list(members) for key, members in groupby(sorted(patterns, key=_family), key=_family)}
     found = {"README.md": _INDEX.render(families=families, opsets=opsets)}
     for cls in patterns:
-        examples = [(diagram(e.before, e), diagram(e.after, e)) for e in cls.examples()]
+        examples = [(diagram(e.before, e), diagram(e.after, e)) for e in cls.examples]
         doc = inspect.cleandoc(cls.__doc__ or "")
         found[f"{cls.name()}.md"] = _PAGE.render(cls=cls, doc=doc, opsets=opsets(cls), examples=examples)
     return found

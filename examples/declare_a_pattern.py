@@ -5,7 +5,6 @@ python examples/declare_a_pattern.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import xoptim
@@ -47,20 +46,17 @@ class NegMaxPattern(EasyPatternOptimization):
         """The absolute value."""
         return g.op.Abs(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The documentation, and the test."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Max(t, x) }",
-                "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Max(t, x) }",
+            "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
+        ),
+    )
 
 
 def main() -> None:
     """Test the pattern, then use it."""
-    for example in NegMaxPattern.examples():
+    for example in NegMaxPattern.examples:
         check_example(NegMaxPattern, example)
         print(f"near misses: {check_near_misses(NegMaxPattern, example)}")
     model = parse("agraph (float[n] x) => (float[n] y) { e = Exp(x) t = Neg(e) m = Max(e, t) y = Sqrt(m) }")

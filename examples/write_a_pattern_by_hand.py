@@ -5,8 +5,6 @@ python examples/write_a_pattern_by_hand.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import xoptim
 from xoptim import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.doc import pretty_onnx
@@ -37,20 +35,17 @@ class RoundingChainPattern(PatternOptimization):
         """The first stays; the cleaning removes the others, which are not read any more."""
         return [first, g.make_node("Identity", [first.output[0]], [last.output[0]])]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The documentation, and the test."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) { s = Floor(x) t = Ceil(s) u = Round(t) y = Neg(u) }",
-                "agraph (float[a] x) => (float[a] y) { s = Floor(x) y = Neg(s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) { s = Floor(x) t = Ceil(s) u = Round(t) y = Neg(u) }",
+            "agraph (float[a] x) => (float[a] y) { s = Floor(x) y = Neg(s) }",
+        ),
+    )
 
 
 def main() -> None:
     """Test the pattern, then use it."""
-    for example in RoundingChainPattern.examples():
+    for example in RoundingChainPattern.examples:
         check_example(RoundingChainPattern, example)
         print(f"near misses: {check_near_misses(RoundingChainPattern, example)}")
     model = parse("agraph (float[n] x) => (float[n] y, float[n] z) { t = Ceil(x) z = Floor(t) u = Round(z) y = Exp(u) }")

@@ -132,7 +132,7 @@ def test_functions() -> None:
     replace = onnx.parser.parse_function('<opset_import: ["" : 18]> g (a) => (b) { t = Mul (a, a)  b = Mul (t, a) }')
     cls = rewrite_rule(match, replace, name="Cube", priority=4, examples=[Example(POWERS, POWERS)])
     assert (cls.name(), cls.priority, cls.arrow()) == ("Cube", 4, "Pow(x, 3) → Mul(Mul(a, a), a)")
-    assert cls.examples() == (Example(POWERS, POWERS),)
+    assert cls.examples == (Example(POWERS, POWERS),)
     after = optimize(parse(POWERS), patterns=[cls])
     assert types(after) == ["Pow", "Mul", "Mul"]
     same_results(parse(POWERS), after, {"x": np.array([1.5, -2], np.float32)})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -48,12 +46,9 @@ class BiasGeluPattern(EasyPatternOptimization):
         """The sum is computed on the way."""
         return str(getattr(g.op, operator)(x, b, domain="com.microsoft"))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The exact function, and the approximation."""
-        start, domains = "agraph (float[a,2] x) => (float[a,2] y) <float[2] b = {1, 2}>", (("com.microsoft", 1),)
-        exact, fast = f"{start} {{ y = com.microsoft.BiasGelu(x, b) }}", f"{start} {{ y = com.microsoft.FastGelu(x, b) }}"
-        return (
-            Example(f"{start} {{ t = Add(b, x) y = com.microsoft.Gelu(t) }}", exact, domains=domains),
-            Example(f'{start} {{ t = Add(x, b) y = Gelu <approximate = "tanh"> (t) }}', fast, opset=20, domains=domains),
-        )
+    _start, _domains = "agraph (float[a,2] x) => (float[a,2] y) <float[2] b = {1, 2}>", (("com.microsoft", 1),)
+    _exact, _fast = f"{_start} {{ y = com.microsoft.BiasGelu(x, b) }}", f"{_start} {{ y = com.microsoft.FastGelu(x, b) }}"
+    examples = (
+        Example(f"{_start} {{ t = Add(b, x) y = com.microsoft.Gelu(t) }}", _exact, domains=_domains),
+        Example(f'{_start} {{ t = Add(x, b) y = Gelu <approximate = "tanh"> (t) }}', _fast, opset=20, domains=_domains),
+    )

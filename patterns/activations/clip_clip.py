@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import ml_dtypes
 import numpy as np
 
@@ -41,19 +39,16 @@ class ClipClipPattern(EasyPatternOptimization):
         """Clip with these bounds."""
         return g.op.Clip(x, min=low, max=high)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """From below and from above, and bounds that exclude each other."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
+        ),
+    )
 
 
 def _ends(dtype: int) -> tuple[float, float] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -33,12 +31,9 @@ class ClipReluPattern(EasyPatternOptimization):
         """Clip with a higher lower bound."""
         return g.op.Clip(x, min=bottom, max=high)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A lower bound without effect."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
@@ -45,15 +43,12 @@ class EluExpPattern(EasyPatternOptimization):
         """The factor becomes an attribute."""
         return g.op.Elu(x, alpha=alpha)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With a factor, and without."""
-        start, one = "agraph (float[a,b] x) => (float[a,b] y)", "e = Exp(x) d = Sub(e, one)"
-        constants = "float one = {1}, float z = {0}, float k = {0.5}"
-        return (
-            Example(
-                f"{start} <{constants}> {{ c = Greater(x, z) {one} t = Mul(k, d) y = Where(c, x, t) }}",
-                f"{start} {{ y = Elu <alpha = 0.5> (x) }}",
-            ),
-            Example(f"{start} <{constants}> {{ c = Less(x, z) {one} y = Where(c, d, x) }}", f"{start} {{ y = Elu(x) }}"),
-        )
+    _start, _one = "agraph (float[a,b] x) => (float[a,b] y)", "e = Exp(x) d = Sub(e, one)"
+    _constants = "float one = {1}, float z = {0}, float k = {0.5}"
+    examples = (
+        Example(
+            f"{_start} <{_constants}> {{ c = Greater(x, z) {_one} t = Mul(k, d) y = Where(c, x, t) }}",
+            f"{_start} {{ y = Elu <alpha = 0.5> (x) }}",
+        ),
+        Example(f"{_start} <{_constants}> {{ c = Less(x, z) {_one} y = Where(c, d, x) }}", f"{_start} {{ y = Elu(x) }}"),
+    )

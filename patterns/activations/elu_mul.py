@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
@@ -41,12 +39,9 @@ class EluMulPattern(EasyPatternOptimization):
         """The factor becomes an attribute."""
         return g.op.Selu(x, alpha=alpha, gamma=gamma)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With both numbers."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
+        ),
+    )

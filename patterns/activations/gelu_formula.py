@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -81,25 +80,22 @@ class GeluErfPattern(_GeluFormula):
         """The exact formula."""
         return _by_erf(g, x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As torch exports it, and with the half first."""
-        constants = "<float s = {1.4142135}, float one = {1}, float half = {0.5}>"
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Gelu(x) }"
-        return (
-            Example(
-                f"agraph (float[a,b] x) => (float[a,b] y) {constants} "
-                "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-                after,
-                opset=20,
-            ),
-            Example(
-                f"agraph (float[a,b] x) => (float[a,b] y) {constants} "
-                "{ h = Mul(half, x) d = Div(x, s) e = Erf(d) p = Add(one, e) y = Mul(p, h) }",
-                after,
-                opset=20,
-            ),
-        )
+    _constants = "<float s = {1.4142135}, float one = {1}, float half = {0.5}>"
+    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Gelu(x) }"
+    examples = (
+        Example(
+            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} "
+            "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+            _after,
+            opset=20,
+        ),
+        Example(
+            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} "
+            "{ h = Mul(half, x) d = Div(x, s) e = Erf(d) p = Add(one, e) y = Mul(p, h) }",
+            _after,
+            opset=20,
+        ),
+    )
 
 
 class GeluOrtPattern(_MicrosoftGelu):
@@ -116,17 +112,14 @@ class GeluOrtPattern(_MicrosoftGelu):
         """The exact formula."""
         return _by_erf(g, x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As torch exports it."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
-                "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.Gelu(x) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
+            "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.Gelu(x) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )
 
 
 class GeluPattern(_GeluFormula):
@@ -150,25 +143,22 @@ class GeluPattern(_GeluFormula):
         """The operator by the same approximation."""
         return g.op.Gelu(x, approximate="tanh")
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As transformers write it, and with products only."""
-        constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
-        after = 'agraph (float[a,b] x) => (float[a,b] y) { y = Gelu <approximate = "tanh"> (x) }'
-        return (
-            Example(
-                f"agraph (float[a,b] x) => (float[a,b] y) {constants} {{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) "
-                "s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }",
-                after,
-                opset=20,
-            ),
-            Example(
-                f"agraph (float[a,b] x) => (float[a,b] y) {constants} {{ p = Mul(x, x) q = Mul(c, p) s = Add(one, q) "
-                "r = Mul(x, k) t = Mul(r, s) u = Tanh(t) v = Add(u, one) w = Mul(x, v) y = Mul(half, w) }",
-                after,
-                opset=20,
-            ),
-        )
+    _constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
+    _after = 'agraph (float[a,b] x) => (float[a,b] y) { y = Gelu <approximate = "tanh"> (x) }'
+    examples = (
+        Example(
+            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) "
+            "s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }",
+            _after,
+            opset=20,
+        ),
+        Example(
+            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ p = Mul(x, x) q = Mul(c, p) s = Add(one, q) "
+            "r = Mul(x, k) t = Mul(r, s) u = Tanh(t) v = Add(u, one) w = Mul(x, v) y = Mul(half, w) }",
+            _after,
+            opset=20,
+        ),
+    )
 
 
 class FastGeluPattern(_MicrosoftGelu):
@@ -194,16 +184,13 @@ class FastGeluPattern(_MicrosoftGelu):
             return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
         return super().validate_mapping(g, m)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As transformers write it."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) "
-                "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
-                "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
-                "v = Add(u, one) y = Mul(h, v) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.FastGelu(x) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) "
+            "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
+            "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
+            "v = Add(u, one) y = Mul(h, v) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.FastGelu(x) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

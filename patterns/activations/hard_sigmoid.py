@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
@@ -52,18 +50,15 @@ class HardSigmoidPattern(EasyPatternOptimization):
         """Slope and intercept become attributes."""
         return g.op.HardSigmoid(x, **attributes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of MobileNet, and of Keras."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
-                "{ t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, float o = {0}, float i = {1}> "
-                "{ t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid <alpha = 0.25, beta = 0.5> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
+            "{ t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, float o = {0}, float i = {1}> "
+            "{ t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid <alpha = 0.25, beta = 0.5> (x) }",
+        ),
+    )

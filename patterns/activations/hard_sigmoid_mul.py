@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -41,12 +39,9 @@ class HardSigmoidMulPattern(EasyPatternOptimization):
         """The whole operator."""
         return g.op.HardSwish(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As torch exports it."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = HardSwish(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = HardSwish(x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -42,14 +40,11 @@ class HardSwishPattern(EasyPatternOptimization):
         """The operator that has a kernel."""
         return g.op.HardSwish(x) if whole else g.op.Mul(x, g.op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As torch exports it, for the CPU provider."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
-                "{ t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) }",
-                "agraph (float[a,b] x) => (float[a,b] y) "
-                "{ t = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) y = Mul(x, t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
+            "{ t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) }",
+            "agraph (float[a,b] x) => (float[a,b] y) "
+            "{ t = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) y = Mul(x, t) }",
+        ),
+    )

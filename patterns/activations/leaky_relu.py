@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
@@ -46,15 +44,12 @@ class LeakyReluPattern(EasyPatternOptimization):
         """The slope becomes an attribute."""
         return g.op.LeakyRelu(x, alpha=slope)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With a comparison, and with a maximum."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = LeakyRelu <alpha = 0.25> (x) }"
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float s = {0.25}> "
-                "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
-                after,
-            ),
-            Example("agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) y = Max(t, x) }", after),
-        )
+    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = LeakyRelu <alpha = 0.25> (x) }"
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float s = {0.25}> "
+            "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
+            _after,
+        ),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) y = Max(t, x) }", _after),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs
@@ -35,16 +33,13 @@ class MaxReluPattern(EasyPatternOptimization):
         """Both give NaN for NaN."""
         return g.op.Relu(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Floats, and integers."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}> { y = Max(zero, x) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (int32[a,b] x) => (int32[a,b] y) <int32[1] zero = {0}> { y = Max(x, zero) }",
-                "agraph (int32[a,b] x) => (int32[a,b] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}> { y = Max(zero, x) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (int32[a,b] x) => (int32[a,b] y) <int32[1] zero = {0}> { y = Max(x, zero) }",
+            "agraph (int32[a,b] x) => (int32[a,b] y) { y = Relu(x) }",
+        ),
+    )

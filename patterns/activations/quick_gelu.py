@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
@@ -43,18 +41,15 @@ class QuickGeluPattern(EasyPatternOptimization):
         """The factor becomes an attribute."""
         return g.op.QuickGelu(x, domain="com.microsoft", alpha=factor)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As CLIP has it, and the sigmoid linear unit."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

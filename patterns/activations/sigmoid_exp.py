@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -42,18 +40,14 @@ class SigmoidExpPattern(EasyPatternOptimization):
         """The operator."""
         return g.op.Sigmoid(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """By division, and by Reciprocal."""
-        after = "agraph (float[n] x) => (float[n] y) { y = Sigmoid(x) }"
-        return (
-            Example(
-                "agraph (float[n] x) => (float[n] y) <float one = {1}> "
-                "{ n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
-                after,
-            ),
-            Example(
-                "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
-                after,
-            ),
-        )
+    _after = "agraph (float[n] x) => (float[n] y) { y = Sigmoid(x) }"
+    examples = (
+        Example(
+            "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
+            _after,
+        ),
+        Example(
+            "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
+            _after,
+        ),
+    )

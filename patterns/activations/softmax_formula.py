@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from onnx import TensorProto
@@ -48,16 +47,13 @@ class SoftmaxExpPattern(_SoftmaxFormula):
         power = g.op.Exp(g.op.Sub(x, g.op.ReduceMax(x, axes=axes)))
         return g.op.Div(power, g.op.ReduceSum(power, axes=axes))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Along the second axis."""
-        return (
-            Example(
-                "agraph (float[a,b,c] x) => (float[a,b,c] y) <int64[1] i = {1}> "
-                "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }",
-                "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = Softmax <axis = 1> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) <int64[1] i = {1}> "
+            "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }",
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = Softmax <axis = 1> (x) }",
+        ),
+    )
 
 
 class LogSoftmaxExpPattern(_SoftmaxFormula):
@@ -85,13 +81,10 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
             return self.none(m.nodes[-1], msg="LogSoftmax of 64 bits treats infinities in another way")
         return super().validate_mapping(g, m)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Along the last axis."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
-                "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = LogSoftmax <axis = -1> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
+            "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = LogSoftmax <axis = -1> (x) }",
+        ),
+    )

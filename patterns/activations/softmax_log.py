@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -35,12 +34,9 @@ class SoftmaxLogPattern(EasyPatternOptimization):
         """Along the same axis."""
         return g.op.LogSoftmax(x, **attributes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Along the last axis but one."""
-        return (
-            Example(
-                "agraph (float[a,b,c] x) => (float[a,b,c] y) { s = Softmax <axis = -2> (x) y = Log(s) }",
-                "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = LogSoftmax <axis = -2> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) { s = Softmax <axis = -2> (x) y = Log(s) }",
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = LogSoftmax <axis = -2> (x) }",
+        ),
+    )

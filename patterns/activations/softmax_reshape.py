@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 from onnx import TensorProto
@@ -71,19 +70,16 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
         y = getattr(g.op, operator)(g.op.Reshape(x, there), axis=place)
         return str(g.op.Reshape(y, g.op.Shape(x), allowzero=1) if back is None else g.op.Reshape(y, back))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The classes of an image of a known size, and of one of another size."""
-        known, unknown = "float[n,3,16,16]", "float[2,3,h,w]"
-        return (
-            Example(
-                f"agraph ({known} x) => ({known} y) {{ y = Softmax <axis = 1> (x) }}",
-                f"agraph ({known} x) => ({known} y) <int64[3] s = {{0, 3, 256}}, int64[4] t = {{0, 3, 16, 16}}> "
-                "{ a = Reshape(x, s) b = Softmax <axis = 1> (a) y = Reshape(b, t) }",
-            ),
-            Example(
-                f"agraph ({unknown} x) => ({unknown} y) {{ y = LogSoftmax <axis = -3> (x) }}",
-                f"agraph ({unknown} x) => ({unknown} y) <int64[3] s = {{2, 3, -1}}> {{ a = Reshape(x, s) "
-                "b = LogSoftmax <axis = 1> (a) t = Shape(x) y = Reshape <allowzero = 1> (b, t) }",
-            ),
-        )
+    _known, _unknown = "float[n,3,16,16]", "float[2,3,h,w]"
+    examples = (
+        Example(
+            f"agraph ({_known} x) => ({_known} y) {{ y = Softmax <axis = 1> (x) }}",
+            f"agraph ({_known} x) => ({_known} y) <int64[3] s = {{0, 3, 256}}, int64[4] t = {{0, 3, 16, 16}}> "
+            "{ a = Reshape(x, s) b = Softmax <axis = 1> (a) y = Reshape(b, t) }",
+        ),
+        Example(
+            f"agraph ({_unknown} x) => ({_unknown} y) {{ y = LogSoftmax <axis = -3> (x) }}",
+            f"agraph ({_unknown} x) => ({_unknown} y) <int64[3] s = {{2, 3, -1}}> {{ a = Reshape(x, s) "
+            "b = LogSoftmax <axis = 1> (a) t = Shape(x) y = Reshape <allowzero = 1> (b, t) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -44,13 +42,10 @@ class SoftplusExpPattern(EasyPatternOptimization):
         """The operator."""
         return g.op.Softplus(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Both definitions."""
-        start, after = "agraph (float[a,b] x) => (float[a,b] y)", "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }"
-        stable = "r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(r, l)"
-        torch = "c = Greater(x, t) e = Exp(x) s = Add(one, e) l = Log(s) y = Where(c, x, l)"
-        return (
-            Example(f"{start} <float one = {{1}}> {{ {stable} }}", after),
-            Example(f"{start} <float one = {{1}}, float t = {{20}}> {{ {torch} }}", after),
-        )
+    _start, _after = "agraph (float[a,b] x) => (float[a,b] y)", "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }"
+    _stable = "r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(r, l)"
+    _torch = "c = Greater(x, t) e = Exp(x) s = Add(one, e) l = Log(s) y = Where(c, x, l)"
+    examples = (
+        Example(f"{_start} <float one = {{1}}> {{ {_stable} }}", _after),
+        Example(f"{_start} <float one = {{1}}, float t = {{20}}> {{ {_torch} }}", _after),
+    )

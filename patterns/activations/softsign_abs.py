@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs
@@ -34,12 +32,9 @@ class SoftsignAbsPattern(EasyPatternOptimization):
         """The operator."""
         return g.op.Softsign(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As frameworks write it."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Softsign(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Softsign(x) }",
+        ),
+    )

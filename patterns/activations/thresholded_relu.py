@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
@@ -41,13 +39,10 @@ class ThresholdedReluPattern(EasyPatternOptimization):
         """The threshold becomes an attribute."""
         return g.op.ThresholdedRelu(x, alpha=threshold)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A threshold of a half."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
-                "{ c = Greater(x, t) y = Where(c, x, zero) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = ThresholdedRelu <alpha = 0.5> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
+            "{ c = Greater(x, t) y = Where(c, x, zero) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = ThresholdedRelu <alpha = 0.5> (x) }",
+        ),
+    )

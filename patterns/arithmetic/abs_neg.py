@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -26,12 +24,9 @@ class AbsNegPattern(EasyPatternOptimization):
         """Abs alone."""
         return g.op.Abs(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of floats."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }",
-                "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }",
+            "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
+        ),
+    )

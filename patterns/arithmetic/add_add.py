@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,16 +58,13 @@ class AddAddPattern(EasyPatternOptimization):
         """One step."""
         return getattr(g.op, self.inverse)(constant, x) if reversed else getattr(g.op, self.direct)(x, constant)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two sums, and two differences of either kind."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Add(c, x) y = Add(t, d) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Add(x, c) }",
-            ),
-            Example(
-                "agraph (int64[a,b] x) => (int64[a,b] y) <int64 c = {1}, int64 d = {3}> { t = Sub(c, x) y = Sub(t, d) }",
-                "agraph (int64[a,b] x) => (int64[a,b] y) <int64 c = {-2}> { y = Sub(c, x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Add(c, x) y = Add(t, d) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Add(x, c) }",
+        ),
+        Example(
+            "agraph (int64[a,b] x) => (int64[a,b] y) <int64 c = {1}, int64 d = {3}> { t = Sub(c, x) y = Sub(t, d) }",
+            "agraph (int64[a,b] x) => (int64[a,b] y) <int64 c = {-2}> { y = Sub(c, x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -27,16 +25,13 @@ class IdempotentPattern(EasyPatternOptimization):
         """Once."""
         return str(getattr(g.op, operator)(x))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two activations, and a number rounded twice."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { t = Relu(x) y = Relu(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { t = Round(x) y = Round(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Round(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Relu(x) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Round(x) y = Round(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Round(x) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,16 +42,13 @@ class MaxMaxPattern(EasyPatternOptimization):
         """Once."""
         return g.op.Max(x, constant) if max else g.op.Min(x, constant)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two numbers, and a vector and a number."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) y = Max(t, d) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}> { y = Max(x, c) }",
-            ),
-            Example(
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {0, -1}> { y = Min(x, c) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) y = Max(t, d) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}> { y = Max(x, c) }",
+        ),
+        Example(
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {0, -1}> { y = Min(x, c) }",
+        ),
+    )

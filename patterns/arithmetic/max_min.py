@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
@@ -41,17 +39,14 @@ class MaxMinPattern(EasyPatternOptimization):
         """Clip with both bounds."""
         return g.op.Clip(x, min=bottom, max=top)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """In either order."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { y = Clip(x, l, h) }"
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) y = Min(t, h) }",
-                after,
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { t = Min(h, x) y = Max(t, l) }",
-                after,
-            ),
-        )
+    _after = "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { y = Clip(x, l, h) }"
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) y = Min(t, h) }",
+            _after,
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { t = Min(h, x) y = Max(t, l) }",
+            _after,
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -48,13 +46,10 @@ class MulAddMulPattern(EasyPatternOptimization):
         """One product and one sum."""
         return g.op.Add(g.op.Mul(x, factors), shifts)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Numbers for each column."""
-        return (
-            Example(
-                "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}, float[2] c = {5, 6}> "
-                "{ t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }",
-                "agraph (float[2] x) => (float[2] y) <float[2] a = {5,12}, float[2] b = {15,24}> { t = Mul(x,a) y = Add(t,b) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}, float[2] c = {5, 6}> "
+            "{ t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }",
+            "agraph (float[2] x) => (float[2] y) <float[2] a = {5,12}, float[2] b = {15,24}> { t = Mul(x,a) y = Add(t,b) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -24,11 +22,8 @@ class MulMinusOnePattern(EasyPatternOptimization):
         """The opposite."""
         return g.op.Neg(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A product and a quotient."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }"
-        return (
-            Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", after),
-            Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", after),
-        )
+    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }"
+    examples = (
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", _after),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", _after),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -39,17 +38,14 @@ class MulMulPattern(AddAddPattern):
         with np.errstate(all="ignore"):
             return multiplied(a if signs[0] > 0 else 1 / a, b if signs[1] > 0 else 1 / b, dtype)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A scale and its correction, and a constant divided twice."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, c) y = Div(t, d) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Mul(x, c) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, d) y = Div(c, t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Div(c, x) }",
-                ranges=(("x", 0.5, 2.0),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, c) y = Div(t, d) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Mul(x, c) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, d) y = Div(c, t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Div(c, x) }",
+            ranges=(("x", 0.5, 2.0),),
+        ),
+    )

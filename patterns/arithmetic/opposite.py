@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
@@ -35,15 +34,12 @@ class NegAddPattern(_Opposite):
 
     operator, other = "Add", "Sub"
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The opposite comes first."""
-        return (
-            Example(
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }",
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }",
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(x, z) }",
+        ),
+    )
 
 
 class NegSubPattern(_Opposite):
@@ -57,12 +53,9 @@ class NegSubPattern(_Opposite):
 
     operator, other = "Sub", "Add"
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two floats."""
-        return (
-            Example(
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }",
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Add(x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }",
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Add(x, z) }",
+        ),
+    )

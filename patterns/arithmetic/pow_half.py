@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -36,12 +34,9 @@ class PowHalfPattern(EasyPatternOptimization):
         """The root."""
         return g.op.Sqrt(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of floats."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Sqrt(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Sqrt(x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
 
@@ -40,11 +38,8 @@ class PowTwoPattern(EasyPatternOptimization):
         """The product with itself."""
         return g.op.Mul(x, x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An exponent of the same type, and an integer."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Mul(x, x) }"
-        return (
-            Example("agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> { y = Pow(x, two) }", after),
-            Example("agraph (float[a,b] x) => (float[a,b] y) <int64 two = {2}> { y = Pow(x, two) }", after),
-        )
+    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Mul(x, x) }"
+    examples = (
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> { y = Pow(x, two) }", _after),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <int64 two = {2}> { y = Pow(x, two) }", _after),
+    )

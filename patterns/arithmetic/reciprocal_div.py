@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -33,13 +31,10 @@ class ReciprocalDivPattern(EasyPatternOptimization):
         """One product."""
         return g.op.Mul(x, z)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With broadcasting."""
-        return (
-            Example(
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Reciprocal(z) y = Div(x, t) }",
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Mul(x, z) }",
-                ranges=(("z", 0.5, 2.0),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Reciprocal(z) y = Div(x, t) }",
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Mul(x, z) }",
+            ranges=(("z", 0.5, 2.0),),
+        ),
+    )

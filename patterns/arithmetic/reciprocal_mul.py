@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -40,20 +38,17 @@ class ReciprocalMulPattern(EasyPatternOptimization):
         """One division."""
         return g.op.Div(x, z)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An operator, and a division."""
-        after = "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { y = Div(x, z) }"
-        ranges = (("z", 0.5, 2.0),)
-        return (
-            Example(
-                "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { t = Reciprocal(z) y = Mul(t, x) }",
-                after,
-                ranges=ranges,
-            ),
-            Example(
-                "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}> { t = Div(one, z) y = Mul(x, t) }",
-                after,
-                ranges=ranges,
-            ),
-        )
+    _after = "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { y = Div(x, z) }"
+    _ranges = (("z", 0.5, 2.0),)
+    examples = (
+        Example(
+            "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { t = Reciprocal(z) y = Mul(t, x) }",
+            _after,
+            ranges=_ranges,
+        ),
+        Example(
+            "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}> { t = Div(one, z) y = Mul(x, t) }",
+            _after,
+            ranges=_ranges,
+        ),
+    )

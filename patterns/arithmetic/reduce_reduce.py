@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from xoptim.facts.dims import is_nonzero
@@ -50,18 +49,15 @@ class ReduceReducePattern(EasyPatternOptimization):
         """All axes at once."""
         return str(getattr(g.op, operator)(x, axes=axes, keepdims=keepdims))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The mean of an image, whose axes are dropped one after the other; and kept."""
-        return (
-            Example(
-                "agraph (float[2,3,4,5] x) => (float[2,3] y) <int64[1] i = {3}, int64[1] j = {2}> "
-                "{ t = ReduceMean <keepdims = 0> (x, i) y = ReduceMean <keepdims = 0> (t, j) }",
-                "agraph (float[2,3,4,5] x) => (float[2,3] y) <int64[2] i = {2, 3}> { y = ReduceMean <keepdims = 0> (x, i) }",
-            ),
-            Example(
-                "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
-                "{ t = ReduceSum(x, i) y = ReduceSum(t, j) }",
-                "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[2] i = {0, 2}> { y = ReduceSum(x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[2,3,4,5] x) => (float[2,3] y) <int64[1] i = {3}, int64[1] j = {2}> "
+            "{ t = ReduceMean <keepdims = 0> (x, i) y = ReduceMean <keepdims = 0> (t, j) }",
+            "agraph (float[2,3,4,5] x) => (float[2,3] y) <int64[2] i = {2, 3}> { y = ReduceMean <keepdims = 0> (x, i) }",
+        ),
+        Example(
+            "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
+            "{ t = ReduceSum(x, i) y = ReduceSum(t, j) }",
+            "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[2] i = {0, 2}> { y = ReduceSum(x, i) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -28,12 +26,9 @@ class SubNegPattern(EasyPatternOptimization):
         """The operands change places."""
         return g.op.Sub(b, a)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With broadcasting."""
-        return (
-            Example(
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Sub(x, z) y = Neg(t) }",
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(z, x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Sub(x, z) y = Neg(t) }",
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(z, x) }",
+        ),
+    )

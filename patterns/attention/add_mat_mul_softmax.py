@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from onnx import TensorProto
@@ -79,23 +78,20 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
         scores = g.op.MatMul(q, keys)
         return g.op.Softmax(g.op.Add(scores, mask) if mask else scores, axis=-1)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With a mask; and heads that are split after the transposition."""
-        given = "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
-        late = "Reshape(k, s) t = Transpose <perm = [0, 2, 3, 1]> (r) m = MatMul(q, t) n = Add(m, mask) y = Softmax (n) }"
-        soon = "Transpose <perm = [0, 2, 1]> (k) t = Reshape(r, s) m = MatMul(q, t) y = Softmax <axis = -1> (m) }"
-        masked = "agraph (float[a,5,3] x, float[a,2,4,2] q, float[a,1,1,5] mask) => (float[a,2,4,5] y)"
-        plain = "agraph (float[a,5,3] x, float[a,2,4,2] q) => (float[a,2,4,5] y)"
-        sizes, others = "int64[4] s = {0, 0, 2, 2}>", "int64[4] s = {-1, 2, 2, 5}>"
-        bias = "float[4] b = {1, 2, 0.5, 3}"
-        return (
-            Example(
-                f"{masked} {given}, {bias}, {sizes} {{ p = MatMul(x, w) k = Add(p, b) r = {late}",
-                f"{masked} {given}, {sizes} {{ k = MatMul(x, w) r = {late}",
-            ),
-            Example(
-                f"{plain} {given}, {bias}, {others} {{ p = MatMul(x, w) k = Add(b, p) r = {soon}",
-                f"{plain} {given}, {others} {{ k = MatMul(x, w) r = {soon}",
-            ),
-        )
+    _given = "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
+    _late = "Reshape(k, s) t = Transpose <perm = [0, 2, 3, 1]> (r) m = MatMul(q, t) n = Add(m, mask) y = Softmax (n) }"
+    _soon = "Transpose <perm = [0, 2, 1]> (k) t = Reshape(r, s) m = MatMul(q, t) y = Softmax <axis = -1> (m) }"
+    _masked = "agraph (float[a,5,3] x, float[a,2,4,2] q, float[a,1,1,5] mask) => (float[a,2,4,5] y)"
+    _plain = "agraph (float[a,5,3] x, float[a,2,4,2] q) => (float[a,2,4,5] y)"
+    _sizes, _others = "int64[4] s = {0, 0, 2, 2}>", "int64[4] s = {-1, 2, 2, 5}>"
+    _bias = "float[4] b = {1, 2, 0.5, 3}"
+    examples = (
+        Example(
+            f"{_masked} {_given}, {_bias}, {_sizes} {{ p = MatMul(x, w) k = Add(p, b) r = {_late}",
+            f"{_masked} {_given}, {_sizes} {{ k = MatMul(x, w) r = {_late}",
+        ),
+        Example(
+            f"{_plain} {_given}, {_bias}, {_others} {{ p = MatMul(x, w) k = Add(b, p) r = {_soon}",
+            f"{_plain} {_given}, {_others} {{ k = MatMul(x, w) r = {_soon}",
+        ),
+    )

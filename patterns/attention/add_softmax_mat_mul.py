@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.facts.dims import is_nonzero
@@ -83,20 +82,17 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
         heads = g.op.Transpose(g.op.MatMul(g.op.Softmax(s, axis=-1), values), perm=[0, 2, 1, 3])
         return g.op.Add(g.op.MatMul(g.op.Reshape(heads, merged), u), bias)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two heads of two features."""
-        start = (
-            "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) "
-            "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, "
-            "int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}"
-        )
-        rest = "q = Softmax (s) z = MatMul(q, t) o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) h = MatMul(p, u)"
-        return (
-            Example(
-                f"{start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ j = MatMul(x, w) v = Add(j, b) "
-                f"r = Reshape(v, k) t = Transpose <perm = [0, 2, 1, 3]> (r) {rest} y = Add(c, h) }}",
-                f"{start}, float[2] c = {{14, 9.5}}> {{ v = MatMul(x, w) r = Reshape(v, k) "
-                f"t = Transpose <perm = [0, 2, 1, 3]> (r) {rest} y = Add(h, c) }}",
-            ),
-        )
+    _start = (
+        "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) "
+        "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, "
+        "int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}"
+    )
+    _rest = "q = Softmax (s) z = MatMul(q, t) o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) h = MatMul(p, u)"
+    examples = (
+        Example(
+            f"{_start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ j = MatMul(x, w) v = Add(j, b) "
+            f"r = Reshape(v, k) t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(c, h) }}",
+            f"{_start}, float[2] c = {{14, 9.5}}> {{ v = MatMul(x, w) r = Reshape(v, k) "
+            f"t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(h, c) }}",
+        ),
+    )

@@ -149,44 +149,41 @@ class AttentionPattern(EasyPatternOptimization):
             k = g.op.Transpose(k, perm=[0, 2, 1, 3])
         return g.op.Attention(q, k, v, mask and write_mask(g, mask, stretched), scale=scale)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Tracing with padded keys; keys and queries of different numbers; a bias of positions and a mask of tokens."""
-        start = "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) => (float[b,2,s,4] y)"
-        given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
-        biased = (
-            "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, int64[2,3,5] i) => "
-            "(float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, float low = {-10000}"
-        )
-        return (
-            Example(
-                f"{start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
-                f"{{ {given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
-                "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-                f"{start} <float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, "
-                f"int64[1] one = {{1}}> {{ {given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) "
-                "s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) l = Expand(n, u) "
-                "y = Attention <scale = 0.125> (q, p, v, l) }",
-                opset=23,
-            ),
-            Example(
-                "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-                "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> "
-                "{ p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
-                "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
-                "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-                "<int64[4] n = {0, 0, 3, 4}> "
-                "{ r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) y = Attention <scale = 0.5> (q, p, v) }",
-                opset=23,
-            ),
-            Example(
-                f"{biased}> {{ e = Gather(t, i) m = Where(c, zero, low) "
-                "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Add(a, e) f = Add(d, m) "
-                "w = Softmax <axis = -1> (f) y = MatMul(w, v) }",
-                f"{biased}, float step = {{0.99999994}}> "
-                "{ e = Gather(t, i) m = Where(c, zero, low) f = Add(e, m) l = Mul(f, step) "
-                "y = Attention <scale = 1.0> (q, k, v, l) }",
-                opset=23,
-                ranges=(("i", 0, 2),),
-            ),
-        )
+    _start = "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) => (float[b,2,s,4] y)"
+    _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
+    _biased = (
+        "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, int64[2,3,5] i) => "
+        "(float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, float low = {-10000}"
+    )
+    examples: ClassVar[Sequence[Example]] = (
+        Example(
+            f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
+            f"{{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
+            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+            f"{_start} <float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, "
+            f"int64[1] one = {{1}}> {{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) "
+            "s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) l = Expand(n, u) "
+            "y = Attention <scale = 0.125> (q, p, v, l) }",
+            opset=23,
+        ),
+        Example(
+            "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
+            "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> "
+            "{ p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
+            "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
+            "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
+            "<int64[4] n = {0, 0, 3, 4}> "
+            "{ r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) y = Attention <scale = 0.5> (q, p, v) }",
+            opset=23,
+        ),
+        Example(
+            f"{_biased}> {{ e = Gather(t, i) m = Where(c, zero, low) "
+            "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Add(a, e) f = Add(d, m) "
+            "w = Softmax <axis = -1> (f) y = MatMul(w, v) }",
+            f"{_biased}, float step = {{0.99999994}}> "
+            "{ e = Gather(t, i) m = Where(c, zero, low) f = Add(e, m) l = Mul(f, step) "
+            "y = Attention <scale = 1.0> (q, k, v, l) }",
+            opset=23,
+            ranges=(("i", 0, 2),),
+        ),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 from onnx import TensorProto
@@ -63,27 +62,24 @@ class AttentionGuardPattern(EasyPatternOptimization):
         """The result of the operator."""
         return z
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Heads that the operator merges, and heads that are merged after it."""
-        start = "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,8] v) => (float[b,3,8] y)"
-        four = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,4] v, bool[b,1,3,5] m) => (float[b,3,8] y)"
-        heads = "Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v)"
-        numbers = "float zero = {0}, float low = {-10000}, int64[3] s = {0, 0, 8}"
-        merged = "l = Where(m, zero, low) a = Attention(q, k, v, l) t = Transpose <perm = [0, 2, 1, 3]> (a)"
-        return (
-            Example(
-                f"{start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {heads} o = Mul(v, zero) "
-                "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
-                f"{start} {{ y = {heads} }}",
-                opset=23,
-            ),
-            Example(
-                f"{four} <{numbers}> {{ {merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
-                f"{four} <{numbers}> {{ {merged} y = Reshape(t, s) }}",
-                opset=23,
-            ),
-        )
+    _start = "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,8] v) => (float[b,3,8] y)"
+    _four = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,4] v, bool[b,1,3,5] m) => (float[b,3,8] y)"
+    _heads = "Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v)"
+    _numbers = "float zero = {0}, float low = {-10000}, int64[3] s = {0, 0, 8}"
+    _merged = "l = Where(m, zero, low) a = Attention(q, k, v, l) t = Transpose <perm = [0, 2, 1, 3]> (a)"
+    examples = (
+        Example(
+            f"{_start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {_heads} o = Mul(v, zero) "
+            "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
+            f"{_start} {{ y = {_heads} }}",
+            opset=23,
+        ),
+        Example(
+            f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
+            f"{_four} <{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
+            opset=23,
+        ),
+    )
 
 
 def _attention(g: GraphView, name: str) -> Node | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -57,23 +56,20 @@ class ConcatAttentionPattern(EasyPatternOptimization):
         y, keys, values = g.op.Attention(q, k, v, mask, past_key, past_value, outputs=3, **attributes)
         return y, keys, values
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With results that the next call reads, and without them."""
-        fixed = "agraph (float[b,2,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] e, float[b,2,5,6] f"
-        start = fixed.replace("5", "p")
-        results = "float[b,2,3,6] y, float[b,2,8,4] i, float[b,2,8,6] j"
-        return (
-            Example(
-                f"{fixed}, float[b,1,3,8] m) => ({results}) "
-                "{ i = Concat <axis = 2> (e, k) j = Concat <axis = -2> (f, v) y = Attention <scale = 0.5> (q, i, j, m) }",
-                f"{fixed}, float[b,1,3,8] m) => ({results}) {{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }}",
-                opset=23,
-            ),
-            Example(
-                f"{start}) => (float[b,2,3,6] y) "
-                "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention(q, i, j) }",
-                f"{start}) => (float[b,2,3,6] y) {{ y, i, j = Attention(q, k, v, , e, f) }}",
-                opset=23,
-            ),
-        )
+    _fixed = "agraph (float[b,2,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] e, float[b,2,5,6] f"
+    _start = _fixed.replace("5", "p")
+    _results = "float[b,2,3,6] y, float[b,2,8,4] i, float[b,2,8,6] j"
+    examples = (
+        Example(
+            f"{_fixed}, float[b,1,3,8] m) => ({_results}) "
+            "{ i = Concat <axis = 2> (e, k) j = Concat <axis = -2> (f, v) y = Attention <scale = 0.5> (q, i, j, m) }",
+            f"{_fixed}, float[b,1,3,8] m) => ({_results}) {{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }}",
+            opset=23,
+        ),
+        Example(
+            f"{_start}) => (float[b,2,3,6] y) "
+            "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention(q, i, j) }",
+            f"{_start}) => (float[b,2,3,6] y) {{ y, i, j = Attention(q, k, v, , e, f) }}",
+            opset=23,
+        ),
+    )

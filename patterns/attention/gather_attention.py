@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -43,17 +42,14 @@ class GatherAttentionPattern(EasyPatternOptimization):
         heads = [name if g.info(name).rank == 4 else g.op.Unsqueeze(name, axes=[1]) for name, _ in shared]
         return g.op.Attention(q, heads[0], heads[1], mask, **attributes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Six heads of queries, two of keys; and one of keys and values."""
-        start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"
-        body = "<int64[6] i = {0,0,0,1,1,1}> { p = Gather <axis=1> (k, i) w = Gather <axis=1> (v, i) y = Attention(q, p, w) }"
-        single = "agraph (float[b,6,s,4] q, float[b,t,4] k, float[b,t,4] v) => (float[b,6,s,4] y)"
-        numbers = "int64[2] a = {1, 2}, int64[5] e = {1, 1, 6, 1, 1}, int64[4] z = {0, 6, -1, 4}"
-        expanded = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
-        before = f"{single} <{numbers}> {{ {expanded.format('k')} {expanded.format('v')} y = Attention(q, kr, vr) }}"
-        after = f"{single} <int64[1] a = {{1}}> {{ p = Unsqueeze(k, a) w = Unsqueeze(v, a) y = Attention(q, p, w) }}"
-        return (
-            Example(f"{start} {body}", f"{start} {{ y = Attention(q, k, v) }}", opset=23),
-            Example(before, after, opset=23),
-        )
+    _start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"
+    _body = "<int64[6] i = {0,0,0,1,1,1}> { p = Gather <axis=1> (k, i) w = Gather <axis=1> (v, i) y = Attention(q, p, w) }"
+    _single = "agraph (float[b,6,s,4] q, float[b,t,4] k, float[b,t,4] v) => (float[b,6,s,4] y)"
+    _numbers = "int64[2] a = {1, 2}, int64[5] e = {1, 1, 6, 1, 1}, int64[4] z = {0, 6, -1, 4}"
+    _expanded = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
+    _before = f"{_single} <{_numbers}> {{ {_expanded.format('k')} {_expanded.format('v')} y = Attention(q, kr, vr) }}"
+    _after = f"{_single} <int64[1] a = {{1}}> {{ p = Unsqueeze(k, a) w = Unsqueeze(v, a) y = Attention(q, p, w) }}"
+    examples = (
+        Example(f"{_start} {_body}", f"{_start} {{ y = Attention(q, k, v) }}", opset=23),
+        Example(_before, _after, opset=23),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -74,26 +73,23 @@ class MaskedAttentionPattern(AttentionPattern):
         found: str = super().replacement(g, match)
         return found
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A mask of the caller, and scores that are replaced."""
-        given = "float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v"
-        start = f"agraph ({given}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
-        masked = f"agraph ({given}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
-        step = "float step = {0.99999994}"
-        return (
-            Example(
-                f"{masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
-                "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-                f"{masked} <{step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
-                opset=23,
-            ),
-            Example(
-                f"{start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
-                "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
-                "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-                f"{start} <float low = {{-3.4028235e38}}, float zero = {{0}}, {step}> "
-                "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
-                opset=23,
-            ),
-        )
+    _given = "float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v"
+    _start = f"agraph ({_given}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
+    _masked = f"agraph ({_given}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
+    _step = "float step = {0.99999994}"
+    examples = (
+        Example(
+            f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
+            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+            f"{_masked} <{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
+            opset=23,
+        ),
+        Example(
+            f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
+            "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
+            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+            f"{_start} <float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
+            "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
+            opset=23,
+        ),
+    )

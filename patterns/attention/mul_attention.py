@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import (
@@ -70,19 +69,16 @@ class MulAttentionPattern(EasyPatternOptimization):
         made = g.op.Attention(q, *others, outputs=len(results), **written)
         return (made,) if isinstance(made, str) else made
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With the default scale, and with one that is written."""
-        start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"
-        return (
-            Example(
-                f"{start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
-                f"{start} {{ y = Attention <scale = 1.0> (q, k, v) }}",
-                opset=23,
-            ),
-            Example(
-                f"{start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
-                f"{start} {{ y = Attention <scale = 0.25> (q, k, v) }}",
-                opset=23,
-            ),
-        )
+    _start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"
+    examples = (
+        Example(
+            f"{_start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
+            f"{_start} {{ y = Attention <scale = 1.0> (q, k, v) }}",
+            opset=23,
+        ),
+        Example(
+            f"{_start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
+            f"{_start} {{ y = Attention <scale = 0.25> (q, k, v) }}",
+            opset=23,
+        ),
+    )

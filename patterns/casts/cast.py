@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -28,12 +26,9 @@ class CastPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A cast from float to float."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }",
-                "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }",
+            "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+        ),
+    )

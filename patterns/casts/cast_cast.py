@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.conversions import is_one_conversion
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -37,20 +35,17 @@ class CastCastPattern(EasyPatternOptimization):
         """One Cast, or none."""
         return x if back else g.op.Cast(x, to=to)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """There and back, and a detour."""
-        return (
-            Example(
-                "agraph (float16[a,b] x) => (float16[a,b] y) { t = Cast <to = 1> (x) y = Cast <to = 10> (t) }",
-                "agraph (float16[a,b] x) => (float16[a,b] y) { y = Identity(x) }",
-            ),
-            Example(
-                "agraph (int32[a,b] x) => (float[a,b] y) { t = Cast <to = 7> (x) y = Cast <to = 1> (t) }",
-                "agraph (int32[a,b] x) => (float[a,b] y) { y = Cast <to = 1> (x) }",
-            ),
-            Example(
-                "agraph (int64[a,b] x) => (int8[a,b] y) { t = Cast <to = 6> (x) y = Cast <to = 3> (t) }",
-                "agraph (int64[a,b] x) => (int8[a,b] y) { y = Cast <to = 3> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float16[a,b] x) => (float16[a,b] y) { t = Cast <to = 1> (x) y = Cast <to = 10> (t) }",
+            "agraph (float16[a,b] x) => (float16[a,b] y) { y = Identity(x) }",
+        ),
+        Example(
+            "agraph (int32[a,b] x) => (float[a,b] y) { t = Cast <to = 7> (x) y = Cast <to = 1> (t) }",
+            "agraph (int32[a,b] x) => (float[a,b] y) { y = Cast <to = 1> (x) }",
+        ),
+        Example(
+            "agraph (int64[a,b] x) => (int8[a,b] y) { t = Cast <to = 6> (x) y = Cast <to = 3> (t) }",
+            "agraph (int64[a,b] x) => (int8[a,b] y) { y = Cast <to = 3> (x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -33,16 +31,13 @@ class CastLikePattern(EasyPatternOptimization):
         """A Cast, where one is needed."""
         return x if same else g.op.Cast(x, to=to)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Another type, and the same one."""
-        return (
-            Example(
-                "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }",
-                "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = Cast <to = 10> (x) }",
-            ),
-            Example(
-                "agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }",
-                "agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }",
+            "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = Cast <to = 10> (x) }",
+        ),
+        Example(
+            "agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }",
+            "agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }",
+        ),
+    )

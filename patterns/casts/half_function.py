@@ -45,15 +45,12 @@ class HalfFunctionPattern(EasyPatternOptimization):
         y = getattr(g.op, operator)(*(g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)), **given)
         return str(g.op.Cast(y, to=TensorProto.FLOAT16))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One operand, and two."""
-        start, cast = "agraph (float16[a,b] x, float16[b] s) => (float16[a,b] y)", "c = Cast <to = 1> (x)"
-        softmax = f"{start} {{ {cast} t = Softmax <axis = 0> (c) y = Cast <to = 10> (t) }}"
-        return (
-            Example(f"{start} {{ y = Softmax <axis = 0> (x) }}", softmax),
-            Example(
-                f"{start} {{ y = PRelu(x, s) }}",
-                f"{start} {{ {cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
-            ),
-        )
+    _start, _cast = "agraph (float16[a,b] x, float16[b] s) => (float16[a,b] y)", "c = Cast <to = 1> (x)"
+    _softmax = f"{_start} {{ {_cast} t = Softmax <axis = 0> (c) y = Cast <to = 10> (t) }}"
+    examples = (
+        Example(f"{_start} {{ y = Softmax <axis = 0> (x) }}", _softmax),
+        Example(
+            f"{_start} {{ y = PRelu(x, s) }}",
+            f"{_start} {{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -33,14 +32,11 @@ class IfConstantPattern(PatternOptimization):
     def _take(self, branch: Graph, g: PatternRewriter, node: Node) -> list[Node]:
         return g.splice(branch, {}, node.output)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The branch reads a result from outside."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
-                "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
-                "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
-                "agraph (float[a] x) => (float[a] y) { h = Neg(x) t = Exp(h) y = Relu(t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
+            "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
+            "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
+            "agraph (float[a] x) => (float[a] y) { h = Neg(x) t = Exp(h) y = Relu(t) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 
@@ -33,14 +31,11 @@ class LoopNeverPattern(PatternOptimization):
         """Redirect the readers of the results to the initial values."""
         return [g.make_node("Identity", [a], [b]) for a, b in zip(node.input[2:], node.output, strict=False) if b]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A condition that does not hold."""
-        return (
-            Example(
-                "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { t = Loop(n, c, x) < "
-                "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> "
-                "y = Neg(t) }",
-                "agraph (float[a] x, int64 n) => (float[a] y) { y = Neg(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { t = Loop(n, c, x) < "
+            "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> "
+            "y = Neg(t) }",
+            "agraph (float[a] x, int64 n) => (float[a] y) { y = Neg(x) }",
+        ),
+    )

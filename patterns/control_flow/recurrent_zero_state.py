@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.dims import before_wrapping
@@ -43,18 +42,16 @@ class RecurrentZeroStatePattern(PatternOptimization):
         inputs = ["" if place in zeros else name for place, name in enumerate(node.input)]
         return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The hidden state of a GRU, repeated; and filled, its sizes computed in 32 bits."""
-        start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
-        given = "int64[1] one = {1}, float[1,1,2] z = {0, 0}, int32[1] i = {1}, int32[1] k = {2}"
-        return tuple(
-            Example(
-                f"{start} <{given}> {{ n = Shape <start = 1, end = 2> (x) {h} y = GRU <hidden_size = 2> (x, w, r, , , h) }}",
-                f"{start} {{ y = GRU <hidden_size = 2> (x, w, r) }}",
-            )
-            for h in (
-                "t = Concat <axis = 0> (one, n, one) h = Tile(z, t)",
-                "c = Cast <to = 6> (n) v = Concat <axis = 0> (i, c, k) t = Cast <to = 7> (v) h = ConstantOfShape(t)",
-            )
-        )
+    _start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
+    _given = "int64[1] one = {1}, float[1,1,2] z = {0, 0}, int32[1] i = {1}, int32[1] k = {2}"
+    _states = f"{_start} <{_given}> {{ n = Shape <start = 1, end = 2> (x)"
+    _result = "y = GRU <hidden_size = 2> (x, w, r, , , h) }"
+    _shorter = f"{_start} {{ y = GRU <hidden_size = 2> (x, w, r) }}"
+    examples = (
+        Example(f"{_states} t = Concat <axis = 0> (one, n, one) h = Tile(z, t) {_result}", _shorter),
+        Example(
+            f"{_states} c = Cast <to = 6> (n) v = Concat <axis = 0> (i, c, k) t = Cast <to = 7> (v) "
+            f"h = ConstantOfShape(t) {_result}",
+            _shorter,
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, read_instead
@@ -32,15 +30,9 @@ class SequenceConstructAtPattern(PatternOptimization):
             return self.none(node, msg="the position is unknown or outside")
         return MatchResult(self, [node], read_instead(construct.input[place[0]]))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One counted from the front, one from the end."""
-        after = "agraph (float[a] x, float[b] z) => (float[b] y) { y = Neg(z) }"
-        return tuple(
-            Example(
-                f"agraph (float[a] x, float[b] z) => (float[b] y) <int64 i = {{{place}}}> "
-                "{ s = SequenceConstruct(x, z) p = SequenceAt(s, i) y = Neg(p) }",
-                after,
-            )
-            for place in (1, -1)
-        )
+    _start = "agraph (float[a] x, float[b] z) => (float[b] y)"
+    _nodes = "{ s = SequenceConstruct(x, z) p = SequenceAt(s, i) y = Neg(p) }"
+    examples = (
+        Example(f"{_start} <int64 i = {{1}}> {_nodes}", f"{_start} {{ y = Neg(z) }}"),
+        Example(f"{_start} <int64 i = {{-1}}> {_nodes}", f"{_start} {{ y = Neg(z) }}"),
+    )

@@ -38,13 +38,10 @@ class SequenceConstructConcatPattern(PatternOptimization):
     def _concat(self, inputs: Sequence[str], g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node("Concat", list(inputs), node.output, axis=node.attribute["axis"])]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two tensors."""
-        return (
-            Example(
-                "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
-                "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
-                "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) { y = Concat <axis = 1> (x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
+            "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) { y = Concat <axis = 1> (x, z) }",
+        ),
+    )

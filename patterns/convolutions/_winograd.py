@@ -152,50 +152,51 @@ class _Winograd(EasyPatternOptimization):
         y = g.op.DepthToSpace(g.op.Reshape(results, [-1, tile**2 * out, *tiles]), blocksize=tile)
         return str(g.op.Slice(y, starts=[0, 0], ends=made, axes=[2, 3]) if any(more) else y)
 
-    @classmethod
-    def example(cls, channels: int, made: tuple[int, int]) -> Example:
-        """A convolution that keeps the size of an image; its weights are sines of squares.
 
-        Args:
-            channels: of operand and result.
-            made: height and width, of which the tile does not divide one.
-        """
-        maps, tile = transforms(cls.points), len(cls.points) - 1
-        points, reach, (high, wide) = len(maps.weights), tile + _SIZE - 1, [-(-each // tile) for each in made]
-        more = [high * tile - made[0], wide * tile - made[1]]
-        image = f"float[1,{channels},{made[0]},{made[1]}]"
-        start = f"agraph ({image} x) => ({image} y)"
-        weights = (
-            f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = {{{channels}, {channels}, 3, 3}}"
-        )
-        sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
-        targets = {
-            "s0": (-1, 1, *made),
-            "s1": (-1, channels, points, high * wide),
-            "s2": (-1, _SIZE**2),
-            "s3": (-1, channels, 1, 1),
-            "s4": (-1, points * channels, high, wide),
-            "s5": (-1, points, channels * high * wide),
-            "s6": (-1, tile**2 * channels, high, wide),
-            "z": (0, 0),
-            "e": made,
-            "a": (2, 3),
-        }
-        constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
-        named = {"k": maps.elements, "g": maps.weights, "m": maps.results}
-        for name, array in named.items():
-            constants.append(_literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist()))
-        conv = f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = [{reach}, {reach}]"
-        nodes = (
-            f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) x3 = Transpose <perm = [0, 2, 1, 3]> (x2) "
-            f"w0 = Reshape(w, s2) wt = Transpose <perm = [1, 0]> (w0) w1 = MatMul(g, wt) w2 = Reshape(w1, s3) "
-            f"x4 = Reshape(x3, s4) p = Conv <group = {points}, kernel_shape = [1, 1]> (x4, w2) f = Reshape(p, s5) "
-            f"h = MatMul(m, f) j = Reshape(h, s6) v = DepthToSpace <blocksize = {tile}> (j) y = Slice(v, z, e, a)"
-        )
-        return Example(
-            f"{start} <{weights}> {{ {sines} y = Conv <pads = [1, 1, 1, 1]> (x, w) }}",
-            f"{start} <{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
-        )
+def tile_example(points: Sequence[float], channels: int, made: tuple[int, int]) -> Example:
+    """A convolution that keeps the size of an image; its weights are sines of squares.
+
+    Args:
+        points: those of the transforms.
+        channels: of operand and result.
+        made: height and width, of which the tile does not divide one.
+    """
+    maps, tile = transforms(tuple(points)), len(points) - 1
+    count, reach, (high, wide) = len(maps.weights), tile + _SIZE - 1, [-(-each // tile) for each in made]
+    more = [high * tile - made[0], wide * tile - made[1]]
+    image = f"float[1,{channels},{made[0]},{made[1]}]"
+    start = f"agraph ({image} x) => ({image} y)"
+    weights = (
+        f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = {{{channels}, {channels}, 3, 3}}"
+    )
+    sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
+    targets = {
+        "s0": (-1, 1, *made),
+        "s1": (-1, channels, count, high * wide),
+        "s2": (-1, _SIZE**2),
+        "s3": (-1, channels, 1, 1),
+        "s4": (-1, count * channels, high, wide),
+        "s5": (-1, count, channels * high * wide),
+        "s6": (-1, tile**2 * channels, high, wide),
+        "z": (0, 0),
+        "e": made,
+        "a": (2, 3),
+    }
+    constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
+    named = {"k": maps.elements, "g": maps.weights, "m": maps.results}
+    for name, array in named.items():
+        constants.append(_literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist()))
+    conv = f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = [{reach}, {reach}]"
+    nodes = (
+        f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) x3 = Transpose <perm = [0, 2, 1, 3]> (x2) "
+        f"w0 = Reshape(w, s2) wt = Transpose <perm = [1, 0]> (w0) w1 = MatMul(g, wt) w2 = Reshape(w1, s3) "
+        f"x4 = Reshape(x3, s4) p = Conv <group = {count}, kernel_shape = [1, 1]> (x4, w2) f = Reshape(p, s5) "
+        f"h = MatMul(m, f) j = Reshape(h, s6) v = DepthToSpace <blocksize = {tile}> (j) y = Slice(v, z, e, a)"
+    )
+    return Example(
+        f"{start} <{weights}> {{ {sines} y = Conv <pads = [1, 1, 1, 1]> (x, w) }}",
+        f"{start} <{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
+    )
 
 
 def _literal(declared: str, numbers: Sequence[float]) -> str:

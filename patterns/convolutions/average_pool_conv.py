@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -69,24 +69,21 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         """The same windows."""
         return str(g.op.Conv(x, weights, **written))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A signal; and the padded image of one channel."""
-        signal, image = "agraph (float[n,2,64] x) => (float[n,2,62] y)", "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)"
-        third, part = ", ".join(["0.33333334"] * 6), ", ".join(["0.16666667"] * 6)
-        return (
-            Example(
-                f"{signal} {{ y = AveragePool <kernel_shape = [3]> (x) }}",
-                f"{signal} <float[2,1,3] w = {{{third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
-                opset=19,
-            ),
-            Example(
-                f"{image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], count_include_pad = 1> (x) }}",
-                f"{image} <float[1,1,3,2] w = {{{part}}}> "
-                "{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }",
-                opset=22,
-            ),
-        )
+    _signal, _image = "agraph (float[n,2,64] x) => (float[n,2,62] y)", "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)"
+    _third, _part = ", ".join(["0.33333334"] * 6), ", ".join(["0.16666667"] * 6)
+    examples = (
+        Example(
+            f"{_signal} {{ y = AveragePool <kernel_shape = [3]> (x) }}",
+            f"{_signal} <float[2,1,3] w = {{{_third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
+            opset=19,
+        ),
+        Example(
+            f"{_image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], count_include_pad = 1> (x) }}",
+            f"{_image} <float[1,1,3,2] w = {{{_part}}}> "
+            "{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }",
+            opset=22,
+        ),
+    )
 
 
 def _counts_all(attributes: Mapping[str, Any]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,19 +67,16 @@ class ConvAddPattern(EasyPatternOptimization):
         """The sum of the biases, rounded once."""
         return same_convolution(g, x, w, bias, attributes, transposed)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A constant for each of two channels, and one to subtract from all of them."""
-        return (
-            Example(
-                "agraph (float[n,1,h,w] x, float[2,1,3,3] k) => (float[n,2,a,b] y) <float[2,1,1] c = {3, 4}> "
-                "{ t = Conv(x, k) y = Add(c, t) }",
-                "agraph (float[n,1,h,w] x, float[2,1,3,3] k) => (float[n,2,a,b] y) <float[2] c = {3, 4}> { y = Conv(x, k, c) }",
-            ),
-            Example(
-                "agraph (float[n,1,h] x) => (float[n,2,a] y) <float[1,2,1] k = {5, 6}, float[2] b = {1, 2}, float c = {3}> "
-                "{ t = ConvTranspose(x, k, b) y = Sub(t, c) }",
-                "agraph (float[n,1,h] x) => (float[n,2,a] y) <float[1,2,1] k = {5, 6}, float[2] b = {-2, -1}> "
-                "{ y = ConvTranspose(x, k, b) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,1,h,w] x, float[2,1,3,3] k) => (float[n,2,a,b] y) <float[2,1,1] c = {3, 4}> "
+            "{ t = Conv(x, k) y = Add(c, t) }",
+            "agraph (float[n,1,h,w] x, float[2,1,3,3] k) => (float[n,2,a,b] y) <float[2] c = {3, 4}> { y = Conv(x, k, c) }",
+        ),
+        Example(
+            "agraph (float[n,1,h] x) => (float[n,2,a] y) <float[1,2,1] k = {5, 6}, float[2] b = {1, 2}, float c = {3}> "
+            "{ t = ConvTranspose(x, k, b) y = Sub(t, c) }",
+            "agraph (float[n,1,h] x) => (float[n,2,a] y) <float[1,2,1] k = {5, 6}, float[2] b = {-2, -1}> "
+            "{ y = ConvTranspose(x, k, b) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import (
@@ -67,23 +66,19 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
         """Weights and bias come from the match."""
         return same_convolution(g, x, weight, bias, attributes, transposed)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two output channels; a transposed convolution in two groups."""
-        constants = "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
-        folded = "float[2] b = {-2, 1}"
-        normalize = "y = BatchNormalization <epsilon = 0.25> (c, s, o, m, v)"
-        return (
-            Example(
-                f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{1, 2}}, {constants}> "
-                f"{{ c = Conv(x, k) {normalize} }}",
-                f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{2, 4}}, {folded}> "
-                "{ y = Conv(x, k, b) }",
-            ),
-            Example(
-                f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{1, 2}}, {constants}> "
-                f"{{ c = ConvTranspose <group = 2> (x, k) {normalize} }}",
-                f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{2, 4}}, {folded}> "
-                "{ y = ConvTranspose <group = 2> (x, k, b) }",
-            ),
-        )
+    _constants = "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
+    _folded = "float[2] b = {-2, 1}"
+    _normalize = "y = BatchNormalization <epsilon = 0.25> (c, s, o, m, v)"
+    examples = (
+        Example(
+            f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{1, 2}}, {_constants}> "
+            f"{{ c = Conv(x, k) {_normalize} }}",
+            f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{2, 4}}, {_folded}> {{ y = Conv(x, k, b) }}",
+        ),
+        Example(
+            f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{1, 2}}, {_constants}> "
+            f"{{ c = ConvTranspose <group = 2> (x, k) {_normalize} }}",
+            f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{2, 4}}, {_folded}> "
+            "{ y = ConvTranspose <group = 2> (x, k, b) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -35,12 +34,9 @@ class ConvBiasNullPattern(EasyPatternOptimization):
         conv = g.op.ConvTranspose if transposed else g.op.Conv
         return conv(x, w, **attributes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two channels."""
-        return (
-            Example(
-                "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <float[2] b = {0, 0}> { y = Conv(x, w, b) }",
-                "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) { y = Conv(x, w) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <float[2] b = {0, 0}> { y = Conv(x, w, b) }",
+            "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) { y = Conv(x, w) }",
+        ),
+    )

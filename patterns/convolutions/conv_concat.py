@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
@@ -57,24 +57,21 @@ class ConvConcatPattern(PatternOptimization):
             y = getattr(g.op, each.op_type)(y, **each.attribute)
         return put_in_place(g, nodes[-1], part, y)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two convolutions with an activation, one without a bias; and two of three operands."""
-        weights = "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, 6}"
-        joined = "float[5,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8}"
-        return (
-            Example(
-                f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{weights}> "
-                "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
-                f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{joined}, float[5] b = {{7, 6, 0, 0, 0}}> "
-                "{ p = Conv(x, w, b) y = Relu(p) }",
-            ),
-            Example(
-                f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{weights}> "
-                "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
-                f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
-            ),
-        )
+    _weights = "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, 6}"
+    _joined = "float[5,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8}"
+    examples = (
+        Example(
+            f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
+            "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
+            f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> "
+            "{ p = Conv(x, w, b) y = Relu(p) }",
+        ),
+        Example(
+            f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
+            "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
+            f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
+        ),
+    )
 
 
 def _key(g: GraphView, node: Node) -> Hashable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import (
@@ -71,19 +70,16 @@ class ConvMulPattern(EasyPatternOptimization):
         """Weights and bias come from the match."""
         return same_convolution(g, x, weight, shift, attributes, transposed)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A factor for each of two channels, and a number to divide all of them by."""
-        return (
-            Example(
-                "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {5, 6}, float[1,2,1,1] c = {3, 4}> "
-                "{ t = Conv(x, k) y = Mul(c, t) }",
-                "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {15, 24}> { y = Conv(x, k) }",
-            ),
-            Example(
-                "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[1,2,1] k = {6, 8}, float[2] b = {1, 2}, float c = {2}> "
-                "{ t = ConvTranspose(x, k, b) y = Div(t, c) }",
-                "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[1,2,1] k = {3, 4}, float[2] b = {0.5, 1}> "
-                "{ y = ConvTranspose(x, k, b) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {5, 6}, float[1,2,1,1] c = {3, 4}> "
+            "{ t = Conv(x, k) y = Mul(c, t) }",
+            "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {15, 24}> { y = Conv(x, k) }",
+        ),
+        Example(
+            "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[1,2,1] k = {6, 8}, float[2] b = {1, 2}, float c = {2}> "
+            "{ t = ConvTranspose(x, k, b) y = Div(t, c) }",
+            "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[1,2,1] k = {3, 4}, float[2] b = {0.5, 1}> "
+            "{ y = ConvTranspose(x, k, b) }",
+        ),
+    )

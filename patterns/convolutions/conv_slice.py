@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero
@@ -55,20 +54,17 @@ class ConvSlicePattern(PatternOptimization):
     def _convolve(self, pads: list[int], g: PatternRewriter, conv: Node, node: Node) -> list[Node]:
         return [g.make_node("Conv", conv.input, node.output, **{**conv.attribute, "pads": pads})]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A causal convolution, and one of an image whose first row is dropped."""
-        return (
-            Example(
-                "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) "
-                "<int64[1] o = {0}, int64[1] e = {-3}, int64[1] k = {2}> "
-                "{ t = Conv <group = 2, pads = [3, 3]> (x, w) y = Slice(t, o, e, k) }",
-                "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) { y = Conv <group = 2, pads = [3, 0]> (x, w) }",
-            ),
-            Example(
-                "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) "
-                "<int64[1] o = {1}, int64[1] e = {9}, int64[1] k = {2}> "
-                "{ t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
-                "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) { y = Conv <pads = [0, 1, 1, 1]> (x, w) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) "
+            "<int64[1] o = {0}, int64[1] e = {-3}, int64[1] k = {2}> "
+            "{ t = Conv <group = 2, pads = [3, 3]> (x, w) y = Slice(t, o, e, k) }",
+            "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) { y = Conv <group = 2, pads = [3, 0]> (x, w) }",
+        ),
+        Example(
+            "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) "
+            "<int64[1] o = {1}, int64[1] e = {9}, int64[1] k = {2}> "
+            "{ t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
+            "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) { y = Conv <pads = [0, 1, 1, 1]> (x, w) }",
+        ),
+    )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xoptim.match import Example
-
-from ._winograd import _Winograd
+from ._winograd import _Winograd, tile_example
 
 
 class ConvWinogradPattern(_Winograd):
@@ -27,7 +23,4 @@ class ConvWinogradPattern(_Winograd):
     points = (0.0, 1.0, -1.0)
     least_channels = 96
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An image whose last tiles reach beyond it."""
-        return (cls.example(192, (9, 7)),)
+    examples = (tile_example(points, 192, (9, 7)),)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from xoptim.match import Example
-
-from ._winograd import _Winograd
+from ._winograd import _Winograd, tile_example
 
 _NEAR, _FAR = math.sqrt(0.5), math.sqrt(2)
 
@@ -30,7 +27,4 @@ class ConvWinogradWidePattern(_Winograd):
     points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # of the points near 1, those that round least
     least_channels = 40
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An image whose last tiles reach beyond it."""
-        return (cls.example(80, (13, 16)),)
+    examples = (tile_example(points, 80, (13, 16)),)

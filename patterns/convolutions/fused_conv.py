@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import Example
@@ -29,19 +28,16 @@ class FusedConvPattern(_FusedActivation):
         """One list."""
         return {"activation_params": list(values.values())} if values else {}
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Without and with parameters."""
-        start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b) => (float[n,3,h] y)"
-        return (
-            Example(
-                f"{start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
-                f'{start} {{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }}',
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                f"{start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
-                f'{start} {{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }}',
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    _start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b) => (float[n,3,h] y)"
+    examples = (
+        Example(
+            f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
+            f'{_start} {{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }}',
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
+            f'{_start} {{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }}',
+            domains=(("com.microsoft", 1),),
+        ),
+    )

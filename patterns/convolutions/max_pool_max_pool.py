@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -45,23 +44,20 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
             g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=pads),
         ]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Three windows, as of a detector; and one that is wider along one axis only."""
-        start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"
-        five = "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"
-        return (
-            Example(
-                f"{start}, float[n,2,9,h] c) {{ {five} b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
-                "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) }",
-                f"{start}, float[n,2,9,h] c) {{ {five} b = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (a) "
-                "c = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (b) }",
-            ),
-            Example(
-                f"{start}) {{ b = MaxPool <kernel_shape = [5, 7], pads = [2, 3, 2, 3]> (x) {five} }}",
-                f"{start}) {{ {five} b = MaxPool <kernel_shape = [1, 3], pads = [0, 1, 0, 1]> (a) }}",
-            ),
-        )
+    _start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"
+    _five = "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"
+    examples = (
+        Example(
+            f"{_start}, float[n,2,9,h] c) {{ {_five} b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
+            "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) }",
+            f"{_start}, float[n,2,9,h] c) {{ {_five} b = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (a) "
+            "c = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (b) }",
+        ),
+        Example(
+            f"{_start}) {{ b = MaxPool <kernel_shape = [5, 7], pads = [2, 3, 2, 3]> (x) {_five} }}",
+            f"{_start}) {{ {_five} b = MaxPool <kernel_shape = [1, 3], pads = [0, 1, 0, 1]> (a) }}",
+        ),
+    )
 
 
 def _window(node: Node) -> tuple[int, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -60,14 +59,11 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         """The same windows with more padding."""
         return g.op.AveragePool(x, **attributes, count_include_pad=1)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One element on either side."""
-        return (
-            Example(
-                "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
-                "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
-                "agraph (float[n,c,h] x) => (float[n,c,k] y) "
-                "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
+            "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
+            "agraph (float[n,c,h] x) => (float[n,c,k] y) "
+            "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
+        ),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -46,14 +45,11 @@ class PadMaxPoolPattern(EasyPatternOptimization):
         """The same windows with more padding."""
         return g.op.MaxPool(x, **attributes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One element on either side."""
-        return (
-            Example(
-                "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
-                "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
-                "agraph (float[n,c,h] x) => (float[n,c,k] y) "
-                "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
+            "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
+            "agraph (float[n,c,h] x) => (float[n,c,k] y) "
+            "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import keeps_shape
@@ -40,16 +38,13 @@ class ConstantWherePattern(EasyPatternOptimization):
         """The branch is the result."""
         return chosen
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A condition that is always false, and two equal branches."""
-        return (
-            Example(
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { t = Where(c, z, x) y = Relu(t) }",
-                "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { t = Where(c, x, x) y = Relu(t) }",
-                "agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { t = Where(c, z, x) y = Relu(t) }",
+            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { t = Where(c, x, x) y = Relu(t) }",
+            "agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { y = Relu(x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -39,16 +37,13 @@ class NotComparePattern(EasyPatternOptimization):
         """The opposite comparison."""
         return str(getattr(g.op, opposite)(a, b))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of positions, as masks are made."""
-        return (
-            Example(
-                "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }",
-                "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { y = LessOrEqual(x, z) }",
-            ),
-            Example(
-                "agraph (int32[a] x, int32[a] z) => (bool[a] y) { t = LessOrEqual(x, z) y = Not(t) }",
-                "agraph (int32[a] x, int32[a] z) => (bool[a] y) { y = Greater(x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }",
+            "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { y = LessOrEqual(x, z) }",
+        ),
+        Example(
+            "agraph (int32[a] x, int32[a] z) => (bool[a] y) { t = LessOrEqual(x, z) y = Not(t) }",
+            "agraph (int32[a] x, int32[a] z) => (bool[a] y) { y = Greater(x, z) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -29,12 +27,9 @@ class NotWherePattern(EasyPatternOptimization):
         """The other branch first."""
         return g.op.Where(c, b, a)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A mask."""
-        return (
-            Example(
-                "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
-                "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { y = Where(c, z, x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
+            "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { y = Where(c, z, x) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -97,26 +96,23 @@ class TruthFunctionPattern(PatternOptimization):
         to = element_type(values.dtype) if op_type == "Cast" else None
         return [g.make_node(op_type, inputs, nodes[-1].output, to=to)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The mask of an attention, a comparison with 0, and a choice that is taken back."""
-        return (
-            Example(
-                "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "
-                "{ t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
-                "agraph (bool[a,b] c) => (float[a,b] y) <float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
-            ),
-            Example(
-                "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) y = Equal(t, zero) }",
-                "agraph (bool[a,b] c) => (bool[a,b] y) { y = Not(c) }",
-            ),
-            Example(
-                "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}, float zero = {0}> "
-                "{ t = Where(c, one, zero) u = Cast <to = 9> (t) y = Where(u, x, z) }",
-                "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) { y = Where(c, x, z) }",
-            ),
-            Example(
-                "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { y = Where(c, one, zero) }",
-                "agraph (bool[a,b] c) => (float[a,b] y) { y = Cast <to = 1> (c) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "
+            "{ t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
+            "agraph (bool[a,b] c) => (float[a,b] y) <float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
+        ),
+        Example(
+            "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) y = Equal(t, zero) }",
+            "agraph (bool[a,b] c) => (bool[a,b] y) { y = Not(c) }",
+        ),
+        Example(
+            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}, float zero = {0}> "
+            "{ t = Where(c, one, zero) u = Cast <to = 9> (t) y = Where(u, x, z) }",
+            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) { y = Where(c, x, z) }",
+        ),
+        Example(
+            "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { y = Where(c, one, zero) }",
+            "agraph (bool[a,b] c) => (float[a,b] y) { y = Cast <to = 1> (c) }",
+        ),
+    )

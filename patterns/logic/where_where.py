@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._shapes import broadcast_shape, same_dims
@@ -38,18 +36,15 @@ class WhereWherePattern(EasyPatternOptimization):
         """One choice."""
         return g.op.Where(c, a, d)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """In either branch."""
-        return (
-            Example(
-                "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
-                "{ t = Where(c, x, z) y = Where(c, t, w) }",
-                "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) { y = Where(c, x, w) }",
-            ),
-            Example(
-                "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
-                "{ t = Where(c, z, w) y = Where(c, x, t) }",
-                "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) { y = Where(c, x, w) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
+            "{ t = Where(c, x, z) y = Where(c, t, w) }",
+            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) { y = Where(c, x, w) }",
+        ),
+        Example(
+            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
+            "{ t = Where(c, z, w) y = Where(c, x, t) }",
+            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) { y = Where(c, x, w) }",
+        ),
+    )

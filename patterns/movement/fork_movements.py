@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -89,14 +88,11 @@ class ForkMovementsPattern(PatternOptimization):
                 made.append(g.make_node("Identity", [here], end.node.output))
         return made
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Angles."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
-                "{ c = Cos(x) d = Mul(c, h) y = Unsqueeze(d, k) s = Sin(x) z = Unsqueeze(s, k) }",
-                "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
-                "{ u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) z = Sin(u) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
+            "{ c = Cos(x) d = Mul(c, h) y = Unsqueeze(d, k) s = Sin(x) z = Unsqueeze(s, k) }",
+            "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
+            "{ u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) z = Sin(u) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
@@ -43,18 +41,15 @@ class ReduceReshapePattern(PatternOptimization):
         attributes = {**reduction.attribute, "keepdims": 1 - reduction.get_attribute("keepdims")}
         return [g.make_node(reduction.op_type, reduction.input, node.output, **attributes)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Both directions."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> "
-                "{ m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
-                "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
-                "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
-                "agraph (float[a,b] x) => (int64[a,1] y) { y = ArgMax <axis = 1, keepdims = 1> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> "
+            "{ m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
+            "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
+            "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
+            "agraph (float[a,b] x) => (int64[a,1] y) { y = ArgMax <axis = 1, keepdims = 1> (x) }",
+        ),
+    )

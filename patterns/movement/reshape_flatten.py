@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,12 +41,9 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         """One Reshape."""
         return g.op.Reshape(x, target)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As many rows as there are."""
-        return (
-            Example(
-                "agraph (float[a,24] x) => (float[a,24] y) <int64[3] s = {0, 4, 6}> { t = Reshape(x, s) y = Flatten(t) }",
-                "agraph (float[a,24] x) => (float[a,24] y) <int64[2] s = {-1, 24}> { y = Reshape(x, s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,24] x) => (float[a,24] y) <int64[3] s = {0, 4, 6}> { t = Reshape(x, s) y = Flatten(t) }",
+            "agraph (float[a,24] x) => (float[a,24] y) <int64[2] s = {-1, 24}> { y = Reshape(x, s) }",
+        ),
+    )

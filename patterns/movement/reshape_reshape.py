@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,26 +55,23 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         """One Reshape, or none."""
         return x if target is None else g.op.Reshape(x, target, allowzero=allowzero)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A target of its own, a copied size that must be written out, and the way back."""
-        return (
-            Example(
-                "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] s = {-1, 6}, int64[2] u = {-1, 12}> "
-                "{ t = Reshape(x, s) y = Reshape(t, u) }",
-                "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
-            ),
-            Example(
-                "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] s = {24, -1}, int64[2] u = {0, -1}> "
-                "{ t = Reshape(x, s) y = Reshape(t, u) }",
-                "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] u = {24, -1}> { y = Reshape(x, u) }",
-            ),
-            Example(
-                "agraph (float[2,a,6] x) => (float[2,a,6] y) <int64[2] s = {-1, 6}> "
-                "{ t = Reshape(x, s) u = Shape(x) v = Reshape(t, u) y = Relu(v) }",
-                "agraph (float[2,a,6] x) => (float[2,a,6] y) { y = Relu(x) }",
-            ),
-        )
+    examples: ClassVar[Sequence[Example]] = (
+        Example(
+            "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] s = {-1, 6}, int64[2] u = {-1, 12}> "
+            "{ t = Reshape(x, s) y = Reshape(t, u) }",
+            "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
+        ),
+        Example(
+            "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] s = {24, -1}, int64[2] u = {0, -1}> "
+            "{ t = Reshape(x, s) y = Reshape(t, u) }",
+            "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] u = {24, -1}> { y = Reshape(x, u) }",
+        ),
+        Example(
+            "agraph (float[2,a,6] x) => (float[2,a,6] y) <int64[2] s = {-1, 6}> "
+            "{ t = Reshape(x, s) u = Shape(x) v = Reshape(t, u) y = Relu(v) }",
+            "agraph (float[2,a,6] x) => (float[2,a,6] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class FlattenReshapePattern(ReshapeReshapePattern):
@@ -90,15 +87,12 @@ class FlattenReshapePattern(ReshapeReshapePattern):
         """At any axis (1)."""
         return self.last(g, g.op.Flatten(x, attributes=ANY), shape)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Into three axes."""
-        return (
-            Example(
-                "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
-                "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
+            "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }",
+        ),
+    )
 
 
 class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
@@ -116,18 +110,15 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
             return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
         return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A copied size that stays in its place, and one that is written out."""
-        return (
-            Example(
-                "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "
-                "{ t = Unsqueeze(x, axes) y = Reshape(t, s) }",
-                "agraph (float[a,6] x) => (float[a,2,3] y) <int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
-            ),
-            Example(
-                "agraph (float[1,6,a] x) => (float[6,b] y) <int64[1] axes = {0}, int64[2] s = {0, -1}> "
-                "{ t = Squeeze(x, axes) y = Reshape(t, s) }",
-                "agraph (float[1,6,a] x) => (float[6,b] y) <int64[2] s = {6, -1}> { y = Reshape(x, s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "
+            "{ t = Unsqueeze(x, axes) y = Reshape(t, s) }",
+            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+        ),
+        Example(
+            "agraph (float[1,6,a] x) => (float[6,b] y) <int64[1] axes = {0}, int64[2] s = {0, -1}> "
+            "{ t = Squeeze(x, axes) y = Reshape(t, s) }",
+            "agraph (float[1,6,a] x) => (float[6,b] y) <int64[2] s = {6, -1}> { y = Reshape(x, s) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.facts.shapes import normalized
@@ -55,18 +53,15 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
         """One Reshape."""
         return g.op.Reshape(x, target)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One axis out, one axis in."""
-        return (
-            Example(
-                "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, int64[1] axes = {-2}> "
-                "{ t = Reshape(x, s) y = Squeeze(t, axes) }",
-                "agraph (float[a,6] x) => (float[a,2,3] y) <int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
-            ),
-            Example(
-                "agraph (float[a,6] x) => (float[1,b,3] y) <int64[2] s = {-1, 3}, int64[1] axes = {0}> "
-                "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",
-                "agraph (float[a,6] x) => (float[1,b,3] y) <int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, int64[1] axes = {-2}> "
+            "{ t = Reshape(x, s) y = Squeeze(t, axes) }",
+            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+        ),
+        Example(
+            "agraph (float[a,6] x) => (float[1,b,3] y) <int64[2] s = {-1, 3}, int64[1] axes = {0}> "
+            "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",
+            "agraph (float[a,6] x) => (float[1,b,3] y) <int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -43,18 +41,15 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
         """One Squeeze."""
         return g.op.Squeeze(x, axes=axes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two axes, each the first one when it is removed."""
-        return (
-            Example(
-                "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[1] i = {0}, int64[1] j = {0}> "
-                "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
-                "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[2] i = {0, 1}> { y = Squeeze(x, i) }",
-            ),
-            Example(
-                "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-1}> "
-                "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
-                "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[2] i = {1, 3}> { y = Squeeze(x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[1] i = {0}, int64[1] j = {0}> "
+            "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
+            "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[2] i = {0, 1}> { y = Squeeze(x, i) }",
+        ),
+        Example(
+            "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-1}> "
+            "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
+            "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[2] i = {1, 3}> { y = Squeeze(x, i) }",
+        ),
+    )

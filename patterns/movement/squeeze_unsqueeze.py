@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import keeps_shape
@@ -37,13 +35,10 @@ class SqueezeUnsqueezePattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The same axis, counted from either end."""
-        return (
-            Example(
-                "agraph (float[a,1,b] x) => (float[a,1,b] y) <int64[1] first = {1}, int64[1] second = {-2}> "
-                "{ t = Squeeze(x, first) u = Unsqueeze(t, second) y = Relu(u) }",
-                "agraph (float[a,1,b] x) => (float[a,1,b] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,1,b] x) => (float[a,1,b] y) <int64[1] first = {1}, int64[1] second = {-2}> "
+            "{ t = Squeeze(x, first) u = Unsqueeze(t, second) y = Relu(u) }",
+            "agraph (float[a,1,b] x) => (float[a,1,b] y) { y = Relu(x) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero
@@ -48,13 +47,10 @@ class TransposeReducePattern(PatternOptimization):
         chosen = {"axis": axes[0]} if node.op_type.startswith("Arg") else {"axes": axes}
         return [g.make_node_check_opset(node.op_type, [source], node.output, "", "", **others, **chosen)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The mean over the channels of an image."""
-        return (
-            Example(
-                "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "
-                "{ t = Transpose <perm = [0, 2, 3, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
-                "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {1}> { y = ReduceMean <keepdims = 0> (x, k) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "
+            "{ t = Transpose <perm = [0, 2, 3, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
+            "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {1}> { y = ReduceMean <keepdims = 0> (x, k) }",
+        ),
+    )

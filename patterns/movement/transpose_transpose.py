@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -33,17 +31,14 @@ class TransposeTransposePattern(EasyPatternOptimization):
         perm = [first[axis] for axis in second]
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One pair that cancels, one that does not."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,b,c] x) => (float[c,a,b] y) "
-                "{ t = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [1, 2, 0]> (t) }",
-                "agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Transpose <perm = [2, 0, 1]> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,b,c] x) => (float[c,a,b] y) "
+            "{ t = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [1, 2, 0]> (t) }",
+            "agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Transpose <perm = [2, 0, 1]> (x) }",
+        ),
+    )

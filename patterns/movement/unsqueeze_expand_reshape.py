@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.facts.dims import Dim
@@ -62,15 +60,12 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         """The positions, each as often as it takes."""
         return g.op.Gather(x, places, axis=axis)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two heads for six queries."""
-        return (
-            Example(
-                "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) "
-                "<int64[1] k = {2}, int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> "
-                "{ u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
-                "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) <int64[6] i = {0, 0, 0, 1, 1, 1}> "
-                "{ y = Gather <axis = 1> (x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) "
+            "<int64[1] k = {2}, int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> "
+            "{ u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
+            "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) <int64[6] i = {0, 0, 0, 1, 1, 1}> "
+            "{ y = Gather <axis = 1> (x, i) }",
+        ),
+    )

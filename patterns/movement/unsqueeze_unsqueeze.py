@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -41,18 +39,15 @@ class UnsqueezeUnsqueezePattern(EasyPatternOptimization):
         """One Unsqueeze."""
         return g.op.Unsqueeze(x, axes=axes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """In front and behind."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[1,a,b,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
-                "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
-                "agraph (float[a,b] x) => (float[1,a,b,1] y) <int64[2] i = {0, 3}> { y = Unsqueeze(x, i) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[1,a,1,b] y) <int64[1] i = {1}, int64[1] j = {0}> "
-                "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
-                "agraph (float[a,b] x) => (float[1,a,1,b] y) <int64[2] i = {0, 2}> { y = Unsqueeze(x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[1,a,b,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
+            "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
+            "agraph (float[a,b] x) => (float[1,a,b,1] y) <int64[2] i = {0, 3}> { y = Unsqueeze(x, i) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[1,a,1,b] y) <int64[1] i = {1}, int64[1] j = {0}> "
+            "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
+            "agraph (float[a,b] x) => (float[1,a,1,b] y) <int64[2] i = {0, 2}> { y = Unsqueeze(x, i) }",
+        ),
+    )

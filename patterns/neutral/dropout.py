@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import (
     ANY,
     EasyPatternOptimization,
@@ -42,18 +40,15 @@ class DropoutPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """No mode, the mode of inference, and nothing to be dropped in training."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"
-        return (
-            Example("agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }", after, opset=10),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool m = {0}> { t = Dropout(x, r, m) y = Relu(t) }",
-                after,
-            ),
-            Example(
-                "agraph (float[a,b] x, bool mode) => (float[a,b] y) <float r = {0}> { t = Dropout(x, r, mode) y = Relu(t) }",
-                "agraph (float[a,b] x, bool mode) => (float[a,b] y) { y = Relu(x) }",
-            ),
-        )
+    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"
+    examples = (
+        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }", _after, opset=10),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool m = {0}> { t = Dropout(x, r, m) y = Relu(t) }",
+            _after,
+        ),
+        Example(
+            "agraph (float[a,b] x, bool mode) => (float[a,b] y) <float r = {0}> { t = Dropout(x, r, mode) y = Relu(t) }",
+            "agraph (float[a,b] x, bool mode) => (float[a,b] y) { y = Relu(x) }",
+        ),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,12 +40,9 @@ class IdentityClipPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Integers without bounds."""
-        return (
-            Example(
-                "agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }",
-                "agraph (int64[a,b] x) => (int64[a,b] y) { y = Neg(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }",
+            "agraph (int64[a,b] x) => (int64[a,b] y) { y = Neg(x) }",
+        ),
+    )

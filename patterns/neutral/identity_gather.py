@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -38,13 +36,9 @@ class IdentityGatherPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """All three columns."""
-        return (
-            Example(
-                "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> "
-                "{ t = Gather <axis = -1> (x, i) y = Relu(t) }",
-                "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
+            "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
+        ),
+    )

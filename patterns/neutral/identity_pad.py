@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -26,17 +24,14 @@ class IdentityPadPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two axes."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) y = Relu(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1] axes = {-1}> "
-                '{ t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1] axes = {-1}> "
+            '{ t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import (
@@ -56,20 +54,16 @@ class IdentityResizePattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """By scales, and by the attribute of the older operator Upsample."""
-        after = "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) { y = Relu(x) }"
-        return (
-            Example(
-                "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> "
-                '{ t = Resize <mode = "linear"> (x, , s) y = Relu(t) }',
-                after,
-            ),
-            Example(
-                "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> "
-                "{ t = Upsample(x, s) y = Relu(t) }",
-                after,
-                opset=9,
-            ),
-        )
+    _after = "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) { y = Relu(x) }"
+    examples = (
+        Example(
+            "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> "
+            '{ t = Resize <mode = "linear"> (x, , s) y = Relu(t) }',
+            _after,
+        ),
+        Example(
+            "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> { t = Upsample(x, s) y = Relu(t) }",
+            _after,
+            opset=9,
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import keeps_shape
@@ -38,19 +36,16 @@ class IdentitySlicePattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """To the end of an axis of unknown size, and the last three of three."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) "
-                "<int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] axes = {-1}, int64[1] one = {1}> "
-                "{ t = Slice(x, s, e, axes, one) y = Relu(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
-                "{ t = Slice(x, s, e, axes) y = Relu(t) }",
-                "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) "
+            "<int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] axes = {-1}, int64[1] one = {1}> "
+            "{ t = Slice(x, s, e, axes, one) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
+            "{ t = Slice(x, s, e, axes) y = Relu(t) }",
+            "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
+        ),
+    )

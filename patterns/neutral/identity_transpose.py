@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -24,16 +22,13 @@ class IdentityTransposePattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Three axes in their places, and a single axis reversed."""
-        return (
-            Example(
-                "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
-                "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }",
-                "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }",
+            "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+        ),
+    )

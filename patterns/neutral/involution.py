@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
@@ -34,15 +33,12 @@ class NegNegPattern(_Involution):
 
     operator = "Neg"
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of floats."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }",
-                "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }",
+            "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class NotNotPattern(_Involution):
@@ -56,12 +52,9 @@ class NotNotPattern(_Involution):
 
     operator = "Not"
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of a mask."""
-        return (
-            Example(
-                "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }",
-                "agraph (bool[a] x, bool[a] z) => (bool[a] y) { y = And(x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }",
+            "agraph (bool[a] x, bool[a] z) => (bool[a] y) { y = And(x, z) }",
+        ),
+    )

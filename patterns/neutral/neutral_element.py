@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -31,12 +30,10 @@ class _NeutralElement(EasyPatternOptimization):
         """The other operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A scalar constant."""
+    def __init_subclass__(cls) -> None:
         kind, reader = ("bool", "Not") if isinstance(cls.element, bool) else ("float", "Neg")
         tensors = f"agraph ({kind}[a,b] x) => ({kind}[a,b] y)"
-        return (
+        cls.examples = (
             Example(
                 f"{tensors} <{kind}[1] c = {{{cls.element:d}}}> {{ t = {cls.operator}(x, c) y = {reader}(t) }}",
                 f"{tensors} {{ y = {reader}(x) }}",

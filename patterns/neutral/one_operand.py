@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
@@ -33,15 +32,12 @@ class ConcatOnePattern(_OneOperand):
 
     operators = ("Concat",)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Along the last axis."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class VariadicOnePattern(_OneOperand):
@@ -55,11 +51,8 @@ class VariadicOnePattern(_OneOperand):
 
     operators = ("Sum", "Max", "Min", "Mean")
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A sum and a minimum."""
-        after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"
-        return (
-            Example("agraph (float[a,b] x) => (float[a,b] y) { t = Sum(x) y = Relu(t) }", after),
-            Example("agraph (float[a,b] x) => (float[a,b] y) { t = Min(x) y = Relu(t) }", after),
-        )
+    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"
+    examples = (
+        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Sum(x) y = Relu(t) }", _after),
+        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Min(x) y = Relu(t) }", _after),
+    )

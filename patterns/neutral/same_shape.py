@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -39,20 +37,17 @@ class ReshapePattern(_SameShape):
         """Any Reshape with any target; shape inference handles zeros and ``allowzero``."""
         return g.op.Reshape(x, attributes=ANY)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A constant target, and one put together from the sizes of x itself."""
-        return (
-            Example(
-                "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { t = Reshape(x, s) y = Relu(t) }",
-                "agraph (float[a,b,6] x) => (float[a,b,6] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,6] x) => (float[a,6] y) <int64[1] six = {6}> "
-                "{ n = Shape <end = 1> (x) s = Concat <axis = 0> (n, six) t = Reshape(x, s) y = Relu(t) }",
-                "agraph (float[a,6] x) => (float[a,6] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { t = Reshape(x, s) y = Relu(t) }",
+            "agraph (float[a,b,6] x) => (float[a,b,6] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,6] x) => (float[a,6] y) <int64[1] six = {6}> "
+            "{ n = Shape <end = 1> (x) s = Concat <axis = 0> (n, six) t = Reshape(x, s) y = Relu(t) }",
+            "agraph (float[a,6] x) => (float[a,6] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class ExpandPattern(_SameShape):
@@ -70,15 +65,12 @@ class ExpandPattern(_SameShape):
         """Any Expand."""
         return g.op.Expand(x, shape)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Ones leave the axes as they are."""
-        return (
-            Example(
-                "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }",
-                "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }",
+            "agraph (float[a,3] x) => (float[a,3] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class IdentityFlattenPattern(_SameShape):
@@ -94,15 +86,12 @@ class IdentityFlattenPattern(_SameShape):
         """At any axis."""
         return g.op.Flatten(x, attributes=ANY)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A batch of vectors."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class IdentitySqueezePattern(_SameShape):
@@ -118,19 +107,16 @@ class IdentitySqueezePattern(_SameShape):
         """Any axes."""
         return g.op.Squeeze(x, attributes=ANY) if g.option("squeeze") else g.op.Unsqueeze(x, attributes=ANY)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """No axis of size 1, and no axis to add."""
-        return (
-            Example(
-                "agraph (float[2,3] x) => (float[2,3] y) { t = Squeeze(x) y = Relu(t) }",
-                "agraph (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
-            ),
-            Example(
-                "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) y = Relu(t) }",
-                "agraph (float[a,1] x) => (float[a,1] y) { y = Relu(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[2,3] x) => (float[2,3] y) { t = Squeeze(x) y = Relu(t) }",
+            "agraph (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) y = Relu(t) }",
+            "agraph (float[a,1] x) => (float[a,1] y) { y = Relu(x) }",
+        ),
+    )
 
 
 class IdentityReducePattern(_SameShape):
@@ -157,15 +143,10 @@ class IdentityReducePattern(_SameShape):
             return self.none(m.nodes[0], msg="large integers are rounded")
         return super().validate_mapping(g, m)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The mean of one column, and the sum over no axis."""
-        after = "agraph (float[a,1] x) => (float[a,1] y) { y = Relu(x) }"
-        return (
-            Example(
-                "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) y = Relu(t) }", after
-            ),
-            Example(
-                "agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) y = Relu(t) }", after
-            ),
-        )
+    _after = "agraph (float[a,1] x) => (float[a,1] y) { y = Relu(x) }"
+    examples = (
+        Example(
+            "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) y = Relu(t) }", _after
+        ),
+        Example("agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) y = Relu(t) }", _after),
+    )

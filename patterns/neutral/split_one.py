@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -33,15 +31,12 @@ class SplitOnePattern(EasyPatternOptimization):
         """The part is the whole."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One part by number, and one by size."""
-        after = "agraph (float[a,4] x) => (float[a,4] y) { y = Relu(x) }"
-        return (
-            Example("agraph (float[a,4] x) => (float[a,4] y) { t = Split <axis = 1, num_outputs = 1> (x) y = Relu(t) }", after),
-            Example(
-                "agraph (float[a,4] x) => (float[a,4] y) <int64[1] n = {4}> { t = Split <axis = 1> (x, n) y = Relu(t) }",
-                after,
-                opset=13,
-            ),
-        )
+    _after = "agraph (float[a,4] x) => (float[a,4] y) { y = Relu(x) }"
+    examples = (
+        Example("agraph (float[a,4] x) => (float[a,4] y) { t = Split <axis = 1, num_outputs = 1> (x) y = Relu(t) }", _after),
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) <int64[1] n = {4}> { t = Split <axis = 1> (x, n) y = Relu(t) }",
+            _after,
+            opset=13,
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -45,15 +44,12 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
         """Keep everything else."""
         return same_normalization(g, (x, s, bias), (m, v), attributes, instance)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two channels."""
-        return (
-            Example(
-                "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
-                "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Add(c, t) }",
-                "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
-                "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
-                ranges=(("v", 0.5, 2.0),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
+            "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Add(c, t) }",
+            "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
+            "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
+            ranges=(("v", 0.5, 2.0),),
+        ),
+    )

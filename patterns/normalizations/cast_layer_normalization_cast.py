@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
@@ -65,15 +63,12 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
         """Scale and bias take the type of x."""
         return g.op.LayerNormalization(x, factors, shift, axis=axis, epsilon=epsilon)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """In 16 bits."""
-        return (
-            Example(
-                "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
-                "{ w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) y = Cast <to = 10> (t) }",
-                "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
-                "{ t = Cast <to = 10> (s) u = Cast <to = 10> (b) "
-                "y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
+            "{ w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) y = Cast <to = 10> (t) }",
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
+            "{ t = Cast <to = 10> (s) u = Cast <to = 10> (b) "
+            "y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from onnx import TensorProto
@@ -55,18 +54,15 @@ class CastRMSNormalizationCastPattern(_CastNormalizationCast):
     operator = "RMSNormalization"
     min_opset = 23
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """In 16 bits."""
-        return (
-            Example(
-                "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-                "{ w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-                "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-                "{ t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
-                opset=23,
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
+            "{ w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
+            "{ t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+            opset=23,
+        ),
+    )
 
 
 class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
@@ -87,14 +83,11 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     tags = ("onnxruntime",)
     unchecked = ("SimplifiedLayerNormalization",)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """In 16 bits."""
-        return (
-            Example(
-                "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "
-                "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-                "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-                "{ t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "
+            "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
+            "{ t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+        ),
+    )

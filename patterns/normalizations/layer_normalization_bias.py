@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -41,19 +40,15 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
         """The same axes."""
         return g.op.LayerNormalization(x, scale, total, **attributes)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two constants; a shift that is computed."""
-        return (
-            Example(
-                "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {2, 3}, float[1,2] c = {4, 5}> "
-                "{ t = LayerNormalization <epsilon = 0.001> (x, s, b) y = Add(c, t) }",
-                "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {6, 8}> "
-                "{ y = LayerNormalization <epsilon = 0.001> (x, s, b) }",
-            ),
-            Example(
-                "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) "
-                "{ t = LayerNormalization(x, s) y = Add(t, c) }",
-                "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { y = LayerNormalization(x, s, c) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {2, 3}, float[1,2] c = {4, 5}> "
+            "{ t = LayerNormalization <epsilon = 0.001> (x, s, b) y = Add(c, t) }",
+            "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {6, 8}> "
+            "{ y = LayerNormalization <epsilon = 0.001> (x, s, b) }",
+        ),
+        Example(
+            "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { t = LayerNormalization(x, s) y = Add(t, c) }",
+            "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { y = LayerNormalization(x, s, c) }",
+        ),
+    )

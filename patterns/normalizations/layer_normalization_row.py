@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,20 +51,17 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
         """The same attributes, as they are written: those of a layer whose input is not a sum stay so, and may be compared."""
         return g.op.LayerNormalization(x, row, bias, **written)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With and without a bias."""
-        return (
-            Example(
-                "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
-                "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-                "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
-                "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-            ),
-            Example(
-                "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
-                "{ t = Add(x, r) y = LayerNormalization(t, s) }",
-                "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
-                "{ t = Add(x, r) y = LayerNormalization(t, s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
+            "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+            "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
+            "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+        ),
+        Example(
+            "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
+            "{ t = Add(x, r) y = LayerNormalization(t, s) }",
+            "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
+            "{ t = Add(x, r) y = LayerNormalization(t, s) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from onnx import TensorProto
 
@@ -53,14 +51,11 @@ class LRNConvPattern(EasyPatternOptimization):
         root = g.op.Sqrt(g.op.Squeeze(sums, axes=[1]))
         return str(g.op.Div(x, g.op.Mul(root, g.op.Sqrt(root))))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Five channels."""
-        start = "agraph (float[n,3,4,5] x) => (float[n,3,4,5] y)"
-        conv = "Conv <kernel_shape = [5, 1, 1], pads = [2, 0, 0, 2, 0, 0]> (u, w, k)"
-        weights = "float[1,1,5,1,1] w = {0.05, 0.05, 0.05, 0.05, 0.05}, float[1] k = {2}"
-        after = (
-            f"<int64[1] i = {{1}}, {weights}> {{ q = Mul(x, x) u = Unsqueeze(q, i) "
-            f"m = {conv} t = Squeeze(m, i) r = Sqrt(t) v = Sqrt(r) p = Mul(r, v) y = Div(x, p) }}"
-        )
-        return (Example(f"{start} {{ y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }}", f"{start} {after}"),)
+    _start = "agraph (float[n,3,4,5] x) => (float[n,3,4,5] y)"
+    _conv = "Conv <kernel_shape = [5, 1, 1], pads = [2, 0, 0, 2, 0, 0]> (u, w, k)"
+    _weights = "float[1,1,5,1,1] w = {0.05, 0.05, 0.05, 0.05, 0.05}, float[1] k = {2}"
+    _after = (
+        f"<int64[1] i = {{1}}, {_weights}> {{ q = Mul(x, x) u = Unsqueeze(q, i) "
+        f"m = {_conv} t = Squeeze(m, i) r = Sqrt(t) v = Sqrt(r) p = Mul(r, v) y = Div(x, p) }}"
+    )
+    examples = (Example(f"{_start} {{ y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }}", f"{_start} {_after}"),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -131,34 +130,31 @@ class LayerNormalizationPattern(_LayerNormalization):
     phase = "specialize"
     min_opset = 17
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Over the last axis, over the last two, and as TensorFlow writes it."""
-        return (
-            Example(
-                "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
-                "{ m = ReduceMean(x, i) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
-                "y = Div(d, s) }",
-                "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
-                "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
-            ),
-            Example(
-                "agraph (float[a,2,2] x) => (float[a,2,2] y) <float[1] e = {0.001}> "
-                "{ m = ReduceMean <axes = [1, 2]> (x) d = Sub(x, m) q = Mul(d, d) v = ReduceMean <axes = [1, 2]> (q) "
-                "w = Add(e, v) s = Sqrt(w) r = Reciprocal(s) y = Mul(r, d) }",
-                "agraph (float[a,2,2] x) => (float[a,2,2] y) <float[2,2] one = {1, 1, 1, 1}> "
-                "{ y = LayerNormalization <axis = -2, epsilon = 0.001> (x, one) }",
-                opset=17,
-            ),
-            Example(
-                "agraph (float[a,4] x, float[4] c) => (float[a,4] y) "
-                "<float e = {0.001}, int64[1] i = {-1}, float[4] k = {1, 2, 3, 4}> "
-                "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
-                "r = Reciprocal(s) f = Mul(r, k) p = Mul(x, f) n = Mul(m, f) o = Sub(c, n) y = Add(p, o) }",
-                "agraph (float[a,4] x, float[4] c) => (float[a,4] y) <float[4] k = {1, 2, 3, 4}> "
-                "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, k, c) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
+            "{ m = ReduceMean(x, i) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
+            "y = Div(d, s) }",
+            "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
+            "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+        ),
+        Example(
+            "agraph (float[a,2,2] x) => (float[a,2,2] y) <float[1] e = {0.001}> "
+            "{ m = ReduceMean <axes = [1, 2]> (x) d = Sub(x, m) q = Mul(d, d) v = ReduceMean <axes = [1, 2]> (q) "
+            "w = Add(e, v) s = Sqrt(w) r = Reciprocal(s) y = Mul(r, d) }",
+            "agraph (float[a,2,2] x) => (float[a,2,2] y) <float[2,2] one = {1, 1, 1, 1}> "
+            "{ y = LayerNormalization <axis = -2, epsilon = 0.001> (x, one) }",
+            opset=17,
+        ),
+        Example(
+            "agraph (float[a,4] x, float[4] c) => (float[a,4] y) "
+            "<float e = {0.001}, int64[1] i = {-1}, float[4] k = {1, 2, 3, 4}> "
+            "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
+            "r = Reciprocal(s) f = Mul(r, k) p = Mul(x, f) n = Mul(m, f) o = Sub(c, n) y = Add(p, o) }",
+            "agraph (float[a,4] x, float[4] c) => (float[a,4] y) <float[4] k = {1, 2, 3, 4}> "
+            "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, k, c) }",
+        ),
+    )
 
 
 class LayerNormalizationOrtPattern(_LayerNormalization):
@@ -182,19 +178,16 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
     unchecked = ("LayerNormalization",)
     tags = ("onnxruntime",)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As exporters to older operator sets write it."""
-        return (
-            Example(
-                "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}> "
-                "{ m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) "
-                "w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
-                "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
-                "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
-                opset=13,
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}> "
+            "{ m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) "
+            "w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
+            "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
+            "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+            opset=13,
+        ),
+    )
 
 
 class InstanceNormalizationPattern(_DistanceFormula):
@@ -242,26 +235,23 @@ class InstanceNormalizationPattern(_DistanceFormula):
         """The parameters as vectors."""
         return g.op.InstanceNormalization(x, factors, shift, epsilon=number)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Of an image, and of a signal."""
-        normalize = "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w)"
-        return (
-            Example(
-                "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.001}, int64[2] i = {2, 3}, "
-                "float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {4, 5}> "
-                f"{{ {normalize} t = Div(d, s) p = Mul(t, k) y = Add(p, c) }}",
-                "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
-                "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
-            ),
-            Example(
-                "agraph (float[a,2,4] x) => (float[a,2,4] y) <float e = {0.001}, int64[1] i = {-1}, "
-                "float[2,1] k = {2, 3}, float[2,1] c = {4, 5}> "
-                f"{{ {normalize} r = Reciprocal(s) t = Mul(d, r) p = Mul(t, k) y = Add(p, c) }}",
-                "agraph (float[a,2,4] x) => (float[a,2,4] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
-                "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
-            ),
-        )
+    _normalize = "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w)"
+    examples = (
+        Example(
+            "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.001}, int64[2] i = {2, 3}, "
+            "float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {4, 5}> "
+            f"{{ {_normalize} t = Div(d, s) p = Mul(t, k) y = Add(p, c) }}",
+            "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
+            "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
+        ),
+        Example(
+            "agraph (float[a,2,4] x) => (float[a,2,4] y) <float e = {0.001}, int64[1] i = {-1}, "
+            "float[2,1] k = {2, 3}, float[2,1] c = {4, 5}> "
+            f"{{ {_normalize} r = Reciprocal(s) t = Mul(d, r) p = Mul(t, k) y = Add(p, c) }}",
+            "agraph (float[a,2,4] x) => (float[a,2,4] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
+            "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
+        ),
+    )
 
 
 class _MeanSquareFormula(_NormalizationFormula):
@@ -289,27 +279,24 @@ class RMSNormalizationPattern(_MeanSquareFormula):
     operator = "RMSNormalization"
     min_opset = 23
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As dynamo exports it, and as tracing does."""
-        after = (
-            "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
-            "{ y = RMSNormalization <axis = -1, epsilon = 0.001> (x, one) }"
-        )
-        return (
-            Example(
-                "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
-                "{ q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(x, r) }",
-                after,
-                opset=23,
-            ),
-            Example(
-                "agraph (float[a,4] x) => (float[a,4] y) <float one = {1}, float e = {0.001}, int64[1] i = {1}> "
-                "{ q = Mul(x, x) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Div(one, s) y = Mul(r, x) }",
-                after,
-                opset=23,
-            ),
-        )
+    _after = (
+        "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
+        "{ y = RMSNormalization <axis = -1, epsilon = 0.001> (x, one) }"
+    )
+    examples = (
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
+            "{ q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(x, r) }",
+            _after,
+            opset=23,
+        ),
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) <float one = {1}, float e = {0.001}, int64[1] i = {1}> "
+            "{ q = Mul(x, x) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Div(one, s) y = Mul(r, x) }",
+            _after,
+            opset=23,
+        ),
+    )
 
 
 class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
@@ -332,21 +319,18 @@ class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
     unchecked = ("SimplifiedLayerNormalization",)
     tags = ("onnxruntime",)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """As dynamo exports it, and without epsilon."""
-        mean = "q = Pow(x, two) m = ReduceMean(q, i)"
-        return (
-            Example(
-                "agraph (float[a,2] x) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
-                f"{{ {mean} v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(r, x) }}",
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] one = {1, 1}> "
-                "{ y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
-            ),
-            Example(
-                f"agraph (float[a,2] x) => (float[a,2] y) <float two = {{2}}, int64[1] i = {{-1}}, float h = {{-0.5}}> "
-                f"{{ {mean} r = Pow(m, h) y = Mul(x, r) }}",
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] one = {1, 1}> "
-                "{ y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.0> (x, one) }",
-            ),
-        )
+    _mean = "q = Pow(x, two) m = ReduceMean(q, i)"
+    examples = (
+        Example(
+            "agraph (float[a,2] x) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
+            f"{{ {_mean} v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(r, x) }}",
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] one = {1, 1}> "
+            "{ y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+        ),
+        Example(
+            f"agraph (float[a,2] x) => (float[a,2] y) <float two = {{2}}, int64[1] i = {{-1}}, float h = {{-0.5}}> "
+            f"{{ {_mean} r = Pow(m, h) y = Mul(x, r) }}",
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] one = {1, 1}> "
+            "{ y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.0> (x, one) }",
+        ),
+    )

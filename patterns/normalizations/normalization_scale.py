@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -49,22 +48,19 @@ class LayerNormalizationScalePattern(_NormalizationScale):
     operator = "LayerNormalization"
     min_opset = 7
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two constants; a factor that is computed."""
-        return (
-            Example(
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
-                "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
-                "{ y = LayerNormalization <epsilon = 0.001> (x, s) }",
-            ),
-            Example(
-                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-                "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
-                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = LayerNormalization(x, f) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
+            "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
+            "{ y = LayerNormalization <epsilon = 0.001> (x, s) }",
+        ),
+        Example(
+            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+            "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
+            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = LayerNormalization(x, f) }",
+        ),
+    )
 
 
 class RMSNormalizationMulPattern(_NormalizationScale):
@@ -82,24 +78,20 @@ class RMSNormalizationMulPattern(_NormalizationScale):
     operator = "RMSNormalization"
     min_opset = 23
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two constants; a factor that is computed."""
-        return (
-            Example(
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
-                "{ t = RMSNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
-                "{ y = RMSNormalization <epsilon = 0.001> (x, s) }",
-                opset=23,
-            ),
-            Example(
-                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-                "{ t = RMSNormalization(x, s) y = Mul(t, f) }",
-                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = RMSNormalization(x, f) }",
-                opset=23,
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
+            "{ t = RMSNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> { y = RMSNormalization <epsilon = 0.001> (x, s) }",
+            opset=23,
+        ),
+        Example(
+            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+            "{ t = RMSNormalization(x, s) y = Mul(t, f) }",
+            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = RMSNormalization(x, f) }",
+            opset=23,
+        ),
+    )
 
 
 class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
@@ -120,19 +112,16 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     tags = ("onnxruntime",)
     unchecked = ("SimplifiedLayerNormalization",)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two constants; a factor that is computed."""
-        return (
-            Example(
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
-                "{ t = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) y = Mul(t, f) }",
-                "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
-                "{ y = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) }",
-            ),
-            Example(
-                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-                "{ t = SimplifiedLayerNormalization <axis = -1> (x, s) y = Mul(t, f) }",
-                "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = SimplifiedLayerNormalization <axis = -1> (x, f) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
+            "{ t = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) y = Mul(t, f) }",
+            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> "
+            "{ y = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) }",
+        ),
+        Example(
+            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+            "{ t = SimplifiedLayerNormalization <axis = -1> (x, s) y = Mul(t, f) }",
+            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) { y = SimplifiedLayerNormalization <axis = -1> (x, f) }",
+        ),
+    )

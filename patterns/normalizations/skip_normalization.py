@@ -86,33 +86,29 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
         """The operands in the order of the operator."""
         return self.fused(g, (x, skip, scale, bias or None, added), epsilon, alone)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The sum is read elsewhere; a sum of three; positions, which are the same for the whole batch."""
-        start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) =>"
-        return (
-            Example(
-                f"{start} (float[a,b,4] y, float[a,b,4] z) "
-                "{ z = Add(x, r) y = LayerNormalization <epsilon = 0.001> (z, s, c) }",
-                f"{start} (float[a,b,4] y, float[a,b,4] z) "
-                '{ y, "", "", z = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, c) }',
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
-                "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-                "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
-                '{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
-                "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-                "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
-                "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) =>"
+    examples = (
+        Example(
+            f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = LayerNormalization <epsilon = 0.001> (z, s, c) }}",
+            f"{_start} (float[a,b,4] y, float[a,b,4] z) "
+            '{ y, "", "", z = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, c) }',
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
+            "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
+            "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
+            '{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
+            "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
+            "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
+            "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )
 
 
 class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
@@ -141,23 +137,20 @@ class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
         """The operands in the order of the operator."""
         return self.fused(g, (x, skip, scale, added), epsilon, alone)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The sum is read elsewhere; a sum of three, below operator set 23."""
-        start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s) =>"
-        return (
-            Example(
-                f"{start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = RMSNormalization <epsilon = 0.001> (z, s) }}",
-                f"{start} (float[a,b,4] y, float[a,b,4] z) "
-                '{ y, "", "", z = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s) }',
-                opset=23,
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                f"{start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
-                "{ t = Add(x, b) z = Add(t, r) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (z, s) }",
-                f"{start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
-                "{ y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s, b) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s) =>"
+    examples = (
+        Example(
+            f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = RMSNormalization <epsilon = 0.001> (z, s) }}",
+            f"{_start} (float[a,b,4] y, float[a,b,4] z) "
+            '{ y, "", "", z = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s) }',
+            opset=23,
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            f"{_start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
+            "{ t = Add(x, b) z = Add(t, r) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (z, s) }",
+            f"{_start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
+            "{ y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s, b) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs
@@ -44,17 +42,14 @@ class EinsumMulPattern(EasyPatternOptimization):
         """Broadcasting does the rest."""
         return g.op.Mul(*(g.op.Unsqueeze(n, axes=o.axes) if o.axes else n for n, o in zip((x, y), operands, strict=True)))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An outer product in batches, and a product of each row with one vector."""
-        return (
-            Example(
-                'agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) { z = Einsum <equation = "bi,bj->bij"> (x, y) }',
-                "agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) <int64[1] two = {2}, int64[1] one = {1}> "
-                "{ t = Unsqueeze(x, two) u = Unsqueeze(y, one) z = Mul(t, u) }",
-            ),
-            Example(
-                'agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Einsum <equation = "ij,j->ij"> (x, y) }',
-                "agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Mul(x, y) }",
-            ),
-        )
+    examples = (
+        Example(
+            'agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) { z = Einsum <equation = "bi,bj->bij"> (x, y) }',
+            "agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) <int64[1] two = {2}, int64[1] one = {1}> "
+            "{ t = Unsqueeze(x, two) u = Unsqueeze(y, one) z = Mul(t, u) }",
+        ),
+        Example(
+            'agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Einsum <equation = "ij,j->ij"> (x, y) }',
+            "agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Mul(x, y) }",
+        ),
+    )

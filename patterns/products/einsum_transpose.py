@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._einsum import parse
@@ -36,12 +34,9 @@ class EinsumTransposePattern(EasyPatternOptimization):
         """Nothing is left of a permutation that keeps the order."""
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Three axes."""
-        return (
-            Example(
-                'agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Einsum <equation = "ijk -> kij"> (x) }',
-                "agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Transpose <perm = [2, 0, 1]> (x) }",
-            ),
-        )
+    examples = (
+        Example(
+            'agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Einsum <equation = "ijk -> kij"> (x) }',
+            "agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Transpose <perm = [2, 0, 1]> (x) }",
+        ),
+    )

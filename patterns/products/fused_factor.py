@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
@@ -60,25 +59,21 @@ class FusedMatMulDivPattern(_FusedFactor):
             y = g.op.FusedMatMul(a, b, domain="com.microsoft", attributes=g.capture("attributes"))
         return g.op.Div(y, s) if g.option("division") else g.op.Mul(y, s)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A division, and a second factor."""
-        return (
-            Example(
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> "
-                "{ t = MatMul(x, w) y = Div(t, s) }",
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
-                "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
-                "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
-                "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) "
-                "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { t = MatMul(x, w) y = Div(t, s) }",
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
+            "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
+            "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
+            "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) "
+            "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )
 
 
 class FusedMatMulx2Pattern(_FusedFactor):
@@ -102,22 +97,18 @@ class FusedMatMulx2Pattern(_FusedFactor):
             return g.op.MatMul(left, right)
         return g.op.FusedMatMul(left, right, domain="com.microsoft", attributes=g.capture("attributes"))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A factor, and a divisor where there is a factor already."""
-        return (
-            Example(
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> "
-                "{ t = Mul(x, s) y = MatMul(t, w) }",
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
-                "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
-                "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
-                "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { t = Mul(x, s) y = MatMul(t, w) }",
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
+            "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
+            "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
+            "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import Example
@@ -28,21 +27,18 @@ class FusedGemmPattern(_FusedActivation):
         """An attribute each."""
         return {f"activation_{name}": value for name, value in values.items()}
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Without and with parameters."""
-        start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"
-        domains = (("com.microsoft", 1),)
-        return (
-            Example(
-                f"{start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
-                f'{start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }}',
-                domains=domains,
-            ),
-            Example(
-                f"{start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
-                f'{start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", '
-                "activation_alpha = 0.25> (x, w) }",
-                domains=domains,
-            ),
-        )
+    _start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"
+    _domains = (("com.microsoft", 1),)
+    examples = (
+        Example(
+            f"{_start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
+            f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }}',
+            domains=_domains,
+        ),
+        Example(
+            f"{_start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
+            f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", '
+            "activation_alpha = 0.25> (x, w) }",
+            domains=_domains,
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -55,15 +54,12 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
         """The operands in the other order."""
         return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A product of batches."""
-        return (
-            Example(
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
-                "{ t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
-                "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
-                "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
+            "{ t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
+            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
+            "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

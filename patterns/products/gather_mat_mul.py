@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -52,23 +52,20 @@ class GatherMatMulPattern(PatternOptimization):
             return self.none(product, msg=reason)
         return MatchResult(self, [product], partial(_write, table))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An embedding and scores by the same weights."""
-        start = (
-            "agraph (int64[b,s] i, float[b,s,256] x) => (float[b,s,256] e, float[b,s,256] y) "
-            "<float o = {0}, float u = {1}, float n = {256}, int64[2] c = {-1, 1}, int64[1] m = {256}, "
-            "int64[2] f = {-1, 256}> "
-            "{ r = Range(o, n, u) a = Mul(r, r) k = Reshape(r, c) d = Mul(k, a) w = Sin(d) e = Gather <axis = 0> (w, i) "
-        )
-        return (
-            Example(
-                f"{start} j = Reshape(a, c) l = Mul(j, r) v = Sin(l) y = MatMul(x, v) }}",
-                f"{start} h = Reshape(x, f) p = Gemm <transB = 1> (h, w) z = Shape <start = 0, end = -1> (x) "
-                "t = Concat <axis = 0> (z, m) y = Reshape <allowzero = 1> (p, t) }",
-                ranges=(("i", 0, 255),),
-            ),
-        )
+    _start = (
+        "agraph (int64[b,s] i, float[b,s,256] x) => (float[b,s,256] e, float[b,s,256] y) "
+        "<float o = {0}, float u = {1}, float n = {256}, int64[2] c = {-1, 1}, int64[1] m = {256}, "
+        "int64[2] f = {-1, 256}> "
+        "{ r = Range(o, n, u) a = Mul(r, r) k = Reshape(r, c) d = Mul(k, a) w = Sin(d) e = Gather <axis = 0> (w, i) "
+    )
+    examples = (
+        Example(
+            f"{_start} j = Reshape(a, c) l = Mul(j, r) v = Sin(l) y = MatMul(x, v) }}",
+            f"{_start} h = Reshape(x, f) p = Gemm <transB = 1> (h, w) z = Shape <start = 0, end = -1> (x) "
+            "t = Concat <axis = 0> (z, m) y = Reshape <allowzero = 1> (p, t) }",
+            ranges=(("i", 0, 255),),
+        ),
+    )
 
 
 def _write(table: str, g: PatternRewriter, product: Node) -> list[Node]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -41,17 +40,14 @@ class GemmAddPattern(EasyPatternOptimization):
         """``beta`` is 1: its former value had no effect without a bias."""
         return g.op.Gemm(a, b, c, **{name: value for name, value in attributes.items() if name != "beta"})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A bias as a vector, and a matrix."""
-        return (
-            Example(
-                "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) "
-                "{ t = Gemm <transB = 1, beta = 0.5> (x, w) y = Add(b, t) }",
-                "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) { y = Gemm <transB = 1> (x, w, b) }",
-            ),
-            Example(
-                "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { t = Gemm(x, w) y = Sum(t, z) }",
-                "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { y = Gemm(x, w, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) "
+            "{ t = Gemm <transB = 1, beta = 0.5> (x, w) y = Add(b, t) }",
+            "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) { y = Gemm <transB = 1> (x, w, b) }",
+        ),
+        Example(
+            "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { t = Gemm(x, w) y = Sum(t, z) }",
+            "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { y = Gemm(x, w, z) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.facts.dtypes import is_float
@@ -55,13 +54,10 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         """``beta`` is 1 for the new bias."""
         return g.op.Gemm(a, b, bias, **{name: value for name, value in attributes.items() if name != "beta"})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The bias of Gemm has the factor 0.5."""
-        return (
-            Example(
-                "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
-                "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
-                "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
+            "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
+            "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -43,18 +42,15 @@ class GemmTransposePattern(EasyPatternOptimization):
         """The operands in the other order."""
         return g.op.Gemm(b, a, c, **swapped)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A Gemm with a number as bias, and a MatMul."""
-        return (
-            Example(
-                "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
-                "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
-                "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
-                "{ y = Gemm <transA = 0, transB = 1> (w, x, c) }",
-            ),
-            Example(
-                "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
-                "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { y = Gemm <transA = 1, transB = 1> (w, x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
+            "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
+            "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
+            "{ y = Gemm <transA = 0, transB = 1> (w, x, c) }",
+        ),
+        Example(
+            "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
+            "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { y = Gemm <transA = 1, transB = 1> (w, x) }",
+        ),
+    )

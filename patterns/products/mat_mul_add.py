@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -40,13 +38,9 @@ class MatMulAddPattern(EasyPatternOptimization):
         """Gemm with its default scales."""
         return g.op.Gemm(a, b, c)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A bias as a vector."""
-        return (
-            Example(
-                "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> "
-                "{ t = MatMul(x, w) y = Add(b, t) }",
-                "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
+            "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
+        ),
+    )

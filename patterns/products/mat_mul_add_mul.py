@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -55,20 +53,17 @@ class MatMulAddMulPattern(EasyPatternOptimization):
         product = g.op.MatMul(x, weight)
         return g.op.Add(product, shift) if biased else product
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """With a bias, and without one."""
-        return (
-            Example(
-                "agraph (float[a,b,2] x) => (float[a,b,2] y) "
-                "<float[2,2] w = {1, 2, 3, 4}, float[2] c = {5, 6}, float[2] s = {2, 0.5}> "
-                "{ t = MatMul(x, w) u = Add(t, c) y = Mul(s, u) }",
-                "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {2, 1, 6, 2}, float[2] c = {10, 3}> "
-                "{ t = MatMul(x, w) y = Add(t, c) }",
-            ),
-            Example(
-                "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, float[1,2] s = {2, 0.5}> "
-                "{ t = MatMul(x, w) y = Mul(t, s) }",
-                "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) "
+            "<float[2,2] w = {1, 2, 3, 4}, float[2] c = {5, 6}, float[2] s = {2, 0.5}> "
+            "{ t = MatMul(x, w) u = Add(t, c) y = Mul(s, u) }",
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {2, 1, 6, 2}, float[2] c = {10, 3}> "
+            "{ t = MatMul(x, w) y = Add(t, c) }",
+        ),
+        Example(
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, float[1,2] s = {2, 0.5}> "
+            "{ t = MatMul(x, w) y = Mul(t, s) }",
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import (
     ANY,
     Constant,
@@ -73,25 +71,21 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
         total = g.op.Add(g.op.MatMul(x, weight), bias)
         return g.op.Flatten(total, axis=axis) if flat else g.op.Reshape(total, t, allowzero=allowzero)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """By Flatten, and by Reshape."""
-        before = (
-            "<float[2,2] w = {1, 2, 3, 4}, float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, "
-            "float[2] v = {0.75, 3.75}"
-        )
-        after = "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}"
-        return (
-            Example(
-                f"agraph (float[a,b,2] x) => (float[c,2] y) {before}> {{ t = MatMul(x, w) f = Flatten <axis = 2> (t) "
-                "y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
-                f"agraph (float[a,b,2] x) => (float[c,2] y) {after}> "
-                "{ t = MatMul(x, w) u = Add(t, c) y = Flatten <axis = 2> (u) }",
-            ),
-            Example(
-                f"agraph (float[a,b,2] x) => (float[c,2] y) {before}, int64[2] z = {{-1, 2}}> {{ t = MatMul(x, w) "
-                "f = Reshape(t, z) y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
-                f"agraph (float[a,b,2] x) => (float[c,2] y) {after}, int64[2] z = {{-1, 2}}> "
-                "{ t = MatMul(x, w) u = Add(t, c) y = Reshape(u, z) }",
-            ),
-        )
+    _before = (
+        "<float[2,2] w = {1, 2, 3, 4}, float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
+    )
+    _after = "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}"
+    examples = (
+        Example(
+            f"agraph (float[a,b,2] x) => (float[c,2] y) {_before}> {{ t = MatMul(x, w) f = Flatten <axis = 2> (t) "
+            "y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
+            f"agraph (float[a,b,2] x) => (float[c,2] y) {_after}> "
+            "{ t = MatMul(x, w) u = Add(t, c) y = Flatten <axis = 2> (u) }",
+        ),
+        Example(
+            f"agraph (float[a,b,2] x) => (float[c,2] y) {_before}, int64[2] z = {{-1, 2}}> {{ t = MatMul(x, w) "
+            "f = Reshape(t, z) y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
+            f"agraph (float[a,b,2] x) => (float[c,2] y) {_after}, int64[2] z = {{-1, 2}}> "
+            "{ t = MatMul(x, w) u = Add(t, c) y = Reshape(u, z) }",
+        ),
+    )

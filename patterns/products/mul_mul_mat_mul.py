@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
@@ -55,20 +53,17 @@ class MulMulMatMulPattern(EasyPatternOptimization):
         right = g.op.Transpose(b, perm=perm) if turned else b
         return g.op.MatMul(g.op.Mul(a, factor), right)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The root of a scale, twice."""
-        return (
-            Example(
-                "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> "
-                "{ p = Mul(x, s) q = Mul(z, t) y = MatMul(p, q) }",
-                "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.125}> "
-                "{ p = Mul(x, s) y = MatMul(p, z) }",
-            ),
-            Example(
-                "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.5}> "
-                "{ p = Mul(x, s) q = Mul(z, s) t = Transpose <perm = [0, 2, 1]> (q) y = MatMul(p, t) }",
-                "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.25}> "
-                "{ p = Mul(x, s) t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(p, t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> "
+            "{ p = Mul(x, s) q = Mul(z, t) y = MatMul(p, q) }",
+            "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.125}> "
+            "{ p = Mul(x, s) y = MatMul(p, z) }",
+        ),
+        Example(
+            "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.5}> "
+            "{ p = Mul(x, s) q = Mul(z, s) t = Transpose <perm = [0, 2, 1]> (q) y = MatMul(p, t) }",
+            "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.25}> "
+            "{ p = Mul(x, s) t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(p, t) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -58,14 +56,11 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         product = g.op.MatMul(rows, w)
         return g.op.Add(product, b) if bias else product
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A linear layer of GPT-2."""
-        return (
-            Example(
-                "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
-                "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
-                "{ f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
-                "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) { p = MatMul(x, w) y = Add(p, b) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
+            "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
+            "{ f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
+            "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) { p = MatMul(x, w) y = Add(p, b) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -33,18 +32,15 @@ class TransposeGemmPattern(EasyPatternOptimization):
         flag = "transB" if right else "transA"
         return g.op.Gemm(a, b, c, **{**attributes, flag: 1 - attributes.get(flag, 0)})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The second operand, which was transposed already, and the first."""
-        return (
-            Example(
-                "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
-                "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, b) }",
-                "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
-                "{ y = Gemm <transB = 0, alpha = 0.5> (x, w, b) }",
-            ),
-            Example(
-                "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
-                "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { y = Gemm <transA = 1> (x, w) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
+            "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, b) }",
+            "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
+            "{ y = Gemm <transB = 0, alpha = 0.5> (x, w, b) }",
+        ),
+        Example(
+            "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
+            "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { y = Gemm <transA = 1> (x, w) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs
@@ -43,16 +41,13 @@ class TransposeMatMulPattern(EasyPatternOptimization):
         """Gemm without a bias."""
         return g.op.Gemm(a, b, transB=1) if right else g.op.Gemm(a, b, transA=1)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The second operand, and the first."""
-        return (
-            Example(
-                "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
-                "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { y = Gemm <transB = 1> (x, w) }",
-            ),
-            Example(
-                "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
-                "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { y = Gemm <transA = 1> (x, w) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+            "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { y = Gemm <transB = 1> (x, w) }",
+        ),
+        Example(
+            "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
+            "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { y = Gemm <transA = 1> (x, w) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._rows import LEAST, elements, times_transposed, why_not
@@ -46,15 +44,11 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
         """The rows as one matrix."""
         return times_transposed(g, x, w)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two axes of unknown size before the rows."""
-        return (
-            Example(
-                "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) "
-                "{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
-                "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) <int64[2] f = {-1, 4}, int64[1] n = {3}> "
-                "{ r = Reshape(x, f) p = Gemm <transB = 1> (r, w) q = Shape <start = 0, end = -1> (x) "
-                "u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+            "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) <int64[2] f = {-1, 4}, int64[1] n = {3}> "
+            "{ r = Reshape(x, f) p = Gemm <transB = 1> (r, w) q = Shape <start = 0, end = -1> (x) "
+            "u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
+        ),
+    )

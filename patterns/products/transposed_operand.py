@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -62,25 +61,22 @@ class FusedMatMulPattern(_TransposedOperand):
         """Transposed twice is not transposed."""
         return g.op.FusedMatMul(a, b, domain="com.microsoft", **fused)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Queries times keys, and an operand of a product that is fused already."""
-        return (
-            Example(
-                "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
-                "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
-                "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
-                "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
-                "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
-                "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
-                "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
+            "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
+            "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
+            "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
+            "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
+            "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
+            "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )
 
 
 class TransposeFusedMatMulBPattern(_TransposedOperand):
@@ -119,15 +115,12 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         operands = (a, turned) if right else (turned, b)
         return g.op.FusedMatMul(*operands, domain="com.microsoft", **fused)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Queries times keys of several heads."""
-        return (
-            Example(
-                "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
-                "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
-                "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
-                "{ t = Transpose <perm = [0, 2, 1, 3]> (w) y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
+            "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
+            "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
+            "{ t = Transpose <perm = [0, 2, 1, 3]> (w) y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from onnx import TensorProto
@@ -81,21 +80,18 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
         written: dict[str, Any] = {} if place is None else {"axis": place}
         return g.op.DequantizeLinear(g.op.Gather(w, i, axis=rows), s, z or None, **written)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One scale; one for each column."""
-        tables = "<int8[3,2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float[2] t = {0.5, 0.1}, int8[2] o = {3, -4}>"
-        one = f"agraph (int64[2] i) => (float[2,2] y) {tables}"
-        two = f"agraph (int64[1,2] i) => (float[1,2,2] y) {tables}"
-        return (
-            Example(
-                f"{one} {{ d = DequantizeLinear(w, s) y = Gather(d, i) }}",
-                f"{one} {{ g = Gather(w, i) y = DequantizeLinear(g, s) }}",
-                ranges=(("i", -3, 2),),
-            ),
-            Example(
-                f"{two} {{ d = DequantizeLinear(w, t, o) y = Gather(d, i) }}",
-                f"{two} {{ g = Gather(w, i) y = DequantizeLinear <axis = 2> (g, t, o) }}",
-                ranges=(("i", -3, 2),),
-            ),
-        )
+    _tables = "<int8[3,2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float[2] t = {0.5, 0.1}, int8[2] o = {3, -4}>"
+    _one = f"agraph (int64[2] i) => (float[2,2] y) {_tables}"
+    _two = f"agraph (int64[1,2] i) => (float[1,2,2] y) {_tables}"
+    examples = (
+        Example(
+            f"{_one} {{ d = DequantizeLinear(w, s) y = Gather(d, i) }}",
+            f"{_one} {{ g = Gather(w, i) y = DequantizeLinear(g, s) }}",
+            ranges=(("i", -3, 2),),
+        ),
+        Example(
+            f"{_two} {{ d = DequantizeLinear(w, t, o) y = Gather(d, i) }}",
+            f"{_two} {{ g = Gather(w, i) y = DequantizeLinear <axis = 2> (g, t, o) }}",
+            ranges=(("i", -3, 2),),
+        ),
+    )

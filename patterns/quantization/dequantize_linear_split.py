@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.kernels import has_kernel
@@ -47,14 +46,11 @@ class DequantizeLinearSplitPattern(PatternOptimization):
     def _split(self, integers: str, g: PatternRewriter, node: Node, *readers: Node) -> list[Node]:
         return [g.make_node("Split", [integers, *node.input[1:]], [each.output[0] for each in readers], **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two parts of different sizes."""
-        start = "agraph (int8[n,5] x) => (int8[n,2] y, int8[n,3] z) <float s = {0.1}, int8 o = {4}, int64[2] k = {2, 3}>"
-        return (
-            Example(
-                f"{start} {{ d = DequantizeLinear(x, s, o) p, q = Split <axis = 1> (d, k) "
-                "y = QuantizeLinear(p, s, o) z = QuantizeLinear(q, s, o) }",
-                f"{start} {{ y, z = Split <axis = 1> (x, k) }}",
-            ),
-        )
+    _start = "agraph (int8[n,5] x) => (int8[n,2] y, int8[n,3] z) <float s = {0.1}, int8 o = {4}, int64[2] k = {2, 3}>"
+    examples = (
+        Example(
+            f"{_start} {{ d = DequantizeLinear(x, s, o) p, q = Split <axis = 1> (d, k) "
+            "y = QuantizeLinear(p, s, o) z = QuantizeLinear(q, s, o) }",
+            f"{_start} {{ y, z = Split <axis = 1> (x, k) }}",
+        ),
+    )

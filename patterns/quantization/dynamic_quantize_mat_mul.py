@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs
@@ -43,14 +41,18 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
         """The parameters of the first operand are computed within."""
         return g.op.DynamicQuantizeMatMul(x, b, t, zb or None, bias or None, domain="com.microsoft")
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A zero point for each column and a bias; none of them."""
-        operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
-        least = "agraph (float[2,n,4] x, uint8[4,3] b, float t) => (float[2,n,3] y)"
-        before = "{{ i, s, u = DynamicQuantizeLinear(x) y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u{}) }}"
-        after = "{{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t{}) }}"
-        return tuple(
-            Example(f"{start} {before.format(rest)}", f"{start} {after.format(rest)}", domains=(("com.microsoft", 1),))
-            for start, rest in ((operands, ", v, k"), (least, ""))
-        )
+    _operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
+    _least = "agraph (float[2,n,4] x, uint8[4,3] b, float t) => (float[2,n,3] y)"
+    _start = "i, s, u = DynamicQuantizeLinear(x)"
+    examples = (
+        Example(
+            f"{_operands} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u, v, k) }}",
+            f"{_operands} {{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }}",
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            f"{_least} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u) }}",
+            f"{_least} {{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }}",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import is_nonzero
@@ -67,23 +65,20 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
         """The operands, then what belongs to each of them."""
         return g.op.MatMulIntegerToFloat(a, b, left, right, za or None, zb or None, bias, domain="com.microsoft")
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A scale for each column and a bias; one scale, without zero points."""
-        operands = "agraph (uint8[n,4] a, float s, uint8 u"
-        return (
-            Example(
-                f"{operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
-                "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
-                f"{operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
-                "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
-                domains=(("com.microsoft", 1),),
-            ),
-            Example(
-                "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
-                "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
-                "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
-                "{ y = com.microsoft.MatMulIntegerToFloat(a, b, t, s) }",
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    _operands = "agraph (uint8[n,4] a, float s, uint8 u"
+    examples = (
+        Example(
+            f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
+            "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
+            f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
+            "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
+            domains=(("com.microsoft", 1),),
+        ),
+        Example(
+            "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
+            "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
+            "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
+            "{ y = com.microsoft.MatMulIntegerToFloat(a, b, t, s) }",
+            domains=(("com.microsoft", 1),),
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -98,21 +97,18 @@ class MatMulNBitsPattern(PatternOptimization):
         sizes = {"N": columns, "K": terms, "bits": weights.bits, "block_size": weights.block}
         return [g.make_node("MatMulNBits", [node.input[0], *stored], node.output, domain="com.microsoft", **sizes)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Eight bits with a sign, whose zero points lie in the middle."""
-        ones = ", ".join(["1"] * 16)
-        more = ", ".join(["129"] * 16)
-        return (
-            Example(
-                f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{ones}}}, float[1,1] s = {{0.5}}> "
-                "{ d = DequantizeLinear <axis = 0, block_size = 16> (w, s) y = MatMul(x, d) }",
-                f"agraph (float[n,16] x) => (float[n,1] y) <uint8[1,1,16] w = {{{more}}}, float[1,1] s = {{0.5}}> "
-                "{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = 8, block_size = 16> (x, w, s) }",
-                opset=21,
-                domains=(("com.microsoft", 1),),
-            ),
-        )
+    _ones = ", ".join(["1"] * 16)
+    _more = ", ".join(["129"] * 16)
+    examples = (
+        Example(
+            f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{_ones}}}, float[1,1] s = {{0.5}}> "
+            "{ d = DequantizeLinear <axis = 0, block_size = 16> (w, s) y = MatMul(x, d) }",
+            f"agraph (float[n,16] x) => (float[n,1] y) <uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> "
+            "{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = 8, block_size = 16> (x, w, s) }",
+            opset=21,
+            domains=(("com.microsoft", 1),),
+        ),
+    )
 
 
 def _weights(g: GraphView, node: Node, axis: int) -> _Weights | None:

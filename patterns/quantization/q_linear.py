@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Example
 
 from ._on_integers import _OnIntegers
@@ -33,27 +31,32 @@ class QLinearPattern(_OnIntegers):
     exactness = "approximate"
     near = ("Add", "Conv", "GlobalAveragePool", "MatMul", "Mul")
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A sum; a convolution with weights of two scales and a bias; a product."""
-        stored = "float s = {0.0987654}, float t = {0.3141593}, float r = {0.7182818}, uint8 u = {128}, uint8 v = {3}"
-        two = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,4] z) <{stored}>"
-        product = f"agraph (int8[n,2] x) => (int8[n,1] z) <int8[2,1] w = {{5, -7}}, int8 o = {{1}}, int8 e = {{0}}, {stored}>"
-        images = (
-            "agraph (uint8[n,1,4] x) => (uint8[n,2,4] z) <int8[2,1,1] w = {5, -7}, float s = {0.5}, float[2] t = {0.26, 0.13}, "
-            "float[2] st = {0.13, 0.065}, int8[2] o = {0, 0}, uint8 u = {9}, int32[2] b = {30, -4}, float r = {2.71828}, "
-            "uint8 v = {99}>"
-        )
-        sum_of_two = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) z = QuantizeLinear(c, r, u)"
-        product_of_two = "a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) z = QuantizeLinear(c, r, o)"
-        convolution = (
-            "a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) d = DequantizeLinear <axis = 0> (b, st) "
-            "c = Conv(a, k, d) z = QuantizeLinear(c, r, v)"
-        )
-        cases = (
-            (two, sum_of_two, "z = com.microsoft.QLinearAdd(x, s, u, y, t, v, r, u)"),
-            (images, convolution, "z = QLinearConv(x, s, u, w, t, o, r, v, b)"),
-            (product, product_of_two, "z = QLinearMatMul(x, s, e, w, t, e, r, o)"),
-        )
-        domains = (("com.microsoft", 1),)
-        return tuple(Example(f"{start} {{ {a} }}", f"{start} {{ {b} }}", domains=domains) for start, a, b in cases)
+    _stored = "float s = {0.0987654}, float t = {0.3141593}, float r = {0.7182818}, uint8 u = {128}, uint8 v = {3}"
+    _two = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,4] z) <{_stored}>"
+    _product = f"agraph (int8[n,2] x) => (int8[n,1] z) <int8[2,1] w = {{5, -7}}, int8 o = {{1}}, int8 e = {{0}}, {_stored}>"
+    _images = (
+        "agraph (uint8[n,1,4] x) => (uint8[n,2,4] z) <int8[2,1,1] w = {5, -7}, float s = {0.5}, float[2] t = {0.26, 0.13}, "
+        "float[2] st = {0.13, 0.065}, int8[2] o = {0, 0}, uint8 u = {9}, int32[2] b = {30, -4}, float r = {2.71828}, "
+        "uint8 v = {99}>"
+    )
+    _domains = (("com.microsoft", 1),)
+    examples = (
+        Example(
+            f"{_two} {{ a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) "
+            "z = QuantizeLinear(c, r, u) }",
+            f"{_two} {{ z = com.microsoft.QLinearAdd(x, s, u, y, t, v, r, u) }}",
+            domains=_domains,
+        ),
+        Example(
+            f"{_images} {{ a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) "
+            "d = DequantizeLinear <axis = 0> (b, st) c = Conv(a, k, d) z = QuantizeLinear(c, r, v) }",
+            f"{_images} {{ z = QLinearConv(x, s, u, w, t, o, r, v, b) }}",
+            domains=_domains,
+        ),
+        Example(
+            f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) "
+            "z = QuantizeLinear(c, r, o) }",
+            f"{_product} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
+            domains=_domains,
+        ),
+    )

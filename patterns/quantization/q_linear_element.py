@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import Example
@@ -30,23 +28,20 @@ class QLinearElementPattern(_OnIntegers):
     near = ("Concat", "LeakyRelu", "Sigmoid")
     types = (TensorProto.UINT8,)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A function of one operand; operands that are joined."""
-        stored = "float s = {0.1}, float t = {0.3}, float r = {0.7}, uint8 u = {128}, uint8 v = {3}"
-        domains = (("com.microsoft", 1),)
-        one = f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{stored}>"
-        joined = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,8] z) <{stored}>"
-        both = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v)"
-        return (
-            Example(
-                f"{one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
-                f"{one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
-                domains=domains,
-            ),
-            Example(
-                f"{joined} {{ {both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
-                f"{joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
-                domains=domains,
-            ),
-        )
+    _stored = "float s = {0.1}, float t = {0.3}, float r = {0.7}, uint8 u = {128}, uint8 v = {3}"
+    _domains = (("com.microsoft", 1),)
+    _one = f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{_stored}>"
+    _joined = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,8] z) <{_stored}>"
+    _both = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v)"
+    examples = (
+        Example(
+            f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
+            f"{_one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
+            domains=_domains,
+        ),
+        Example(
+            f"{_joined} {{ {_both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
+            f"{_joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
+            domains=_domains,
+        ),
+    )

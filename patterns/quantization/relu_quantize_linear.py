@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -43,18 +42,15 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
         """The operand before the bounds."""
         return g.op.QuantizeLinear(x, s, z or None, **others)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Integers from 0 on, and a Clip at both ends of eight bits with a sign."""
-        return (
-            Example(
-                "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
-                "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { y = QuantizeLinear(x, s) }",
-            ),
-            Example(
-                "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
-                "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
-                "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> "
-                "{ y = QuantizeLinear(x, s, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
+            "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { y = QuantizeLinear(x, s) }",
+        ),
+        Example(
+            "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
+            "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
+            "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> "
+            "{ y = QuantizeLinear(x, s, z) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -45,16 +44,13 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
             return g.op.Unsqueeze(turned, axes=[1])
         return g.op.Transpose(g.op.Reshape(turned, shape, **split), perm=[0, 2, 1, 3])
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Three heads of four elements, of which two are turned."""
-        start = "agraph (float[b,s,12] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,4] y) <int64[4] n = {0, 0, 3, 4}>"
-        return (
-            Example(
-                start + " { r = Reshape(x, n) t = Transpose <perm = [0, 2, 1, 3]> (r) "
-                "y = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) }",
-                start + " { t = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (x, c, i) r = Reshape(t, n) "
-                "y = Transpose <perm = [0, 2, 1, 3]> (r) }",
-                opset=23,
-            ),
-        )
+    _start = "agraph (float[b,s,12] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,4] y) <int64[4] n = {0, 0, 3, 4}>"
+    examples = (
+        Example(
+            _start + " { r = Reshape(x, n) t = Transpose <perm = [0, 2, 1, 3]> (r) "
+            "y = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) }",
+            _start + " { t = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (x, c, i) r = Reshape(t, n) "
+            "y = Transpose <perm = [0, 2, 1, 3]> (r) }",
+            opset=23,
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -80,24 +78,21 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         turned = g.op.RotaryEmbedding(x, cos, sin, num_heads=count, **chosen)
         return g.op.Reshape(turned, np.array([0, 0, count, whole]))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two of six elements."""
-        start = "agraph (float[b,3,s,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,6] y)"
-        return (
-            Example(
-                start + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p, c, i) "
-                "y = Concat <axis = -1> (t, r) }",
-                start + " { y = RotaryEmbedding <interleaved = 0, rotary_embedding_dim = 2> (x, c, i) }",
-                opset=23,
-            ),
-            Example(
-                "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
-                "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
-                "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
-                "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) "
-                "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) "
-                "t = RotaryEmbedding <interleaved = 0, num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
-                opset=23,
-            ),
-        )
+    _start = "agraph (float[b,3,s,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,6] y)"
+    examples = (
+        Example(
+            _start + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p, c, i) "
+            "y = Concat <axis = -1> (t, r) }",
+            _start + " { y = RotaryEmbedding <interleaved = 0, rotary_embedding_dim = 2> (x, c, i) }",
+            opset=23,
+        ),
+        Example(
+            "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
+            "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
+            "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
+            "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) "
+            "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) "
+            "t = RotaryEmbedding <interleaved = 0, num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
+            opset=23,
+        ),
+    )

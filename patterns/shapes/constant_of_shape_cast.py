@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -49,12 +48,9 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
         """A tensor of the converted number."""
         return g.op.ConstantOfShape(sizes, value=numpy_helper.from_array(value))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A mask of ones."""
-        return (
-            Example(
-                "agraph (int64[2] s) => (bool[a,b] y) { c = ConstantOfShape <value = float[1] {1}> (s) y = Cast <to = 9> (c) }",
-                "agraph (int64[2] s) => (bool[a,b] y) { y = ConstantOfShape <value = bool[1] {1}> (s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (int64[2] s) => (bool[a,b] y) { c = ConstantOfShape <value = float[1] {1}> (s) y = Cast <to = 9> (c) }",
+            "agraph (int64[2] s) => (bool[a,b] y) { y = ConstantOfShape <value = bool[1] {1}> (s) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from onnx import TensorProto
@@ -53,19 +52,16 @@ class CubicResizePattern(EasyPatternOptimization):
         """The same interpolation."""
         return g.op.Resize(x, roi or None, scales or None, sizes or None, mode="cubic", antialias=1, **others)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """By scales, as torch writes it; and to a size."""
-        torch = 'mode = "cubic", coordinate_transformation_mode = "half_pixel", cubic_coeff_a = -0.75'
-        scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 4}>"
-        sized = "agraph (float[n,3,5,6] x) => (float[n,3,10,6] y) <int64[2] s = {10, 6}>"
-        return (
-            Example(
-                f"{scaled} {{ y = Resize <{torch}> (x, , s) }}",
-                f"{scaled} {{ y = Resize <{torch}, antialias = 1> (x, , s) }}",
-            ),
-            Example(
-                f'{sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1> (x, , , s) }}',
-                f'{sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1, antialias = 1> (x, , , s) }}',
-            ),
-        )
+    _torch = 'mode = "cubic", coordinate_transformation_mode = "half_pixel", cubic_coeff_a = -0.75'
+    _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 4}>"
+    _sized = "agraph (float[n,3,5,6] x) => (float[n,3,10,6] y) <int64[2] s = {10, 6}>"
+    examples = (
+        Example(
+            f"{_scaled} {{ y = Resize <{_torch}> (x, , s) }}",
+            f"{_scaled} {{ y = Resize <{_torch}, antialias = 1> (x, , s) }}",
+        ),
+        Example(
+            f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1> (x, , , s) }}',
+            f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1, antialias = 1> (x, , , s) }}',
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -38,13 +36,10 @@ class ExpandExpandPattern(EasyPatternOptimization):
         """The second one."""
         return g.op.Expand(x, t)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """First the columns, then the rows."""
-        return (
-            Example(
-                "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
-                "{ e = Expand(x, s) y = Expand(e, t) }",
-                "agraph (float[1,1] x) => (float[3,4] y) <int64[2] t = {3, 4}> { y = Expand(x, t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
+            "{ e = Expand(x, s) y = Expand(e, t) }",
+            "agraph (float[1,1] x) => (float[3,4] y) <int64[2] t = {3, 4}> { y = Expand(x, t) }",
+        ),
+    )

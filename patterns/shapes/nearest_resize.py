@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -45,16 +44,13 @@ class NearestResizePattern(EasyPatternOptimization):
         """The same elements."""
         return g.op.Resize(x, roi or None, scales or None, sizes or None, **_FORM, **others)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """By scales, and to a size."""
-        scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 2}>"
-        sized = "agraph (uint8[1,3,4,5] x) => (uint8[1,3,8,10] y) <int64[4] s = {1, 3, 8, 10}>"
-        form = 'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
-        return (
-            Example(f"{scaled} {{ y = Resize(x, , s) }}", f"{scaled} {{ y = Resize <{form}> (x, , s) }}"),
-            Example(
-                f'{sized} {{ y = Resize <coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }}',
-                f"{sized} {{ y = Resize <{form}> (x, , , s) }}",
-            ),
-        )
+    _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 2}>"
+    _sized = "agraph (uint8[1,3,4,5] x) => (uint8[1,3,8,10] y) <int64[4] s = {1, 3, 8, 10}>"
+    _form = 'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
+    examples = (
+        Example(f"{_scaled} {{ y = Resize(x, , s) }}", f"{_scaled} {{ y = Resize <{_form}> (x, , s) }}"),
+        Example(
+            f'{_sized} {{ y = Resize <coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }}',
+            f"{_sized} {{ y = Resize <{_form}> (x, , , s) }}",
+        ),
+    )

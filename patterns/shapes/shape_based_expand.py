@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -43,17 +41,14 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
         """The same Expand with an initializer."""
         return x if target is None else g.op.Expand(x, np.array(target, dtype=np.int64))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Keys repeated for grouped queries, and an Expand to the shape that x has already."""
-        return (
-            Example(
-                "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> "
-                "{ b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) y = Expand(x, t) }",
-                "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> "
+            "{ b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) y = Expand(x, t) }",
+            "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING
@@ -38,16 +37,13 @@ class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     def _with_inputs(self, inputs: list[str], g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A row that is repeated."""
-        return (
-            Example(
-                "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
-                "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { y = Add(x, z) }",
-            ),
-            Example(
-                "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
-                "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) { y = Mul(z, x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
+            "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { y = Add(x, z) }",
+        ),
+        Example(
+            "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
+            "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) { y = Mul(z, x) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dims import is_nonzero
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -47,13 +45,10 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         """The product of the operands without Expand."""
         return g.op.MatMul(a, b)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One matrix for the whole batch."""
-        return (
-            Example(
-                "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) <int64[3] s = {5, 3, 2}> "
-                "{ e = Expand(a, s) y = MatMul(e, b) }",
-                "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) { y = MatMul(a, b) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) <int64[3] s = {5, 3, 2}> "
+            "{ e = Expand(a, s) y = MatMul(e, b) }",
+            "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) { y = MatMul(a, b) }",
+        ),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE
@@ -66,17 +66,14 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
             g.make_node("Expand", [names[leaf], node.input[1]], [leaf]),
         ]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A mask that is read twice on the way."""
-        return (
-            Example(
-                "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
-                "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
-                "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
-                "{ n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) y = Expand(w, t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
+            "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
+            "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
+            "{ n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) y = Expand(w, t) }",
+        ),
+    )
 
 
 def _moves_up(g: GraphView, reader: Node, node: Node, shrunk: Mapping[str, Shape]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from .._shapes import same_dims
@@ -39,13 +37,10 @@ class ShapeBasedSlicePattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """From 0 to the size of the axis."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] one = {1}> "
-                "{ d = Shape(x) n = Gather(d, one) s = Slice(x, zero, n, one) y = Neg(s) }",
-                "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] one = {1}> "
+            "{ d = Shape(x) n = Gather(d, one) s = Slice(x, zero, n, one) y = Neg(s) }",
+            "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }",
+        ),
+    )

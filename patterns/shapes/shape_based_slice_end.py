@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -47,14 +45,11 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
         """All else stays."""
         return g.op.Slice(x, starts, np.array(last, dtype=np.int64), axes, steps)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """All but the first column."""
-        return (
-            Example(
-                "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) <int64[1] one = {1}, int64[1] k = {0}> "
-                "{ n = Size(z) e = Unsqueeze(n, k) y = Slice(x, one, e, one) }",
-                "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) "
-                "<int64[1] one = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, one, e, one) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) <int64[1] one = {1}, int64[1] k = {0}> "
+            "{ n = Size(z) e = Unsqueeze(n, k) y = Slice(x, one, e, one) }",
+            "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) "
+            "<int64[1] one = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, one, e, one) }",
+        ),
+    )

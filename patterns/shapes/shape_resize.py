@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -42,14 +41,11 @@ class ShapeResizePattern(PatternOptimization):
         sizes = g.make_initializer("", numbers, source="sizes")
         return [g.make_node("Resize", [*node.input[:3], sizes], node.output, **{**node.attribute, "axes": axes})]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """An image of a known size, in batches."""
-        return (
-            Example(
-                "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-                '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
-                "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-                '{ y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
+            '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
+            "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
+            '{ y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.families import SHAPE_KEEPING
@@ -37,12 +36,9 @@ class ShapeUnaryPattern(PatternOptimization):
     def _ask(self, name: str, g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node(node.op_type, [name], node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A shape that depends on data."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
-                "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) y = Shape(n) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
+            "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) y = Shape(n) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -43,18 +42,15 @@ class ShapeVectorPattern(PatternOptimization):
     def _ask(self, name: str, part: dict[str, Any], g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node("Shape", [name], node.output, **part)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two sizes picked one by one, and the size of a result in between."""
-        return (
-            Example(
-                "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
-                "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
-                "v = Concat <axis = 0> (k, l) y = Neg(v) }",
-                "agraph (float[a,b,c] x) => (int64[2] y) { v = Shape <end = 2> (x) y = Neg(v) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
-                "agraph (float[a,b] x) => (int64[2] y) { s = Shape(x) y = Neg(s) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
+            "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
+            "v = Concat <axis = 0> (k, l) y = Neg(v) }",
+            "agraph (float[a,b,c] x) => (int64[2] y) { v = Shape <end = 2> (x) y = Neg(v) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
+            "agraph (float[a,b] x) => (int64[2] y) { s = Shape(x) y = Neg(s) }",
+        ),
+    )

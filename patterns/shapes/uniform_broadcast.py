@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -50,26 +49,23 @@ class UniformBroadcastPattern(PatternOptimization):
         inputs = [*node.input[:position], g.make_initializer("", number, source="value"), *node.input[position + 1 :]]
         return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The export of ``x + torch.ones_like(x)``, a mask that hides nothing, words that are all of one kind."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[a,b] y) "
-                "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
-                "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { y = Add(x, one) }",
-            ),
-            Example(
-                "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
-                "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
-                "agraph (bool[a,b] x) => (bool[a,b] y) <bool one = {1}> { y = And(one, x) }",
-            ),
-            Example(
-                "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
-                "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
-                "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) "
+            "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { y = Add(x, one) }",
+        ),
+        Example(
+            "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
+            "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
+            "agraph (bool[a,b] x) => (bool[a,b] y) <bool one = {1}> { y = And(one, x) }",
+        ),
+        Example(
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
+            "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
+        ),
+    )
 
 
 def _repeated(g: GraphView, name: str) -> Array | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING
@@ -48,12 +47,9 @@ class UnsqueezeBroadcastPattern(PatternOptimization):
         inputs = [*node.input[:position], name, *node.input[position + 1 :]]
         return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A row."""
-        return (
-            Example(
-                "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
-                "agraph (float[b] x, float[a,b] z) => (float[a,b] y) { y = Add(x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
+            "agraph (float[b] x, float[a,b] z) => (float[a,b] y) { y = Add(x, z) }",
+        ),
+    )

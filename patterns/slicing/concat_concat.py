@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.shapes import normalized
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -45,13 +43,10 @@ class ConcatConcatPattern(PatternOptimization):
         inputs = [part for name in outer.input for part in parts.get(name, (name,))]
         return [g.make_node("Concat", inputs, outer.output, axis=g.get_attribute(outer, "axis"))]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One inner Concat, its axis counted from the other end."""
-        return (
-            Example(
-                "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) "
-                "{ t = Concat <axis = -1> (z, x) y = Concat <axis = 1> (x, t, z) }",
-                "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) { y = Concat <axis = 1> (x, z, x, z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) "
+            "{ t = Concat <axis = -1> (z, x) y = Concat <axis = 1> (x, t, z) }",
+            "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) { y = Concat <axis = 1> (x, z, x, z) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -38,12 +37,9 @@ class ConcatEmptyPattern(PatternOptimization):
             return [g.make_node("Identity", kept, node.output)]
         return [g.make_node("Concat", kept, node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A cache without entries."""
-        return (
-            Example(
-                "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { c = Concat <axis = -2> (x, z) y = Neg(c) }",
-                "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { y = Neg(z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { c = Concat <axis = -2> (x, z) y = Neg(c) }",
+            "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { y = Neg(z) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -52,19 +51,15 @@ class ConcatGatherPattern(PatternOptimization):
         places = g.make_initializer("", np.asarray(indices), source="indices")
         return [g.make_node("Gather", [name, places], node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A position counted from the front, and two counted from the end."""
-        return (
-            Example(
-                "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {3}> "
-                "{ c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
-                "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {1}> { y = Gather <axis = 1> (z, i) }",
-            ),
-            Example(
-                "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-3, -2}> "
-                "{ c = Concat <axis = 0> (x, z, w) y = Gather(c, i) }",
-                "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-2, -1}> "
-                "{ y = Gather(z, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {3}> "
+            "{ c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {1}> { y = Gather <axis = 1> (z, i) }",
+        ),
+        Example(
+            "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-3, -2}> "
+            "{ c = Concat <axis = 0> (x, z, w) y = Gather(c, i) }",
+            "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-2, -1}> { y = Gather(z, i) }",
+        ),
+    )

@@ -42,13 +42,10 @@ class ConcatSplitPattern(PatternOptimization):
         """Redirect the readers of the pieces to the operands."""
         return [g.make_node("Identity", [a], [b]) for a, b in pairs if b]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two operands."""
-        return (
-            Example(
-                "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) <int64[2] n = {2, 3}> "
-                "{ c = Concat <axis = -1> (x, z) p, q = Split <axis = 1> (c, n) y = Neg(p) w = Relu(q) }",
-                "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) { y = Neg(x) w = Relu(z) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) <int64[2] n = {2, 3}> "
+            "{ c = Concat <axis = -1> (x, z) p, q = Split <axis = 1> (c, n) y = Neg(p) w = Relu(q) }",
+            "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) { y = Neg(x) w = Relu(z) }",
+        ),
+    )

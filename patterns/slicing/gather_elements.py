@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -47,14 +45,11 @@ class GatherElementsPattern(EasyPatternOptimization):
         """The positions as a vector."""
         return g.op.Gather(x, g.op.Squeeze(index, axes=others) if others else index, axis=place)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Rows of a table by position."""
-        return (
-            Example(
-                "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[2] c = {1, 3}> "
-                "{ t = Tile(i, c) y = GatherElements(x, t) }",
-                "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[1] o = {1}> { v = Squeeze(i,o) y = Gather(x,v) }",
-                ranges=(("i", 0, 8),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[2] c = {1, 3}> "
+            "{ t = Tile(i, c) y = GatherElements(x, t) }",
+            "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[1] o = {1}> { v = Squeeze(i,o) y = Gather(x,v) }",
+            ranges=(("i", 0, 8),),
+        ),
+    )

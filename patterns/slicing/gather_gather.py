@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -36,13 +34,10 @@ class GatherGatherPattern(EasyPatternOptimization):
         """One Gather with the indices composed."""
         return g.op.Gather(x, indices, axis=axis)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A single position of two."""
-        return (
-            Example(
-                "agraph (float[a,5] x) => (float[a] y) <int64[2] i = {4, 1}, int64 j = {-2}> "
-                "{ t = Gather <axis = 1> (x, i) y = Gather <axis = 1> (t, j) }",
-                "agraph (float[a,5] x) => (float[a] y) <int64 i = {4}> { y = Gather <axis = 1> (x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,5] x) => (float[a] y) <int64[2] i = {4, 1}, int64 j = {-2}> "
+            "{ t = Gather <axis = 1> (x, i) y = Gather <axis = 1> (t, j) }",
+            "agraph (float[a,5] x) => (float[a] y) <int64 i = {4}> { y = Gather <axis = 1> (x, i) }",
+        ),
+    )

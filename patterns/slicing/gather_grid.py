@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero
@@ -83,19 +82,16 @@ class GatherGridPattern(PatternOptimization):
             made += [*nodes, g.make_node("Slice", [source, zero, end, along], node.output)]
         return made or [g.make_node("Identity", [source], node.output)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A mask of tokens, for each query."""
-        return (
-            Example(
-                "agraph (bool[b,s] m) => (bool[b,1,s,1] y) "
-                "<int64 o = {0}, int64 i = {1}, int64[2] j = {1, 2}, int64[1] k = {0}> "
-                "{ h = Shape(m) n = Gather(h, o) c = Gather(h, i) f = Flatten <axis = 2> (m) "
-                "r = Range(o, n, i) u = Unsqueeze(r, j) q = Range(o, c, i) w = Unsqueeze(q, k) "
-                "v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
-                "agraph (bool[b,s] m) => (bool[b,1,s,1] y) <int64[2] a = {1, 3}> { y = Unsqueeze(m, a) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (bool[b,s] m) => (bool[b,1,s,1] y) "
+            "<int64 o = {0}, int64 i = {1}, int64[2] j = {1, 2}, int64[1] k = {0}> "
+            "{ h = Shape(m) n = Gather(h, o) c = Gather(h, i) f = Flatten <axis = 2> (m) "
+            "r = Range(o, n, i) u = Unsqueeze(r, j) q = Range(o, c, i) w = Unsqueeze(q, k) "
+            "v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
+            "agraph (bool[b,s] m) => (bool[b,1,s,1] y) <int64[2] a = {1, 3}> { y = Unsqueeze(m, a) }",
+        ),
+    )
 
 
 def _axis(g: GraphView, name: str, rank: int) -> int | None:

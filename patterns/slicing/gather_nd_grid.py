@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero
@@ -63,27 +62,24 @@ class GatherNDGridPattern(PatternOptimization):
             made += [*nodes, g.make_node("Slice", [source, zeros, end, axes], node.output)]
         return made or [g.make_node("Identity", [source], node.output)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A matrix indexed by ``torch.arange(n)[:, None], torch.arange(m)``; by ``[:, None, None]``, all of its columns."""
-        return (
-            Example(
-                "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
-                "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> "
-                "{ s = Shape(ids) n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) "
-                "u = Unsqueeze(r, k) v = Expand(u, s) w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) "
-                "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
-                "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
-                "<int64[2] z = {0, 0}, int64[2] k = {0, 1}> "
-                "{ s = Shape(ids) y = Slice(x, z, s, k) }",
-            ),
-            Example(
-                "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, "
-                "int64[2] o = {0, 1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
-                "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) m = Max(u, v) s = Shape(m) "
-                "w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) a = Unsqueeze(z, q) "
-                "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
-                "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64[1] o = {0}, int64[1] e = {1}> "
-                "{ n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
+            "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> "
+            "{ s = Shape(ids) n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) "
+            "u = Unsqueeze(r, k) v = Expand(u, s) w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) "
+            "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
+            "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
+            "<int64[2] z = {0, 0}, int64[2] k = {0, 1}> "
+            "{ s = Shape(ids) y = Slice(x, z, s, k) }",
+        ),
+        Example(
+            "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, "
+            "int64[2] o = {0, 1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
+            "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) m = Max(u, v) s = Shape(m) "
+            "w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) a = Unsqueeze(z, q) "
+            "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
+            "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64[1] o = {0}, int64[1] e = {1}> "
+            "{ n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
+        ),
+    )

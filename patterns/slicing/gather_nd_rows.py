@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -46,18 +45,15 @@ class GatherNDRowsPattern(PatternOptimization):
         name = places if isinstance(places, str) else g.make_initializer("", places, source="rows")
         return [g.make_node("Gather", [node.input[0], name], node.output)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Indices that are computed, and constants."""
-        return (
-            Example(
-                "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> "
-                "{ u = Unsqueeze(i, k) y = GatherND(x, u) }",
-                "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) { y = Gather(x, i) }",
-                ranges=(("i", 0, 8),),
-            ),
-            Example(
-                "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, -1}> { y = GatherND(x, i) }",
-                "agraph (float[9,4] x) => (float[2,4] y) <int64[2] i = {3, -1}> { y = Gather(x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> "
+            "{ u = Unsqueeze(i, k) y = GatherND(x, u) }",
+            "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) { y = Gather(x, i) }",
+            ranges=(("i", 0, 8),),
+        ),
+        Example(
+            "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, -1}> { y = GatherND(x, i) }",
+            "agraph (float[9,4] x) => (float[2,4] y) <int64[2] i = {3, -1}> { y = Gather(x, i) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -48,13 +47,10 @@ class GatherRunPattern(EasyPatternOptimization):
         """The part."""
         return g.op.Slice(x, starts=start, ends=end, axes=place)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The last columns."""
-        return (
-            Example(
-                "agraph (float[a,5] x) => (float[a,3] y) <int64[3] i = {-3, -2, -1}> { y = Gather <axis = 1> (x, i) }",
-                "agraph (float[a,5] x) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
-                "{ y = Slice(x, s, e, k) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,5] x) => (float[a,3] y) <int64[3] i = {-3, -2, -1}> { y = Gather <axis = 1> (x, i) }",
+            "agraph (float[a,5] x) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
+            "{ y = Slice(x, s, e, k) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 
@@ -34,12 +32,9 @@ class GatherSqueezePattern(EasyPatternOptimization):
         """The axis goes."""
         return g.op.Squeeze(x, axes=[axis])
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The export of ``x[..., 0]``."""
-        return (
-            Example(
-                "agraph (float[a,1] x) => (float[a] y) <int64 i = {0}> { y = Gather <axis = -1> (x, i) }",
-                "agraph (float[a,1] x) => (float[a] y) <int64[1] k = {-1}> { y = Squeeze(x, k) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,1] x) => (float[a] y) <int64 i = {0}> { y = Gather <axis = -1> (x, i) }",
+            "agraph (float[a,1] x) => (float[a] y) <int64[1] k = {-1}> { y = Squeeze(x, k) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
@@ -38,13 +36,10 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
         """The index as a vector."""
         return g.op.Gather(x, vector, axis=axis)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The last of three positions."""
-        return (
-            Example(
-                "agraph (float[a,3,b] x) => (float[a,1,b] y) <int64 i = {-1}, int64[1] k = {1}> "
-                "{ t = Gather <axis = -2> (x, i) y = Unsqueeze(t, k) }",
-                "agraph (float[a,3,b] x) => (float[a,1,b] y) <int64[1] i = {-1}> { y = Gather <axis = -2> (x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,3,b] x) => (float[a,1,b] y) <int64 i = {-1}, int64[1] k = {1}> "
+            "{ t = Gather <axis = -2> (x, i) y = Unsqueeze(t, k) }",
+            "agraph (float[a,3,b] x) => (float[a,1,b] y) <int64[1] i = {-1}> { y = Gather <axis = -2> (x, i) }",
+        ),
+    )

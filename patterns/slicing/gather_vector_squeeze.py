@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import axis_of
@@ -37,21 +35,18 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
         """The axis of the result is gone."""
         return g.op.Gather(x, g.op.Squeeze(i, axes=list(range(rank))) if rank else i, axis=axis)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A number, and a matrix with one element."""
-        start = "agraph (float[a,9,b] x, int64[1,1] i) => (float[a,b] y) "
-        return (
-            Example(
-                "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) <int64[1] o = {0}, int64[1] k = {1}> "
-                "{ u = Unsqueeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
-                "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) { y = Gather <axis = 1> (x, i) }",
-                ranges=(("i", 0, 8),),
-            ),
-            Example(
-                start
-                + "<int64[1] o = {0}, int64[1] k = {1}> { u = Squeeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
-                start + "<int64[2] o = {0, 1}> { u = Squeeze(i, o) y = Gather <axis = 1> (x, u) }",
-                ranges=(("i", 0, 8),),
-            ),
-        )
+    _start = "agraph (float[a,9,b] x, int64[1,1] i) => (float[a,b] y) "
+    examples = (
+        Example(
+            "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) <int64[1] o = {0}, int64[1] k = {1}> "
+            "{ u = Unsqueeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
+            "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) { y = Gather <axis = 1> (x, i) }",
+            ranges=(("i", 0, 8),),
+        ),
+        Example(
+            _start
+            + "<int64[1] o = {0}, int64[1] k = {1}> { u = Squeeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
+            _start + "<int64[2] o = {0, 1}> { u = Squeeze(i, o) y = Gather <axis = 1> (x, u) }",
+            ranges=(("i", 0, 8),),
+        ),
+    )

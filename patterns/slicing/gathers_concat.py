@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
@@ -41,14 +39,11 @@ class GathersConcatPattern(PatternOptimization):
         places = g.make_node("Concat", [gather.input[1] for gather in gathers], axis=0)
         return [places, g.make_node("Gather", [gathers[0].input[0], *places.output], nodes[-1].output, **gathers[0].attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Indices that are computed."""
-        return (
-            Example(
-                "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
-                "{ p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
-                "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
-                "{ k = Concat <axis = 0> (i, j) y = Gather <axis = 1> (x, k) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
+            "{ p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
+            "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
+            "{ k = Concat <axis = 0> (i, j) y = Gather <axis = 1> (x, k) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -63,27 +62,22 @@ class GathersSplitPattern(PatternOptimization):
         sizes = [1] * len(outputs)
         return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=place, split=sizes)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Columns of a matrix as columns, dropped and not dropped, and rows as columns."""
-        start = "<int64 i = {0}, int64 j = {-1}, int64[1] k = {-1}>"
-        return (
-            Example(
-                f"agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) {start} "
-                "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
-                "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> "
-                "{ y, z = Split <axis = 1> (x, n) }",
-            ),
-            Example(
-                "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> "
-                "{ z = Gather <axis = 1> (x, j) y = Gather <axis = -1> (x, i) }",
-                "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> "
-                "{ y, z = Split <axis = 1> (x, n) }",
-            ),
-            Example(
-                f"agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) {start} "
-                "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
-                "agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) <int64[2] n = {1, 1}> "
-                "{ t = Transpose <perm = [0, 2, 1]> (x) y, z = Split <axis = 2> (t, n) }",
-            ),
-        )
+    _start = "<int64 i = {0}, int64 j = {-1}, int64[1] k = {-1}>"
+    examples = (
+        Example(
+            f"agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) {_start} "
+            "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+            "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> { y, z = Split <axis = 1> (x, n) }",
+        ),
+        Example(
+            "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> "
+            "{ z = Gather <axis = 1> (x, j) y = Gather <axis = -1> (x, i) }",
+            "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> { y, z = Split <axis = 1> (x, n) }",
+        ),
+        Example(
+            f"agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) {_start} "
+            "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+            "agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) <int64[2] n = {1, 1}> "
+            "{ t = Transpose <perm = [0, 2, 1]> (x) y, z = Split <axis = 2> (t, n) }",
+        ),
+    )

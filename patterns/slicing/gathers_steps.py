@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -141,29 +141,26 @@ class GathersStepsPattern(PatternOptimization):
         nodes = [*gathers, *region.raised, *region.nodes, *region.ends]
         return MatchResult(self, nodes, lambda g, *_: _write(region, g))
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Sums from position to position, and a product of each sum with a row."""
-        places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
-        products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
-        sizes, product = "int64[4] n = {1, 1, 1, 1}", "c, f, v, z"
-        gathers = "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) r = Gather <axis = 1> (x, k)"
-        return (
-            Example(
-                "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) "
-                f"<{places}, int64[1] w = {{1}}> {{ {gathers} s = Exp(p) t = Mul(s, q) y = Add(t, r) z = Unsqueeze(t, w) }}",
-                "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) <int64[3] n = {1, 1, 1}, int64[1] k = {-2}> "
-                "{ p, q, r = Split <axis = 1> (x, n) s = Exp(p) z = Mul(s, q) u = Add(z, r) y = Squeeze(u, k) }",
-            ),
-            Example(
-                f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{places}, int64 l = {{3}}, {sizes}> "
-                f"{{ {gathers} h = Gather <axis = 1> (x, l) s = Add(p, q) t = Add(s, r) u = Add(t, h) "
-                f"{product} = Split <axis = 1> (w, n) {products} y = Concat <axis = 1> (d, e, m, o) }}",
-                f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{sizes}, int64[1] k = {{-3}}> "
-                "{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
-                f"{product} = Split <axis = -2> (wide, n) {products} j = Concat <axis = -2> (d, e, m, o) y = Squeeze(j, k) }}",
-            ),
-        )
+    _places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
+    _products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
+    _sizes, _product = "int64[4] n = {1, 1, 1, 1}", "c, f, v, z"
+    _gathers = "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) r = Gather <axis = 1> (x, k)"
+    examples = (
+        Example(
+            "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) "
+            f"<{_places}, int64[1] w = {{1}}> {{ {_gathers} s = Exp(p) t = Mul(s, q) y = Add(t, r) z = Unsqueeze(t, w) }}",
+            "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) <int64[3] n = {1, 1, 1}, int64[1] k = {-2}> "
+            "{ p, q, r = Split <axis = 1> (x, n) s = Exp(p) z = Mul(s, q) u = Add(z, r) y = Squeeze(u, k) }",
+        ),
+        Example(
+            f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{_places}, int64 l = {{3}}, {_sizes}> "
+            f"{{ {_gathers} h = Gather <axis = 1> (x, l) s = Add(p, q) t = Add(s, r) u = Add(t, h) "
+            f"{_product} = Split <axis = 1> (w, n) {_products} y = Concat <axis = 1> (d, e, m, o) }}",
+            f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{_sizes}, int64[1] k = {{-3}}> "
+            "{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
+            f"{_product} = Split <axis = -2> (wide, n) {_products} j = Concat <axis = -2> (d, e, m, o) y = Squeeze(j, k) }}",
+        ),
+    )
 
 
 def _write(region: _Region, g: PatternRewriter) -> list[Node]:

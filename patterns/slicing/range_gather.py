@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -35,13 +33,10 @@ class RangeGatherPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Counted to the size of the axis."""
-        return (
-            Example(
-                "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
-                "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
-                "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) { y = Neg(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
+            "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
+            "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) { y = Neg(x) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -118,26 +117,23 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         sizes = [size] * len(outputs)
         return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=joined.index(axis), split=sizes)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two tensors of three heads, by Split and by Gather, and without a Transpose."""
-        heads = "agraph (float[n,5,24] x) => (float[n,3,5,4] y, float[n,3,5,4] z)"
-        moved = (
-            "<int64[5] t = {0, 5, 2, 3, 4}, int64[2] s = {1, 1}, int64[1] k = {0}, int64 i = {0}, int64 j = {1}> "
-            "{ r = Reshape(x, t) p = Transpose <perm = [2, 0, 3, 1, 4]> (r)"
-        )
-        split = (
-            f"{heads} <int64[4] t = {{0, 5, 6, 4}}, int64[2] s = {{3, 3}}> "
-            "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1, 3]> (r) y, z = Split <axis = 1> (p, s) }"
-        )
-        start = "agraph (float[n,12] x) => (float[n,3,4] y)"
-        return (
-            Example(f"{heads} {moved} a, b = Split <axis = 0> (p, s) y = Squeeze(a, k) z = Squeeze(b, k) }}", split),
-            Example(f"{heads} {moved} y = Gather(p, i) z = Gather(p, j) }}", split),
-            Example(
-                f"{start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
-                "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
-                f"{start} <int64[3] t = {{0, 3, 4}}, int64[2] s = {{2, 2}}> "
-                "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
-            ),
-        )
+    _heads = "agraph (float[n,5,24] x) => (float[n,3,5,4] y, float[n,3,5,4] z)"
+    _moved = (
+        "<int64[5] t = {0, 5, 2, 3, 4}, int64[2] s = {1, 1}, int64[1] k = {0}, int64 i = {0}, int64 j = {1}> "
+        "{ r = Reshape(x, t) p = Transpose <perm = [2, 0, 3, 1, 4]> (r)"
+    )
+    _parted = (
+        f"{_heads} <int64[4] t = {{0, 5, 6, 4}}, int64[2] s = {{3, 3}}> "
+        "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1, 3]> (r) y, z = Split <axis = 1> (p, s) }"
+    )
+    _start = "agraph (float[n,12] x) => (float[n,3,4] y)"
+    examples = (
+        Example(f"{_heads} {_moved} a, b = Split <axis = 0> (p, s) y = Squeeze(a, k) z = Squeeze(b, k) }}", _parted),
+        Example(f"{_heads} {_moved} y = Gather(p, i) z = Gather(p, j) }}", _parted),
+        Example(
+            f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
+            "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
+            f"{_start} <int64[3] t = {{0, 3, 4}}, int64[2] s = {{2, 2}}> "
+            "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -47,13 +46,10 @@ class SliceGatherPattern(PatternOptimization):
         name = g.make_initializer("", indices, source="indices")
         return [g.make_node("Gather", [slice_.input[0], name], node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The last position of a part."""
-        return (
-            Example(
-                "agraph (float[a,5] x) => (float[a] y) <int64[1] s = {1}, int64[1] e = {4}, int64[1] k = {1}, int64 i = {-1}> "
-                "{ t = Slice(x, s, e, k) y = Gather <axis = 1> (t, i) }",
-                "agraph (float[a,5] x) => (float[a] y) <int64 i = {3}> { y = Gather <axis = 1> (x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,5] x) => (float[a] y) <int64[1] s = {1}, int64[1] e = {4}, int64[1] k = {1}, int64 i = {-1}> "
+            "{ t = Slice(x, s, e, k) y = Gather <axis = 1> (t, i) }",
+            "agraph (float[a,5] x) => (float[a] y) <int64 i = {3}> { y = Gather <axis = 1> (x, i) }",
+        ),
+    )

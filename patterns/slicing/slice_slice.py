@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._nodes import is_op
@@ -52,25 +50,22 @@ class SliceSlicePattern(EasyPatternOptimization):
         by = None if set(steps) == {1} else steps
         return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=by)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two axes, and one axis twice."""
-        return (
-            Example(
-                "agraph (float[a,b] x) => (float[c,d] y) "
-                "<int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "
-                "{ t = Slice(x, i, j, k) y = Slice(t, k, l, i) }",
-                "agraph (float[a,b] x) => (float[c,d] y) <int64[2] s = {1, 0}, int64[2] e = {5, -1}, int64[2] axes = {0, 1}> "
-                "{ y = Slice(x, s, e, axes) }",
-            ),
-            Example(
-                "agraph (float[a,b] x) => (float[a,c] y) "
-                "<int64[1] i = {2}, int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {4}> "
-                "{ t = Slice(x, i, j, k) y = Slice(t, k, l, k) }",
-                "agraph (float[a,b] x) => (float[a,c] y) <int64[1] s = {3}, int64[1] e = {6}, int64[1] axes = {1}> "
-                "{ y = Slice(x, s, e, axes) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[c,d] y) "
+            "<int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "
+            "{ t = Slice(x, i, j, k) y = Slice(t, k, l, i) }",
+            "agraph (float[a,b] x) => (float[c,d] y) <int64[2] s = {1, 0}, int64[2] e = {5, -1}, int64[2] axes = {0, 1}> "
+            "{ y = Slice(x, s, e, axes) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,c] y) "
+            "<int64[1] i = {2}, int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {4}> "
+            "{ t = Slice(x, i, j, k) y = Slice(t, k, l, k) }",
+            "agraph (float[a,b] x) => (float[a,c] y) <int64[1] s = {3}, int64[1] e = {6}, int64[1] axes = {1}> "
+            "{ y = Slice(x, s, e, axes) }",
+        ),
+    )
 
 
 _KEYS = ("starts", "ends", "axes", "steps")

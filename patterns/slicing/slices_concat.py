@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from math import prod
 
@@ -54,13 +53,10 @@ class SlicesConcatPattern(PatternOptimization):
         indices = g.make_initializer("", np.array(positions, dtype=np.int64), source="positions")
         return [g.make_node("Gather", [nodes[0].input[0], indices], nodes[-1].output, axis=axis)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Rows moved up by two."""
-        return (
-            Example(
-                "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[1] zero = {0}, int64[1] two = {2}, int64[1] end = {5}, "
-                "int64[1] k = {1}> { p = Slice(x, two, end, k) q = Slice(x, zero, two, k) y = Concat <axis = 1> (p, q) }",
-                "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[5] i = {2, 3, 4, 0, 1}> { y = Gather <axis = 1> (x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[1] zero = {0}, int64[1] two = {2}, int64[1] end = {5}, "
+            "int64[1] k = {1}> { p = Slice(x, two, end, k) q = Slice(x, zero, two, k) y = Concat <axis = 1> (p, q) }",
+            "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[5] i = {2, 3, 4, 0, 1}> { y = Gather <axis = 1> (x, i) }",
+        ),
+    )

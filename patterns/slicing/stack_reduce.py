@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -57,14 +56,11 @@ class StackReducePattern(PatternOptimization):
     def _one_by_one(self, sources: list[str], g: PatternRewriter, stack: Node, node: Node) -> list[Node]:
         return [g.make_node(_ALL[node.op_type], sources, node.output)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The mean of two models, as bagging computes it."""
-        start = "agraph (float[a,2] x, float[a,2] z) => (float[a,2] y)"
-        return (
-            Example(
-                f"{start} <int64[3] t = {{1, -1, 2}}, int64[1] k = {{0}}> {{ p = Reshape(x, t) q = Reshape(z, t) "
-                "c = Concat <axis = 0> (p, q) y = ReduceMean <keepdims = 0> (c, k) }",
-                f"{start} {{ y = Mean(x, z) }}",
-            ),
-        )
+    _start = "agraph (float[a,2] x, float[a,2] z) => (float[a,2] y)"
+    examples = (
+        Example(
+            f"{_start} <int64[3] t = {{1, -1, 2}}, int64[1] k = {{0}}> {{ p = Reshape(x, t) q = Reshape(z, t) "
+            "c = Concat <axis = 0> (p, q) y = ReduceMean <keepdims = 0> (c, k) }",
+            f"{_start} {{ y = Mean(x, z) }}",
+        ),
+    )

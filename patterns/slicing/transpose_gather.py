@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -37,13 +35,10 @@ class TransposeGatherPattern(EasyPatternOptimization):
         """No Transpose."""
         return g.op.Gather(x, indices, axis=place)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The queries of a packed projection."""
-        return (
-            Example(
-                "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "
-                "{ t = Transpose <perm = [2, 0, 1, 3]> (x) y = Gather <axis = 0> (t, i) }",
-                "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> { y = Gather <axis = 2> (x, i) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "
+            "{ t = Transpose <perm = [2, 0, 1, 3]> (x) y = Gather <axis = 0> (t, i) }",
+            "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> { y = Gather <axis = 2> (x, i) }",
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import reshapes_as_inferred
@@ -46,14 +44,11 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
         """One node."""
         return g.op.Gather(x, i, axis=place)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Some tokens."""
-        return (
-            Example(
-                "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) <int64[1] k = {0}, int64[2] t = {-1, 4}> "
-                "{ u = Unsqueeze(x, k) g = Gather <axis = 1> (u, i) y = Reshape(g, t) }",
-                "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) { y = Gather <axis = 0> (x, i) }",
-                ranges=(("i", 0, 8),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) <int64[1] k = {0}, int64[2] t = {-1, 4}> "
+            "{ u = Unsqueeze(x, k) g = Gather <axis = 1> (u, i) y = Reshape(g, t) }",
+            "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) { y = Gather <axis = 0> (x, i) }",
+            ranges=(("i", 0, 8),),
+        ),
+    )

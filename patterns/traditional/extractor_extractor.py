@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._columns import DOMAIN
@@ -34,14 +32,11 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
         """One node."""
         return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two of three columns."""
-        return (
-            Example(
-                "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
-                "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
-                "agraph (float[a,4] x) => (float[a,2] y) <int64[2] i = {0, 3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
+            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
+            "agraph (float[a,4] x) => (float[a,2] y) <int64[2] i = {0, 3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
@@ -40,15 +38,12 @@ class ExtractorTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
         read = Operand([Part(found.x, None, slice(0, found.size))], found.size, None), [found.x]
         return m.derive(read=read, given={**node.attribute, "nodes_featureids": columns})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One comparison."""
-        start, regressor = "agraph (float[a,4] x) => (float[a,1] y)", "ai.onnx.ml.TreeEnsembleRegressor"
-        return (
-            Example(
-                f"{start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-                f"y = {regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
-                f"{start} {{ y = {regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start, _regressor = "agraph (float[a,4] x) => (float[a,1] y)", "ai.onnx.ml.TreeEnsembleRegressor"
+    examples = (
+        Example(
+            f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+            f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
+            f"{_start} {{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -57,16 +56,13 @@ class ExtractorsConcatPattern(PatternOptimization):
         whole = g.op.Concat(*names, axis=1) if len(names) > 1 else names[0]
         return [*g.created, g.make_node("Identity", [whole], nodes[-1].output)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Beside something else."""
-        start = "agraph (float[a,4] x, float[a,2] z) => (float[a,5] y)"
-        return (
-            Example(
-                f"{start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-                "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
-                f"{start} <int64[3] i = {{3, 0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-                "y = Concat <axis = 1> (p, z) }",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start = "agraph (float[a,4] x, float[a,2] z) => (float[a,5] y)"
+    examples = (
+        Example(
+            f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+            "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
+            f"{_start} <int64[3] i = {{3, 0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+            "y = Concat <axis = 1> (p, z) }",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

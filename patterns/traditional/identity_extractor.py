@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -37,14 +35,11 @@ class IdentityExtractorPattern(EasyPatternOptimization):
         """The operand is the result."""
         return x
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Both columns."""
-        return (
-            Example(
-                "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
-                "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
-                "agraph (float[a,2] x) => (float[a,2] y) { y = Relu(x) }",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
+            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
+            "agraph (float[a,2] x) => (float[a,2] y) { y = Relu(x) }",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node
@@ -49,19 +47,16 @@ class ImputerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
         sources = [part.name if part.node is None else part.node.input[0] for part in found.parts]
         return m.derive(read=(found, sources), given={**node.attribute, "nodes_missing_value_tracks_true": ways.tolist()})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One comparison, true for the number that is put in."""
-        tree = f"{STUMP}, nodes_values = [0.5, 0.0, 0.0]"
-        start = "agraph (float[a,2] x) => (float[a,1] y) {"
-        return (
-            Example(
-                f"{start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
-                f"y = ai.onnx.ml.TreeEnsembleRegressor <{tree}> (t) }}",
-                f"{start} y = ai.onnx.ml.TreeEnsembleRegressor <{tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _tree = f"{STUMP}, nodes_values = [0.5, 0.0, 0.0]"
+    _start = "agraph (float[a,2] x) => (float[a,1] y) {"
+    examples = (
+        Example(
+            f"{_start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
+            f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
+            f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )
 
 
 def _imputes(node: Node) -> bool:

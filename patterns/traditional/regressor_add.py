@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xoptim.match import Example, GraphView, Match
 
 from ._regressor import _RegressorResult
@@ -35,15 +33,12 @@ class RegressorAddPattern(_RegressorResult):
             return self.none(regressor, msg="it is not a sum, or the numbers cannot be added to it")
         return m.derive(given={**regressor.attribute, **added})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A linear model of two targets."""
-        start, form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
-        return (
-            Example(
-                f"{start} <float[2] c = {{2, 3}}> {{ "
-                f"t = {form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
-                f"{start} {{ y = {form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
+    examples = (
+        Example(
+            f"{_start} <float[2] c = {{2, 3}}> {{ "
+            f"t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
+            f"{_start} {{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

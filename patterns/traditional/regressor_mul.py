@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import Example, GraphView, Match
@@ -37,14 +35,11 @@ class RegressorMulPattern(_RegressorResult):
             return self.none(regressor, msg="it is not a sum, or its weights cannot be multiplied by the number")
         return m.derive(given={**regressor.attribute, **scaled})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A linear model of two targets."""
-        start, form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
-        return (
-            Example(
-                f"{start} <float c = {{2}}> {{ t = {form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
-                f"{start} {{ y = {form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
+    examples = (
+        Example(
+            f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
+            f"{_start} {{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -53,15 +52,12 @@ class ScalerGemmPattern(PatternOptimization):
         inputs = [found.operand.rewired(g, found.sources), weight, g.make_initializer("", bias, source="bias")]
         return [*g.created, g.make_node("Gemm", inputs, node.output, **node.attribute)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A layer of a perceptron."""
-        start = "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w ="
-        return (
-            Example(
-                f"{start} {{3, 1, -1, 2}}, float[2] b = {{0.5, 1}}> {{ "
-                "t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) y = Gemm(t, w, b) }",
-                f"{start} {{1.5, 0.5, -4, 8}}, float[2] b = {{7, -15.5}}> {{ y = Gemm(x, w, b) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start = "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w ="
+    examples = (
+        Example(
+            f"{_start} {{3, 1, -1, 2}}, float[2] b = {{0.5, 1}}> {{ "
+            "t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) y = Gemm(t, w, b) }",
+            f"{_start} {{1.5, 0.5, -4, 8}}, float[2] b = {{7, -15.5}}> {{ y = Gemm(x, w, b) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

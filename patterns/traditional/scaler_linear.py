@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
@@ -42,24 +40,21 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
         given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
         return m.derive(read=(found.operand, found.sources), given=given)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A regression over two columns, and over columns that are scaled by themselves."""
-        start = "agraph (float[a,2] x) => (float[a,1] y) {"
-        two = "agraph (float[a,1] x, float[a,2] z) => (float[a,1] y)"
-        return (
-            Example(
-                f"{start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
-                "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
-                f"{start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-            Example(
-                f"{two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
-                "c = Concat <axis = 1> (t, u) "
-                "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
-                f"{two} {{ c = Concat <axis = 1> (x, z) "
-                "y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], intercepts = [2.0]> (c) }",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start = "agraph (float[a,2] x) => (float[a,1] y) {"
+    _two = "agraph (float[a,1] x, float[a,2] z) => (float[a,1] y)"
+    examples = (
+        Example(
+            f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
+            "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
+            f"{_start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+        Example(
+            f"{_two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
+            "c = Concat <axis = 1> (t, u) "
+            "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
+            f"{_two} {{ c = Concat <axis = 1> (x, z) "
+            "y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], intercepts = [2.0]> (c) }",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

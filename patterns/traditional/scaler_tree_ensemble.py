@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
@@ -45,15 +43,12 @@ class ScalerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
         given = {**node.attribute, "nodes_values": numbers(limits)}
         return m.derive(read=(found.operand, found.sources), given=given)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One comparison, and columns that are scaled by themselves."""
-        start = "agraph (float[a,2] x) => (float[a,1] y) {"
-        return (
-            Example(
-                f"{start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
-                f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
-                f"{start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start = "agraph (float[a,2] x) => (float[a,1] y) {"
+    examples = (
+        Example(
+            f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
+            f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
+            f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )

@@ -54,24 +54,21 @@ class TreeEnsemblesSumPattern(PatternOptimization):
         whole = g.op.Sum(joined, *rest) if len(rest) > 1 else g.op.Add(joined, *rest) if rest else joined
         return [*g.created, g.make_node("Identity", [whole], node.output)]
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two trees."""
-        start, regressor = "agraph (float[a,2] x) => (float[a,1] y) {", "ai.onnx.ml.TreeEnsembleRegressor"
-        both = (
-            "nodes_treeids = [0, 0, 0, 1, 1, 1], nodes_nodeids = [0, 1, 2, 0, 1, 2], nodes_featureids = [1, 0, 0, 1, 0, 0], "
-            "nodes_truenodeids = [1, 0, 0, 1, 0, 0], nodes_falsenodeids = [2, 0, 0, 2, 0, 0], "
-            'nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"], target_treeids = [0, 0, 1, 1], '
-            "target_nodeids = [1, 2, 1, 2], target_ids = [0, 0, 0, 0], target_weights = [3.0, 4.0, 3.0, 4.0], n_targets = 1"
-        )
-        return (
-            Example(
-                f"{start} p = {regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
-                f"q = {regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
-                f"{start} y = {regressor} <{both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
-                domains=(("ai.onnx.ml", 1),),
-            ),
-        )
+    _start, _regressor = "agraph (float[a,2] x) => (float[a,1] y) {", "ai.onnx.ml.TreeEnsembleRegressor"
+    _both = (
+        "nodes_treeids = [0, 0, 0, 1, 1, 1], nodes_nodeids = [0, 1, 2, 0, 1, 2], nodes_featureids = [1, 0, 0, 1, 0, 0], "
+        "nodes_truenodeids = [1, 0, 0, 1, 0, 0], nodes_falsenodeids = [2, 0, 0, 2, 0, 0], "
+        'nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"], target_treeids = [0, 0, 1, 1], '
+        "target_nodeids = [1, 2, 1, 2], target_ids = [0, 0, 0, 0], target_weights = [3.0, 4.0, 3.0, 4.0], n_targets = 1"
+    )
+    examples = (
+        Example(
+            f"{_start} p = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
+            f"q = {_regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
+            f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
+            domains=(("ai.onnx.ml", 1),),
+        ),
+    )
 
 
 def _key(tree: Node) -> tuple[Any, ...]:

@@ -46,9 +46,9 @@ def test_all_rewrites_of_random_graphs_are_equal(tmp_path: Path, seed: int, opse
 @in_parts("part", 8)
 def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, part: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    patterns = [cls for cls in list(installed_patterns().values())[part::8] if cls.examples()]
+    patterns = [cls for cls in list(installed_patterns().values())[part::8] if cls.examples]
     for cls in patterns:
-        example = cls.examples()[0]
+        example = cls.examples[0]
         provider = cls.providers[0] if cls.providers else "cpu"
         _dump(tmp_path, parse_example(example.before, example.opset, example.domains), [cls], provider)
     found = replay(tmp_path)

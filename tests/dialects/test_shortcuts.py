@@ -326,7 +326,7 @@ def test_examples_are_proved() -> None:
         "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
     )
     rule = PatternSub(("Neg", ("Neg", "x")), "x", exactness="exact", examples=[example])
-    assert rule.examples() == (example,)
+    assert rule.examples == (example,)
     check_example(rule, example)
 
 

@@ -42,7 +42,7 @@ match (x) => (y) { y = Sin (x) }
     assert (first.arrow(), first.__doc__) == ("Relu → Abs", "Relu → Abs\n\nWhat: { y = Relu(x) }")
     assert second.arrow() == "Sin(x) → Cos(x)"
     assert [cls.priority for cls in (first, second)] == [0, 1]
-    assert {(cls.exactness, cls.phase, cls.interior, cls.examples()) for cls in (first, second)} == {
+    assert {(cls.exactness, cls.phase, cls.interior, cls.examples) for cls in (first, second)} == {
         ("rounding", "canonicalize", "refuse", ())
     }
     assert types(rewrite(first(), "{ t = Relu(x) y = Sin(t) }")) == ["Abs", "Sin"]

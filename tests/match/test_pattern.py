@@ -30,7 +30,7 @@ def test_metadata() -> None:
     assert pattern.reach() == 5
     bare = Bare()
     assert (bare.name(), bare.anchor_keys(), bare.near_keys()) == ("Bare", frozenset(), frozenset())
-    assert (bare.phase, bare.priority, bare.exactness, bare.status, bare.examples()) == (
+    assert (bare.phase, bare.priority, bare.exactness, bare.status, bare.examples) == (
         "canonicalize",
         0,
         "exact",

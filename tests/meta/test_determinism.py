@@ -23,7 +23,7 @@ def digest(model, patterns):
     options = xoptim.OptimizationOptions(patterns=patterns)
     return hashlib.sha256(xoptim.optimize(model, options).SerializeToString(deterministic=True)).hexdigest()
 
-examples = [(cls, example) for cls in xoptim.installed_patterns().values() for example in cls.examples()]
+examples = [(cls, example) for cls in xoptim.installed_patterns().values() for example in cls.examples]
 for number, (cls, example) in enumerate(examples):
     model = parse(example.before, example.opset, example.domains)
     for patterns in ([cls], "all") if number % 10 == 0 else ([cls],):

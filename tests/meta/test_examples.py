@@ -98,6 +98,6 @@ def test_the_pack_is_found_and_used(pack: type[Rewrite]) -> None:
 
 
 def test_the_pack_is_proved(pack: type[Rewrite]) -> None:
-    for example in pack.examples():
+    for example in pack.examples:
         check_example(pack, example)
         assert check_near_misses(pack, example)["fired"]

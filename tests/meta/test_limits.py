@@ -58,18 +58,21 @@ def length(node: ast.AST) -> int:
 
 
 def code_lines(node: ast.ClassDef, text: str) -> int:
-    """Number of lines of a class that contain code, without docstrings, comments, blank lines and examples."""
+    """Number of lines of a class that contain code, without docstrings, comments, blank lines, examples and their texts."""
     lines = text.splitlines()
     skipped: set[int] = set()
     for inner in ast.walk(node):
         is_string = isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Constant) and isinstance(inner.value.value, str)
-        is_examples = isinstance(inner, ast.FunctionDef) and inner.name == "examples"
-        if is_string or is_examples:
-            first = min((d.lineno for d in getattr(inner, "decorator_list", ())), default=inner.lineno)  # type: ignore[attr-defined]
-            skipped.update(range(first, (inner.end_lineno or 0) + 1))  # type: ignore[attr-defined]
+        if is_string or _is_part_of_examples(inner, node):
+            skipped.update(range(inner.lineno, (inner.end_lineno or 0) + 1))  # type: ignore[attr-defined]
     assert node.end_lineno is not None
     kept = [lines[n - 1].strip() for n in range(node.lineno, node.end_lineno + 1) if n not in skipped]
     return sum(bool(line) and not line.startswith("#") for line in kept)
+
+
+def _is_part_of_examples(inner: ast.AST, node: ast.ClassDef) -> bool:
+    targets = [each.id for each in inner.targets if isinstance(each, ast.Name)] if isinstance(inner, ast.Assign) else []
+    return inner in node.body and any(name == "examples" or name.startswith("_") for name in targets)
 
 
 def test_files_are_short() -> None:
@@ -177,9 +180,10 @@ def test_how_lines_and_parameters_are_counted() -> None:
         # why
         return a
 
-    @classmethod
-    def examples(cls):
-        return ()
+    _text = ""
+    examples = (
+        _text,
+    )
 '''
     tree = ast.parse(text)
     node = tree.body[0]

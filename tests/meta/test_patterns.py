@@ -63,7 +63,7 @@ def check_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> 
 
 
 def check_examples(pattern: type[PatternOptimization]) -> None:
-    examples = pattern.examples()
+    examples = pattern.examples
     assert examples
     assert len({example.before for example in examples}) == len(examples)
     assert all(example.before != example.after for example in examples)
@@ -86,8 +86,8 @@ def check_metadata(pattern: type[PatternOptimization]) -> None:
 
 def check_other_domains_are_declared(pattern: type[PatternOptimization]) -> None:
     """The pattern ``produces`` every domain that its examples use only after the rewrite."""
-    made = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.after.replace(" ", "")}
-    given = {domain for e in pattern.examples() for domain, _ in e.domains if f"{domain}." in e.before.replace(" ", "")}
+    made = {domain for e in pattern.examples for domain, _ in e.domains if f"{domain}." in e.after.replace(" ", "")}
+    given = {domain for e in pattern.examples for domain, _ in e.domains if f"{domain}." in e.before.replace(" ", "")}
     assert made - given <= set(pattern.produces)
 
 
@@ -95,7 +95,7 @@ def check_operators_that_the_standard_lacks_are_declared(pattern: type[PatternOp
     """The command warns about a model that ``onnx.checker`` refuses."""
     made = {
         node.op_type
-        for e in pattern.examples()
+        for e in pattern.examples
         for node in all_nodes(parse(e.after, e.opset, e.domains))
         if not node.domain and schema(node.op_type, "", e.opset) is None
     }

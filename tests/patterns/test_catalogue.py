@@ -11,7 +11,7 @@ PATTERNS = list(installed_patterns().values())
 EXAMPLES = [
     pytest.param(cls, example, id=f"{cls.name()}-{number}")
     for cls in PATTERNS
-    for number, example in enumerate(cls.examples(), 1)
+    for number, example in enumerate(cls.examples, 1)
 ]
 
 
@@ -27,7 +27,7 @@ def test_example(pattern: type[PatternOptimization], example: Example) -> None:
 def test_near_misses(pattern: type[PatternOptimization]) -> None:
     """Harmless on models near all its examples, and not because it never applies or nothing can be run."""
     tried = fired = skipped = 0
-    for example in pattern.examples():
+    for example in pattern.examples:
         counts = check_near_misses(pattern, example)
         tried, fired, skipped = tried + counts["tried"], fired + counts["fired"], skipped + counts["skipped"]
     assert fired > 0

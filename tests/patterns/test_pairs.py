@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.support import verify
+from tests.testing.pairs import PairCheck, have_a_common_opset
 from xoptim import Rewrite, installed_patterns
-from xoptim.testing.pairs import PairCheck, have_a_common_opset
 
 PATTERNS = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
 APPLIED, COMPARED = 5, 61

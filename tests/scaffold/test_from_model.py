@@ -111,7 +111,7 @@ def _check_style(*texts: str) -> None:
 def _check_pattern(text: str, path: Path, model: Path, *, near_misses: bool = False) -> None:
     _check_style(text)
     pattern = _class(text, path)
-    (example,) = pattern.examples()
+    (example,) = pattern.examples
     check_example(pattern, example)
     if near_misses:  # which take a second each
         assert check_near_misses(pattern, example)["fired"]

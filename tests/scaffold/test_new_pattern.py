@@ -28,7 +28,7 @@ def test_the_template_passes_the_harness(tmp_path: Path) -> None:
     assert issubclass(pattern, EasyPatternOptimization)
     assert pattern.name() == "ReluRelu"
     assert pattern.arrow() == "Relu(Relu(x)) → Relu(x)"
-    for example in pattern.examples():
+    for example in pattern.examples:
         check_example(pattern, example)
         assert check_near_misses(pattern, example)["fired"]
 

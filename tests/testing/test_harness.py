@@ -129,7 +129,7 @@ def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
         (wrong.DropsAttributePattern, wrong.REDUCTION, {"attribute"}),
         (wrong.WrongConstantPattern, wrong.UNIT, {"nudge"}),
         (wrong.ReadsDefaultAsConstantPattern, wrong.UNIT, {"constant overridable"}),
-        (wrong.ChangesTypePattern, wrong.ChangesTypePattern.examples()[0], {"type"}),
+        (wrong.ChangesTypePattern, wrong.ChangesTypePattern.examples[0], {"type"}),
         (wrong.IgnoresDomainPattern, wrong.NEGATIONS, {"domain"}),
         (wrong.LosesRankPattern, wrong.UNIT, {"constant rank"}),
         (wrong.ReadsAbsentPermPattern, wrong.TRANSPOSES, {"attribute"}),

@@ -8,8 +8,8 @@ from typing import Any
 import onnx
 
 from tests.support import types, verify
+from tests.testing.pairs import PairCheck, Splice, splices
 from xoptim import EasyPatternOptimization, Example, PatternOptimization
-from xoptim.testing.pairs import PairCheck, Splice, splices
 
 
 class DoubleNegPattern(EasyPatternOptimization):
@@ -23,10 +23,8 @@ class DoubleNegPattern(EasyPatternOptimization):
     def apply_pattern(cls, g: Any, x: Any) -> Any:
         return g.op.Identity(x)
 
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        before = "agraph (float[n,m] x) => (float[n,m] y) { a = Neg(x) b = Neg(a) y = Relu(b) }"
-        return (Example(before, "agraph (float[n,m] x) => (float[n,m] y) { y = Relu(x) }"),)
+    _before = "agraph (float[n,m] x) => (float[n,m] y) { a = Neg(x) b = Neg(a) y = Relu(b) }"
+    examples = (Example(_before, "agraph (float[n,m] x) => (float[n,m] y) { y = Relu(x) }"),)
 
 
 class ReluIsMaxPattern(EasyPatternOptimization):
@@ -40,11 +38,9 @@ class ReluIsMaxPattern(EasyPatternOptimization):
     def apply_pattern(cls, g: Any, x: Any) -> Any:
         return g.op.Max(x, 0.0)
 
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        before = "agraph (float[k,4] x) => (float[k,4] y) { y = Relu(x) }"
-        after = "agraph (float[k,4] x) => (float[k,4] y) <float zero = {0.0}> { y = Max(x, zero) }"
-        return (Example(before, after),)
+    _before = "agraph (float[k,4] x) => (float[k,4] y) { y = Relu(x) }"
+    _after = "agraph (float[k,4] x) => (float[k,4] y) <float zero = {0.0}> { y = Max(x, zero) }"
+    examples = (Example(_before, _after),)
 
 
 class MaxIsReluPattern(EasyPatternOptimization):
@@ -58,10 +54,8 @@ class MaxIsReluPattern(EasyPatternOptimization):
     def apply_pattern(cls, g: Any, x: Any) -> Any:
         return g.op.Relu(x)
 
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        (other,) = ReluIsMaxPattern.examples()
-        return (Example(other.after, other.before),)
+    (_other,) = ReluIsMaxPattern.examples
+    examples = (Example(_other.after, _other.before),)
 
 
 class SignOfReluPattern(EasyPatternOptimization):
@@ -75,20 +69,16 @@ class SignOfReluPattern(EasyPatternOptimization):
     def apply_pattern(cls, g: Any, x: Any) -> Any:
         return g.op.Relu(x)
 
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        before = "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) r = Relu(p) y = Sign(r) }"
-        after = "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) y = Relu(p) }"
-        return (Example(before, after),)
+    _before = "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) r = Relu(p) y = Sign(r) }"
+    _after = "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) y = Relu(p) }"
+    examples = (Example(_before, _after),)
 
 
 class SignAfterReluPattern(SignOfReluPattern):
     """The same, with an example in which it is wrong."""
 
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        (example,) = ReluIsMaxPattern.examples()
-        return (Example(example.before.replace("y = Relu(x)", "r = Relu(x) y = Sign(r)"), example.before),)
+    (_example,) = ReluIsMaxPattern.examples
+    examples = (Example(_example.before.replace("y = Relu(x)", "r = Relu(x) y = Sign(r)"), _example.before),)
 
 
 def only(first: type[PatternOptimization], second: type[PatternOptimization], kind: str) -> Splice:
@@ -122,10 +112,8 @@ def test_beside_when_nothing_fits() -> None:
     class OfIntegersPattern(DoubleNegPattern):
         """Neg(Neg(x)) → x for integers."""
 
-        @classmethod
-        def examples(cls) -> tuple[Example, ...]:
-            (e,) = super().examples()
-            return (Example(e.before.replace("float", "int32"), e.after.replace("float", "int32")),)
+        (_e,) = DoubleNegPattern.examples
+        examples = (Example(_e.before.replace("float", "int32"), _e.after.replace("float", "int32")),)
 
     assert [s.kind for s in splices(OfIntegersPattern, ReluIsMaxPattern)] == ["beside"]
 
@@ -136,9 +124,7 @@ def test_a_size_that_follows_from_others_is_not_fixed() -> None:
     class ShorteningPattern(DoubleNegPattern):
         """Neg(Neg(x)) → x on what has been cut."""
 
-        @classmethod
-        def examples(cls) -> tuple[Example, ...]:
-            return (Example("agraph (float[n,m] x) => (float[n,k] y) { a = Neg(x) b = Neg(a) y = Concat<axis=1>(b, b) }", ""),)
+        examples = (Example("agraph (float[n,m] x) => (float[n,k] y) { a = Neg(x) b = Neg(a) y = Concat<axis=1>(b, b) }", ""),)
 
     assert "chained" not in {s.kind for s in splices(ShorteningPattern, ReluIsMaxPattern)}
     assert only(ShorteningPattern, DoubleNegPattern, "chained").kind == "chained"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,10 +109,8 @@ class ChangesTypePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         return g.op.CastLike(g.op.Cast(x, to=1), x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        after = "agraph (float[n] x) => (float[n] y) { c = Cast <to = 1> (x) t = CastLike(c, x) y = Abs(t) }"
-        return (Example(NEGATIONS.before, after),)
+    _after = "agraph (float[n] x) => (float[n] y) { c = Cast <to = 1> (x) t = CastLike(c, x) y = Abs(t) }"
+    examples = (Example(NEGATIONS.before, _after),)
 
 
 class IgnoresDomainPattern(PatternOptimization):

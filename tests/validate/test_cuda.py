@@ -23,7 +23,7 @@ _EXAMPLES = [
     pytest.param(name, example, id=f"{name}-{number}")
     for name, cls in installed_patterns().items()
     if not cls.providers or "cuda" in cls.providers
-    for number, example in enumerate(cls.examples())
+    for number, example in enumerate(cls.examples)
 ]
 
 

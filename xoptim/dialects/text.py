@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
@@ -18,7 +18,6 @@ from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
 from xoptim.match.making import LISTS, fault
-from xoptim.match.rewrite import Example
 from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
@@ -54,12 +53,6 @@ class TextPattern(EasyPatternOptimization):
     """A pattern that is a pair of functions; `rule_class` makes a class for each pair."""
 
     rule: ClassVar[Rule]
-    _examples: ClassVar[tuple[Example, ...]] = ()
-
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The examples that were given in Python."""
-        return cls._examples
 
     def traced(self) -> list[Trace]:
         """The variants: numbers that may be attributes or operands are tried as both."""
@@ -301,7 +294,7 @@ def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, A
     for name, (value, place) in {**{k: (v, match.place) for k, v in settings.items()}, **match.settings}.items():
         found[name] = _setting(name, value, place)
     if examples:
-        found["_examples"] = tuple(examples)
+        found["examples"] = tuple(examples)
     since = [known[0] for call in replace.calls if not call.domain and (known := history(call.op_type)) is not None]
     found["min_opset"] = max(found.get("min_opset", 1), *since, 1)
     found["produces"] = tuple(sorted({call.domain for call in replace.calls} - {"", "ai.onnx"}))

@@ -12,11 +12,11 @@ from xoptim.facts.errors import PatternError
 from xoptim.graph.node import Node
 from xoptim.match.lines import attribute_line
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.rewrite import PHASES, STATUSES, Rewrite
+from xoptim.match.rewrite import PHASES, STATUSES, Example, Rewrite
 
 Made = TypeVar("Made", bound=Rewrite)
 _OF_PATTERNS: Final = frozenset(Rewrite.__annotations__ | PatternOptimization.__annotations__)
-LISTS: Final = frozenset(name for name in _OF_PATTERNS if isinstance(getattr(PatternOptimization, name), tuple))
+LISTS: Final = frozenset(name for name in _OF_PATTERNS if isinstance(getattr(PatternOptimization, name), tuple)) - {"examples"}
 """Class attributes that are tuples of words."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "phase": PHASES,
@@ -42,17 +42,14 @@ def pattern_class(
         name: of the class, with or without the suffix ``Pattern``; characters that are invalid in a class name are dropped.
         module: the name of its module.
         doc: docstring.
-        metadata: class attributes (see `metadata_of`), and ``examples``, a sequence of `Example`. The exactness is ``rounding``
-            unless given, since equal bits are not guaranteed.
+        metadata: class attributes (see `metadata_of`). The exactness is ``rounding`` unless given, since equal bits are not
+            guaranteed.
         members: further attributes of the class; they override ``metadata``.
 
     Raises:
         TypeError: when a class attribute is unknown or has an invalid value.
     """
     given = {"exactness": "rounding", **checked(base, metadata)}
-    if "examples" in given:
-        examples = tuple(given["examples"])
-        given["examples"] = classmethod(lambda cls: examples)
     name = re.sub(r"\W", "", name).removesuffix("Pattern") + "Pattern"
     return cast("type[Made]", type(name, (base,), {**given, **members, "__module__": module, "__doc__": doc}))
 
@@ -63,7 +60,7 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: when one is unknown or has an invalid value.
     """
-    known = metadata_of(kind) | {"examples"}
+    known = metadata_of(kind)
     given: dict[str, Any] = {}
     for key, value in metadata.items():
         if key not in known:
@@ -72,7 +69,7 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
         wrong = fault(key, value)
         if wrong:
             raise TypeError(f"{key} {wrong}")
-        given[key] = tuple(value) if key in LISTS else value
+        given[key] = tuple(value) if key in LISTS or key == "examples" else value
     return given
 
 
@@ -99,6 +96,9 @@ def fault(key: str, value: Any) -> str:
             return f"is a tuple: ({value!r},)"
         is_list = isinstance(value, (tuple, list)) and all(isinstance(word, str) for word in value)
         return "" if is_list else f"is a list of words, not {value!r}"
+    if key == "examples":
+        is_list = isinstance(value, (tuple, list)) and all(isinstance(example, Example) for example in value)
+        return "" if is_list else f"is a tuple of Example, not {value!r}"
     if key not in _OF_PATTERNS or (key == "max_opset" and value is None):
         return ""
     return "" if isinstance(value, int) and not isinstance(value, bool) else f"is a whole number, not {value!r}"

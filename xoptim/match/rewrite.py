@@ -60,6 +60,7 @@ class Rewrite:
             no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
         former_names: earlier names, which still select it, with a warning.
+        examples: tiny models before and after.
     """
 
     phase: ClassVar[Phase] = "canonicalize"
@@ -74,6 +75,7 @@ class Rewrite:
     tags: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[Status] = "stable"
     former_names: ClassVar[tuple[str, ...]] = ()
+    examples: ClassVar[Sequence[Example]] = ()
 
     @classmethod
     def name(cls) -> str:
@@ -89,11 +91,6 @@ class Rewrite:
     def arrow(cls) -> str:
         """First line of the docstring: the subgraph, an arrow, and the replacement."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0]
-
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Tiny models before and after."""
-        return ()
 
     def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
         """The reason why it cannot be used, and the class attribute that excludes it; ``None`` when it can be used.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from xoptim.graph.graph import Graph
@@ -38,32 +37,29 @@ class Repeated(ModelPass):
     min_opset = 13
     tags = ("repeated", "extra")
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Layers of one input that are added; sums of pairs of them, one of which is a result too; layers added one by one."""
-        weights = "float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}"
-        products = "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c)"
-        stack = "float[3,2,2] s = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 0.25, 0, 1}"
-        return (
-            Example(
-                f"agraph (float[n,2] x) => (float[n,2] y) <{weights}> {{ {products} y = Sum(d, e, f) }}",
-                f"agraph (float[n,2] x) => (float[n,2] y) <{stack}, int64[1] o = {{0}}> "
-                "{ a = MatMul(x, s) d = Tanh(a) y = ReduceSum <keepdims = 0> (d, o) }",
-            ),
-            Example(
-                f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{weights}> {{ {products} "
-                "h = Erf(d) i = Erf(e) j = Erf(f) k = Mul(h, i) l = Mul(i, j) m = Mul(j, h) y = Mean(k, l, m) }",
-                f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{stack}, int64[1] o = {{0}}, "
-                "int64 two = {2}, int64[3] p = {1, 2, 0}> { a = MatMul(x, s) d = Tanh(a) f = Gather(d, two) h = Erf(d) "
-                "i = Gather(h, p) k = Mul(h, i) y = ReduceMean <keepdims = 0> (k, o) }",
-            ),
-            Example(
-                f"agraph (float[n,2] x) => (float[n,2] y) <{weights}> {{ a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) "
-                "d = Relu(a) e = Relu(b) f = Relu(c) g = Add(x, d) h = Add(g, e) y = Add(h, f) }",
-                f"agraph (float[n,2] x) => (float[n,2] y) <{stack}, int64[1] o = {{0}}> "
-                "{ a = MatMul(x, s) d = Relu(a) e = ReduceSum <keepdims = 0> (d, o) y = Add(e, x) }",
-            ),
-        )
+    _weights = "float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}"
+    _products = "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c)"
+    _stack = "float[3,2,2] s = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 0.25, 0, 1}"
+    examples = (
+        Example(
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_weights}> {{ {_products} y = Sum(d, e, f) }}",
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_stack}, int64[1] o = {{0}}> "
+            "{ a = MatMul(x, s) d = Tanh(a) y = ReduceSum <keepdims = 0> (d, o) }",
+        ),
+        Example(
+            f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_weights}> {{ {_products} "
+            "h = Erf(d) i = Erf(e) j = Erf(f) k = Mul(h, i) l = Mul(i, j) m = Mul(j, h) y = Mean(k, l, m) }",
+            f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_stack}, int64[1] o = {{0}}, "
+            "int64 two = {2}, int64[3] p = {1, 2, 0}> { a = MatMul(x, s) d = Tanh(a) f = Gather(d, two) h = Erf(d) "
+            "i = Gather(h, p) k = Mul(h, i) y = ReduceMean <keepdims = 0> (k, o) }",
+        ),
+        Example(
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_weights}> {{ a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) "
+            "d = Relu(a) e = Relu(b) f = Relu(c) g = Add(x, d) h = Add(g, e) y = Add(h, f) }",
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_stack}, int64[1] o = {{0}}> "
+            "{ a = MatMul(x, s) d = Relu(a) e = ReduceSum <keepdims = 0> (d, o) y = Add(e, x) }",
+        ),
+    )
 
     def run(self, model: Model) -> int:
         """Stack the groups of all graphs; returns the number of stacks."""
@@ -72,6 +68,19 @@ class Repeated(ModelPass):
     def findings(self, model: Model) -> list[Finding]:
         """All groups, and why nodes of one operator and level are in several of them."""
         return [each for graph in model.graphs() for each in findings(graph, COSTS["cpu"], fewest=2, is_forced=True)]
+
+
+def _eight_layers() -> Example:
+    """Layers of two rows, whose results are added."""
+    lanes = range(8)
+    weights = ", ".join(f"float[2,2] w{lane} = {{{lane}, 2, 3, 4}}" for lane in lanes)
+    layers = " ".join(f"a{lane} = MatMul(x, w{lane}) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})" for lane in lanes)
+    total, stack = (", ".join(form.format(lane=lane) for lane in lanes) for form in ("c{lane}", "{lane}, 2, 3, 4"))
+    return Example(
+        f"agraph (float[2,2] x) => (float[2,2] y) <{weights}> {{ {layers} y = Sum({total}) }}",
+        f"agraph (float[2,2] x) => (float[2,2] y) <float[8,2,2] s = {{{stack}}}, int64[1] o = {{0}}> "
+        "{ a = MatMul(x, s) b = Tanh(a) c = Erf(b) y = ReduceSum <keepdims = 0> (c, o) }",
+    )
 
 
 class RepeatedOnCpu(ModelPass):
@@ -93,20 +102,7 @@ class RepeatedOnCpu(ModelPass):
     providers = ("cpu",)
     tags = ("repeated",)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Layers of two rows, whose results are added."""
-        lanes = range(8)
-        weights = ", ".join(f"float[2,2] w{lane} = {{{lane}, 2, 3, 4}}" for lane in lanes)
-        layers = " ".join(f"a{lane} = MatMul(x, w{lane}) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})" for lane in lanes)
-        total, stack = (", ".join(form.format(lane=lane) for lane in lanes) for form in ("c{lane}", "{lane}, 2, 3, 4"))
-        return (
-            Example(
-                f"agraph (float[2,2] x) => (float[2,2] y) <{weights}> {{ {layers} y = Sum({total}) }}",
-                f"agraph (float[2,2] x) => (float[2,2] y) <float[8,2,2] s = {{{stack}}}, int64[1] o = {{0}}> "
-                "{ a = MatMul(x, s) b = Tanh(a) c = Erf(b) y = ReduceSum <keepdims = 0> (c, o) }",
-            ),
-        )
+    examples = (_eight_layers(),)
 
     def run(self, model: Model) -> int:
         """Stack the groups of all graphs where it pays; returns the number of stacks."""

@@ -27,7 +27,6 @@ TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 {imports}
@@ -63,21 +62,18 @@ class {name}(EasyPatternOptimization):
         fused = g.function(FUNCTION)
         return fused({arguments})
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """The nodes that the pattern was made from."""
-        return (
-            Example(
-                """
+    examples = (
+        Example(
+            """
 {before}
-                """,
-                """
+            """,
+            """
 {after}
-                """,
-                opset={opset},
-                domains={domains},
-            ),
-        )
+            """,
+            opset={opset},
+            domains={domains},
+        ),
+    )
 '''
 
 

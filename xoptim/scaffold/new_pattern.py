@@ -11,7 +11,6 @@ TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -38,15 +37,12 @@ class {name}(EasyPatternOptimization):
         """The replacement."""
         return g.op.Relu(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """One to three tiny graphs."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) {{ t = Relu(x) y = Relu(t) }}",
-                "agraph (float[a] x) => (float[a] y) {{ y = Relu(x) }}",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) {{ t = Relu(x) y = Relu(t) }}",
+            "agraph (float[a] x) => (float[a] y) {{ y = Relu(x) }}",
+        ),
+    )
 '''
 
 

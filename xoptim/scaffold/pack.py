@@ -48,7 +48,7 @@ def test_there_are_patterns() -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name())
 def test_examples_and_near_misses(pattern: type[PatternOptimization]) -> None:
-    for example in pattern.examples():
+    for example in pattern.examples:
         check_example(pattern, example)
         check_near_misses(pattern, example)
 '''

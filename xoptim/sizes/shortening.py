@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,18 +40,15 @@ class SizeProgram(ModelPass):
     phase = "final"
     min_opset = 13
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """Two sizes that are halved one by one."""
-        return (
-            Example(
-                "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64 i = {1}, int64 j = {2}, int64[1] o = {0}, "
-                "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) l = Gather(s, j) d = Div(k, j) e = Div(l, j) "
-                "f = Unsqueeze(d, o) g = Unsqueeze(e, o) t = Concat <axis = 0> (f, g, m) y = Reshape(z, t) }",
-                "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64[1] j = {2}, int64[1] m = {-1}> "
-                "{ s = Shape <start = 1> (x) d = Div(s, j) t = Concat <axis = 0> (d, m) y = Reshape(z, t) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64 i = {1}, int64 j = {2}, int64[1] o = {0}, "
+            "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) l = Gather(s, j) d = Div(k, j) e = Div(l, j) "
+            "f = Unsqueeze(d, o) g = Unsqueeze(e, o) t = Concat <axis = 0> (f, g, m) y = Reshape(z, t) }",
+            "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64[1] j = {2}, int64[1] m = {-1}> "
+            "{ s = Shape <start = 1> (x) d = Div(s, j) t = Concat <axis = 0> (d, m) y = Reshape(z, t) }",
+        ),
+    )
 
     def run(self, model: Model) -> int:
         """Shorten the programs of all graphs; returns how many became shorter."""

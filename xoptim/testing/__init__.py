@@ -2,7 +2,7 @@
 
 from xoptim.testing import check_example, check_near_misses
 
-for example in MyPattern.examples():
+for example in MyPattern.examples:
     check_example(MyPattern, example)
     check_near_misses(MyPattern, example)
 """

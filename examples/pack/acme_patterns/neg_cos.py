@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
@@ -26,12 +25,9 @@ class NegCosPattern(EasyPatternOptimization):
         """The replacement."""
         return g.op.Cos(x)
 
-    @classmethod
-    def examples(cls) -> Sequence[Example]:
-        """A phase."""
-        return (
-            Example(
-                "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Cos(t) }",
-                "agraph (float[a] x) => (float[a] y) { y = Cos(x) }",
-            ),
-        )
+    examples = (
+        Example(
+            "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Cos(t) }",
+            "agraph (float[a] x) => (float[a] y) { y = Cos(x) }",
+        ),
+    )

@@ -78,7 +78,7 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
     found: dict[Kind, Splice] = {}
     in_order = first.name() <= second.name()
     kinds: tuple[Kind, ...] = ("chained", "shared") if in_order else ("chained",)
-    for one, other in product(first.examples(), second.examples()):
+    for one, other in product(first.examples, second.examples):
         for kind in kinds:
             if kind not in found:
                 splice = _first_valid(first, second, one, other, kind)
@@ -87,7 +87,7 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
         if len(found) == len(kinds):
             break
     if not found and in_order:
-        combinations = product(first.examples(), second.examples())
+        combinations = product(first.examples, second.examples)
         attempts = (_first_valid(first, second, one, other, "beside") for one, other in combinations)
         found.update((s.kind, s) for s in [next(filter(None, attempts), None)] if s is not None)
     return list(found.values())
@@ -95,7 +95,7 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
 
 def have_a_common_opset(first: PatternClass, second: PatternClass) -> bool:
     """Whether examples of two patterns are valid in the same version of the operator set, which both patterns accept."""
-    return any(True for one, other in product(first.examples(), second.examples()) for _ in _parts(first, second, one, other))
+    return any(True for one, other in product(first.examples, second.examples) for _ in _parts(first, second, one, other))
 
 
 def _parts(first: PatternClass, second: PatternClass, one: Example, other: Example) -> Iterator[tuple[ModelProto, ModelProto]]:
