@@ -49,13 +49,13 @@ quick: $(VENV)/.test ## run the tests that are not slow
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
-	$(BIN)/python -m pytest -n auto tests/test_torch.py tests/test_torch_decoders.py tests/decoders/test_exports.py tests/meta/test_pipelines.py
+	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders/test_benchmark.py tests/decoders/test_exports.py tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report in chromium (skipped where there is none)
-	$(BIN)/python -m pytest tests/report/test_page_browser.py
+	$(BIN)/python -m pytest tests/reporting/test_page_browser.py
 
 pictures: $(VENV)/.browser ## make the pictures of docs/report.md, by the same tests
-	PICTURES=docs/pictures $(BIN)/python -m pytest tests/report/test_page_browser.py
+	PICTURES=docs/pictures $(BIN)/python -m pytest tests/reporting/test_page_browser.py
 
 cuda: $(VENV)/.test ## run the tests that need CUDA, and measure all fusions there; says why where there is none
 	$(BIN)/python -m pytest tests -m cuda -rs

@@ -26,6 +26,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from xoptim.dialects.chain import ChainPattern
+from xoptim.engine.engine import Engine
+from xoptim.engine.index import PatternIndex
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.state import State
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.match import (
@@ -38,10 +42,6 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
-from xoptim.optimize.engine import Engine
-from xoptim.optimize.index import PatternIndex
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.state import State
 
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)

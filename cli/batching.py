@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from xoptim import batch
-from xoptim.batch import BatchOptions, BatchReport, Record, Step
+from xoptim.batching import BatchOptions, BatchReport, Record, Step
 from xoptim.bench.figures import bytes_text
 from xoptim.validate import library_file
 

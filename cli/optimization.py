@@ -13,12 +13,12 @@ from typing import Any, Final
 import click
 
 from xoptim import OptimizationOptions, XoptimError
+from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, opset_hint
 from xoptim.diagnose.option_hints import OptionHint, option_hints
-from xoptim.preparing import Source
 from xoptim.proof import Proof, ProofOptions, prove
-from xoptim.tune import SpeedCheck, keep_if_not_slower
+from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
 from .choices import max_growth_option, opset_option
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, target_of

@@ -8,8 +8,8 @@ import click
 import onnx
 
 from xoptim import extract, infer, save_proto
+from xoptim.api.preparing import serialized
 from xoptim.diagnose.words import counted
-from xoptim.preparing import serialized
 
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
 from .pipeline import write_stream

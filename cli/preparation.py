@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from xoptim import Preparation, ValidationOptions, ValidationReport, verify
-from xoptim.preparing import Source, prepared_source
+from xoptim.api.preparing import Source, prepared_source
 
 from .files import is_stream
 from .validation import named_parts

@@ -9,11 +9,11 @@ from typing import Any, Final
 import click
 
 from xoptim import GraphBuilder, OptimizationOptions, XoptimError, report
+from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions
-from xoptim.preparing import Source
 from xoptim.proof import Proof
-from xoptim.report.journal import Recorder
-from xoptim.report.reports import HtmlReport, measured, report_of, subject_of
+from xoptim.reporting.journal import Recorder
+from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
 
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, writable
 from .idle import COMPARISON, VALUES, idle_values, refuse_idle

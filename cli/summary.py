@@ -15,7 +15,7 @@ from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.hints import OpsetHint
 from xoptim.diagnose.option_hints import OptionHint
-from xoptim.tune import SpeedCheck
+from xoptim.tuning import SpeedCheck
 from xoptim.validate import ValidationReport
 
 from .files import STANDARD_OUTPUT, readable

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from xoptim import tune
-from xoptim.tune import Trial, TuneOptions, TuningReport
+from xoptim.tuning import Trial, TuneOptions, TuningReport
 from xoptim.validate import resolve_providers
 
 from .files import MODEL, OUTPUT, target_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from xoptim import ChainPattern, ChainRegistry, Match, PatternRewriter, optimize
 from xoptim.doc import pretty_onnx
-from xoptim.optimize.find import match_patterns
+from xoptim.engine.find import match_patterns
 from xoptim.testing import parse
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from xoptim.doc import pretty_onnx
-from xoptim.torch import to_onnx
+from xoptim.integrations.torch import to_onnx
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import xoptim
-from tests.optimize.rules import NegNegPattern, chain, renaming
+from tests.engine.rules import NegNegPattern, chain, renaming
 from tests.support import parse, run, same_results, text_of, types, verify
 from xoptim import GraphBuilder, ModelError, OptimizationOptions, OptimizationReport, UnknownPatternError, optimize
 from xoptim.facts.dims import named

@@ -29,8 +29,8 @@ from xoptim import (
     proof,
     verify,
 )
+from xoptim.engine.options import OptimizationChanges
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
-from xoptim.optimize.options import OptimizationChanges
 from xoptim.validate.options import ValidationChanges
 
 MODEL = "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) y = Sin(d) }"

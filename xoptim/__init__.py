@@ -1,63 +1,29 @@
 """Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
 
+# ruff: noqa: F405
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from xoptim.batch.running import batch
-from xoptim.blocks.repetition import Repetition, repetitions
-from xoptim.builder import GraphBuilder
-from xoptim.catalogue.database import database, register
-from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.query import Query
-from xoptim.catalogue.selection import resolve, select
-from xoptim.diagnose.culprit import Culprit
-from xoptim.diagnose.explanation import Explanation, NoMatchError
-from xoptim.diagnose.replay import Replayed, replay
-from xoptim.diagnose.report import OptimizationReport
-from xoptim.diagnose.words import Place, ValueFacts
-from xoptim.diagnosing import Suspect, apply_at, explain, find_matches
-from xoptim.dialects.chain import ChainPattern
-from xoptim.dialects.chain_rules import ChainRegistry
-from xoptim.dialects.local import local_rewriter
-from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
-from xoptim.differing import diff, diff_values
-from xoptim.facts.dtypes import Exactness
-from xoptim.facts.errors import (
-    BudgetError,
-    ModelError,
-    PatternError,
-    RewriteError,
-    TextRuleError,
-    UnknownPatternError,
-    XoptimError,
-)
-from xoptim.graph.graph import Graph
-from xoptim.graph.node import Node
-from xoptim.graph.save import save_proto
-from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.pattern import PatternOptimization
-from xoptim.match.refusal import Refusal
-from xoptim.match.result import MatchResult
-from xoptim.match.rewrite import Example, ModelPass, Rewrite
-from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
-from xoptim.optimize.events import Event
-from xoptim.optimize.growth import Unfolded
-from xoptim.optimize.navigate import ReverseNavigator, TopologicalNavigator
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimizing import optimize, optimize_file, outline, verify
-from xoptim.prepare.preparation import Preparation
-from xoptim.preparing import extract, infer, prepare
-from xoptim.report.reports import HtmlReport, report
-from xoptim.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
-from xoptim.tune.settings import session
-from xoptim.tune.tuning import tune
-from xoptim.validate.errors import ChoiceError, DifferentModelError, NotValidatedError, ValidationError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.report import ValidationReport
-from xoptim.whole_model import GlobalRewriter, global_rewriter
+if TYPE_CHECKING:
+    from xoptim.door import *  # noqa: F403
 
-save = save_proto
 __version__ = version("xoptim")
+
+
+def __getattr__(name: str) -> Any:
+    """Load the names of the door when the first one is asked for; the version needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module 'xoptim' has no attribute {name!r}")
+    door = import_module("xoptim.door")
+    globals().update({each: getattr(door, each) for each in __all__})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "ANY",

@@ -1,5 +1,5 @@
 """``python -m xoptim`` is the command ``xopt``."""
 
-from xoptim.cli.main import main
+from xoptim.cli.start import main
 
 main()

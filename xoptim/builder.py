@@ -16,6 +16,7 @@ from onnx import TensorProto
 
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnose.session import Session
+from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError
@@ -35,7 +36,6 @@ from xoptim.graph.redirect import substitute
 from xoptim.graph.save import save_model
 from xoptim.graph.sources import Source
 from xoptim.match.create import OpBuilder, make_node
-from xoptim.optimize.options import OptimizationOptions
 
 _DEFAULT_OPSET = 21
 _DEFAULT_IR_VERSION = 10

@@ -11,7 +11,7 @@ import onnx_ir
 from onnx_ir.passes import Sequential
 from onnx_ir.passes.common import ClearMetadataAndDocStringPass, RemoveUnusedNodesPass
 
-from xoptim.passes import OptimizePass
+from xoptim.integrations.onnx_ir import OptimizePass
 
 MODEL = Path(__file__).parents[1] / "models" / "tiny_bert.onnx"
 

@@ -12,7 +12,7 @@ import onnx
 import torch
 
 import xoptim
-from xoptim.torch import optimized_exports
+from xoptim.integrations.torch import optimized_exports
 
 
 class Block(torch.nn.Module):  # type: ignore[misc]  # where torch is not installed

@@ -9,8 +9,8 @@ import pytest
 from tests.catalogue.toys import Install, messages, toy
 from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, resolve, select
 from xoptim.catalogue.query import Name
+from xoptim.engine.environment import DebugSettings
 from xoptim.match.rewrite import PHASES, Rewrite
-from xoptim.optimize.environment import DebugSettings
 
 TOYS: dict[str, dict[str, Any]] = {
     "Zeta": {},

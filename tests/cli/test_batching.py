@@ -16,16 +16,16 @@ import click
 import pytest
 from xoptim.cli.batching import _NAMING_FILES, SHARED
 
-from tests.batch.fakes import COMMAND, files, runs, write
+from tests.batching.fakes import COMMAND, files, runs, write
 from tests.cli.command import Xopt
 from tests.cli.test_progress import MOVES
-from xoptim.batch import process
-from xoptim.batch.store import RESULTS
+from xoptim.batching import process
+from xoptim.batching.store import RESULTS
 
 INTERRUPTIBLE = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
-from xoptim.batch import process
+from xoptim.batching import process
 process.COMMAND = {COMMAND!r}
 from xoptim.cli.main import main
 main()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Xopt, write
-from xoptim.report import libraries
+from xoptim.reporting import libraries
 
 pytest.importorskip("igraph")
 pytest.importorskip("jinja2")

@@ -9,9 +9,9 @@ import pytest
 
 import xoptim
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
-from tests.tune.fakes import FakeMeter
-from xoptim.tune.candidates import Choice
-from xoptim.tune.stand import Stand
+from tests.tuning.fakes import FakeMeter
+from xoptim.tuning.candidates import Choice
+from xoptim.tuning.stand import Stand
 
 QUICK = ("--threads", "1", "--budget", "0.1")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.api.test_optimizing_files import model, results
 from tests.cli.command import Xopt
-from tests.test_optimizing_files import model, results
 
 WAYS = {
     "optimize": ("in/model.onnx", "-o", "out/model.onnx"),

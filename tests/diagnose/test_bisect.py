@@ -10,15 +10,15 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.optimize.random_graphs import RandomGraph
+from tests.engine.random_graphs import RandomGraph
 from tests.support import in_parts, parse, types
 from xoptim import EasyPatternOptimization, OptimizationOptions, Suspect, optimize
 from xoptim.diagnose.bisect import Bisection, Optimized
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.fold import Folder
 from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
-from xoptim.optimize.environment import DebugSettings
-from xoptim.optimize.fold import Folder
 from xoptim.validate import ValidationOptions, run_reference, validate
 
 pytestmark = pytest.mark.slow

@@ -8,13 +8,13 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.optimize.rules import NegNegPattern, builder, chain, renaming
+from tests.engine.rules import NegNegPattern, builder, chain, renaming
 from tests.support import parse, run, types
 from xoptim.builder import GraphBuilder
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.match import GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.optimize.environment import DebugSettings
-from xoptim.optimize.options import OptimizationOptions
 
 
 class BackwardsPattern(PatternOptimization):

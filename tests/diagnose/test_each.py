@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.optimize.random_graphs import RandomGraph
+from tests.engine.random_graphs import RandomGraph
 from tests.support import parse
 from xoptim import EasyPatternOptimization, optimize
 from xoptim.diagnose.each import EachCheck, record

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.optimize.rules import NegNegPattern, chain, renaming
+from tests.engine.rules import NegNegPattern, chain, renaming
 from tests.support import parse, types
 from xoptim import (
     EasyPatternOptimization,

@@ -4,12 +4,12 @@ import onnx
 import pytest
 
 from tests.support import parse
+from xoptim.api.optimizing import optimize
 from xoptim.diagnose import hints
 from xoptim.diagnose.hints import OpsetHint, opset_hint
+from xoptim.engine import run
+from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
-from xoptim.optimize import run
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimizing import optimize
 
 GELU = """agraph (float[2,8] x) => (float[2,8] y) {
     r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()

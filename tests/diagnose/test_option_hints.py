@@ -9,7 +9,7 @@ from tests.support import parse
 from xoptim import optimize, prepare
 from xoptim.diagnose import option_hints as module
 from xoptim.diagnose.option_hints import OptionHint, option_hints
-from xoptim.optimize.options import OptimizationOptions
+from xoptim.engine.options import OptimizationOptions
 
 FUSED = "agraph (float[k,n,8] x, float[k,n,8] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(x, t) }"
 SIZES = """agraph (float[n] x) => (float[n] y) <int64 zero = {0}, int64 one = {1}> {

@@ -11,11 +11,11 @@ import onnx
 import pytest
 
 from tests.cli.bad_patterns import WrongReluPattern
+from tests.engine.random_graphs import RandomGraph
 from tests.meta.sources import ROOT
-from tests.optimize.random_graphs import RandomGraph
 from tests.support import in_parts, parse
 from xoptim import PatternOptimization, XoptimError, installed_patterns, optimize, replay
-from xoptim.optimize.environment import DebugSettings
+from xoptim.engine.environment import DebugSettings
 from xoptim.testing import parse as parse_example
 
 RELU = "agraph (float[a] x) => (float[a] y) { t = Relu(x) y = Exp(t) }"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine.rules import NegNegPattern, events, reported
 from tests.match.matching import find, refusals, rewrite
-from tests.optimize.rules import NegNegPattern, events, reported
 from tests.support import load, parse, same_results, text_of, types
 from xoptim import Example, Node, PatternOptimization, XoptimError, local_rewriter, optimize
 from xoptim.catalogue.discovery import patterns_of

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 from xoptim.cli.validation import validation_options
 
-from tests.optimize.faults import model as model_of_many_parts
+from tests.engine.faults import model as model_of_many_parts
 from tests.support import parse, verify
 from xoptim import (
     GraphBuilder,
@@ -32,7 +32,7 @@ from xoptim import (
     save_proto,
     select,
 )
-from xoptim.optimize.environment import DebugSettings
+from xoptim.engine.environment import DebugSettings
 from xoptim.validate import load_test_data, validate
 
 MEANT = (XoptimError, click.ClickException)

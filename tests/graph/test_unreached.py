@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.optimize.test_fold import reasons
+from tests.engine.test_fold import reasons
 from tests.support import parse, run, same_results, types
-from xoptim.optimize.events import Event
-from xoptim.optimizing import optimize
+from xoptim.api.optimizing import optimize
+from xoptim.engine.events import Event
 
 BRANCHES = (
     "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {{1}}> {{ y = If(c) < "

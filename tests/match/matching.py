@@ -8,13 +8,13 @@ from typing import Any
 import onnx
 
 from tests.support import parse
+from xoptim.api.optimizing import optimize
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization
-from xoptim.optimizing import optimize
 
 
 def find(pattern: PatternOptimization, text: str | Graph, opset: int = 18, domains: Mapping[str, int] | None = None) -> Any:

@@ -23,15 +23,15 @@ from tests.match.matching import find, rewrite
 from tests.match.planting import Fixed, Listed, Number, Outside
 from tests.match.rebuilding import build, lowered
 from tests.support import run, types, verify
+from xoptim.api.optimizing import optimize
+from xoptim.engine.engine import Engine
+from xoptim.engine.events import Event
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.state import State
 from xoptim.graph.load import load_model
 from xoptim.match import EasyPatternOptimization, MatchResult, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.easy import compiled
 from xoptim.match.refusal import Refusal, listening
-from xoptim.optimize.engine import Engine
-from xoptim.optimize.events import Event
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.state import State
-from xoptim.optimizing import optimize
 
 QUIET: dict[str, Any] = {"constant_folding": False, "merge": False, "tag_nodes": False}
 MAY_FAIL = ("would form a cycle with the ones that stay",)

@@ -15,7 +15,7 @@ from xoptim.cli.main import run
 
 from tests.meta.sources import ROOT
 from tests.support import types
-from xoptim.optimize.environment import DebugSettings
+from xoptim.engine.environment import DebugSettings
 from xoptim.scaffold.from_model import pattern_from_model
 
 PAGE = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")

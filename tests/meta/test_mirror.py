@@ -20,9 +20,10 @@ TOPICS = {
         *("onnx_node_cases", "robustness", "sampling", "symbolic_node_cases"),
     },
     "match": {"language", "matching_benchmark", "planting", "writing_page"},
-    "optimize": {"faults", "global", "misuse", "random_graphs", "sizes"},
+    "engine": {"faults", "global", "misuse", "random_graphs", "sizes"},
     "patterns": {"catalogue", "growth", "pairs", "ranges", "results", "shape_proofs"},
     "patterns/quantization": {"quantizer"},
+    "testing": {"pairs"},
     "validate": {"cuda"},
 }
 """Tests that concern several files of their room: families of operators, whole runs, pages of the documentation."""

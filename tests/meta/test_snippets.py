@@ -24,7 +24,7 @@ import xoptim
 from tests.meta.sources import ROOT
 from tests.support import parse
 from xoptim.bench.options import BenchOptions
-from xoptim.tune.options import TuneOptions
+from xoptim.tuning.options import TuneOptions
 
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
 NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
@@ -45,7 +45,7 @@ GUIDES = (
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
     "debugging": "meta/test_debugging_page.py",
-    "decoders": "test_torch_decoders.py",
+    "decoders": "decoders/test_benchmark.py",
     "precision": "meta/test_precision.py",
     "rewriters": "dialects/test_rewriters_page.py",
     "rules": "dialects/test_rules_page.py",
@@ -143,7 +143,7 @@ def _run_python(page: str) -> dict[str, Any]:
     """Run the snippets in Python in order, as in one session."""
     session: dict[str, Any] = {"xoptim": xoptim, "model": onnx.load("model.onnx"), "smaller": xoptim.optimize("model.onnx")}
     for number, snippet in enumerate(_blocks(page, "python"), 1):
-        if "xoptim.torch" in snippet and importlib.util.find_spec("torch") is None:
+        if "xoptim.integrations.torch" in snippet and importlib.util.find_spec("torch") is None:
             continue
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), session)
     return session

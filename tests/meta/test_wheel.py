@@ -51,14 +51,14 @@ def test_wheel_has_every_module(built: Path) -> None:
     wanted = {name if name.startswith("xoptim/") else f"xoptim/{name}" for name in _modules(built)}
     assert wanted - names == set()
     assert {"xoptim/py.typed", "xoptim/match/ops.pyi"} <= names
-    assert {"xoptim/report/page.html", "xoptim/report/page.css", "xoptim/report/app.js"} <= names
+    assert {"xoptim/reporting/page.html", "xoptim/reporting/page.css", "xoptim/reporting/app.js"} <= names
     assert wheel.name.split("-")[1] == "0.1.0", "the copy has neither git nor metadata"
     assert not [n for n in names if n.split("/")[0] not in ("xoptim",) and ".dist-info" not in n.split("/")[0]]
     entries = next(n for n in names if n.endswith("entry_points.txt"))
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(entries).decode()
     assert "builtin = xoptim.patterns" in text
-    assert "xopt = xoptim.cli.main:main" in text
+    assert "xopt = xoptim.cli.start:main" in text
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ EXPORT = """
 import torch
 from xoptim.doc import pretty_onnx
 from xoptim import OptimizationOptions
-from xoptim.torch import to_onnx
+from xoptim.integrations.torch import to_onnx
 
 
 class MLP(torch.nn.Module):

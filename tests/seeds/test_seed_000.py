@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from tests.dialects.chains import becomes, chained
-from tests.optimize.rules import chain, events
+from tests.engine.rules import chain, events
 from tests.support import load, node_of, parse, same_results, types
 from xoptim import (
     BudgetError,
@@ -25,8 +25,8 @@ from xoptim import (
     find_matches,
     optimize,
 )
+from xoptim.engine.find import match_patterns
 from xoptim.match.tie_break import STRATEGIES
-from xoptim.optimize.find import match_patterns
 
 LAYERS = {"acme": 1}
 W = "<float[2,2] w = {1,2,3,4}, float[2] bias = {5,6}>"

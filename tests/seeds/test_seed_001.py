@@ -25,9 +25,9 @@ from xoptim import (
     PatternRewriter,
     optimize,
 )
+from xoptim.engine.find import match_patterns
+from xoptim.engine.merge import merge_initializers, merge_nodes
 from xoptim.match.refusal import Refusal, listening
-from xoptim.optimize.find import match_patterns
-from xoptim.optimize.merge import merge_initializers, merge_nodes
 
 View = GraphBuilderPatternOptimization
 RNG = np.random.default_rng(0)

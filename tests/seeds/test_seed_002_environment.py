@@ -26,7 +26,7 @@ from xoptim import (
     optimize,
 )
 from xoptim.doc import demo_mlp_model
-from xoptim.optimize.environment import DebugSettings, read_environment
+from xoptim.engine.environment import DebugSettings, read_environment
 
 FEEDS = {"x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(3, 10)}
 VARIABLES = ("LOG_PATTERN_OPTIMIZE", "PATTERN", "DROPPATTERN", "DUMPPATTERNS", "PATTERNNOREMOVE", "PATTERNSTEP")

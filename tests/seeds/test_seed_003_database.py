@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.optimize.rules import renaming
+from tests.engine.rules import renaming
 from tests.support import parse, types
 from xoptim import (
     BudgetError,

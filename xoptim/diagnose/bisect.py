@@ -12,11 +12,11 @@ import onnx
 from xoptim.diagnose.culprit import STEPS, Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.minimize import minimize
+from xoptim.engine.application import Application
+from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import ModelPass
-from xoptim.optimize.application import Application
-from xoptim.optimize.options import OptimizationOptions
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from xoptim.diagnose.each import Disagreement
-from xoptim.optimize.options import OptimizationOptions
+from xoptim.engine.options import OptimizationOptions
 from xoptim.validate.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]

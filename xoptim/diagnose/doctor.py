@@ -12,9 +12,9 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from xoptim.catalogue.discovery import GROUP, installed_patterns
+from xoptim.engine.index import defect_of
 from xoptim.facts.kernels import operators_served
 from xoptim.match.pattern import PatternOptimization
-from xoptim.optimize.index import defect_of
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.memory import available_memory
 from xoptim.validate.session import Session, SessionSettings, ort

@@ -11,13 +11,13 @@ import numpy as np
 import onnx
 
 from xoptim.diagnose.grade import held_to
+from xoptim.engine.application import Application
 from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.side_by_side import side_by_side
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass
-from xoptim.optimize.application import Application
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, light_copy

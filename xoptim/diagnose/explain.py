@@ -6,12 +6,12 @@ from xoptim.catalogue.selection import Item, select
 from xoptim.diagnose.explainer import Explainer
 from xoptim.diagnose.explanation import Explanation, NoMatchError, Status
 from xoptim.diagnose.words import Places, locate
+from xoptim.engine.engine import Engine
+from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass
-from xoptim.optimize.engine import Engine
-from xoptim.optimize.run import Optimizer
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
 _, _REFUSED, _MATCHES = _ORDER

@@ -8,16 +8,16 @@ from typing import Any
 
 import onnx
 
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.index import defect_of, index_of
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import counted
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for
-from xoptim.optimize.environment import DebugSettings
-from xoptim.optimize.index import defect_of, index_of
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.run import Optimizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ import onnx
 
 from xoptim.catalogue.selection import select
 from xoptim.diagnose.hints import may_match
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.run import Optimizer
 from xoptim.facts.words import counted
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
-from xoptim.optimize.environment import DebugSettings
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.run import Optimizer
-from xoptim.prepare.sizes import fix_sizes
+from xoptim.preparation.sizes import fix_sizes
 from xoptim.validate.memory import weight_bytes
 from xoptim.validate.sized import quietly
 

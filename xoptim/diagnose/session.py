@@ -6,10 +6,10 @@ from onnx import TensorProto
 
 from xoptim.diagnose.dump import dump_to
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.run import Optimizer
 from xoptim.facts.dtypes import weakest
 from xoptim.graph.model import Model
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimize.run import Optimizer
 
 
 class Session:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xoptim.diagnose.explanation import Explanation
-from xoptim.optimize.application import Application
+from xoptim.engine.application import Application
 
 
 class Takers:

@@ -7,9 +7,9 @@ import difflib
 import onnx
 
 from xoptim.doc import pretty_onnx
+from xoptim.engine.provenance import TAG
 from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
-from xoptim.optimize.provenance import TAG
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import (

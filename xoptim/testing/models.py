@@ -8,12 +8,12 @@ from typing import NamedTuple
 import onnx
 from onnx import ModelProto
 
+from xoptim.api.optimizing import optimize
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.engine.events import Event
+from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimize.events import Event
-from xoptim.optimize.options import OptimizationOptions
-from xoptim.optimizing import optimize
 
 _IR_VERSION = 10
 INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)

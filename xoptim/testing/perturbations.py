@@ -10,9 +10,9 @@ from itertools import islice
 import numpy as np
 import onnx
 
+from xoptim.api.optimizing import optimize
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.rewrite import Example, Rewrite
-from xoptim.optimizing import optimize
 from xoptim.testing import (
     vary_attributes,
     vary_constants,

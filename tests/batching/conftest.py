@@ -1,0 +1,14 @@
+"""The command is replaced by a small script."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.batching.fakes import COMMAND
+from xoptim.batching import process
+
+
+@pytest.fixture
+def fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of models run a script in place of ``xopt``."""
+    monkeypatch.setattr(process, "COMMAND", COMMAND)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+from tests.engine.rules import AbsNegPattern, NegNegPattern, renaming
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import UnknownPatternError
+
+
+def options(**fields: Any) -> OptimizationOptions:
+    return OptimizationOptions(**{"debug": DebugSettings(), **fields})
+
+
+def test_they_cannot_be_changed() -> None:
+    made = options()
+    with pytest.raises(FrozenInstanceError):
+        made.verbose = 1  # type: ignore[misc]
+    assert replace(made, verbose=1).verbose == 1
+    with pytest.raises(TypeError):
+        OptimizationOptions("default")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("field", ["max_iter", "max_rewrites"])
+def test_numbers(field: str) -> None:
+    with pytest.raises(TypeError, match=f"{field} is a number, not 'x'"):
+        options(**{field: "x"})
+
+
+def test_patterns() -> None:
+    chosen = options(patterns=[NegNegPattern, AbsNegPattern()], drop=("AbsNegPattern",))
+    assert [p.name() for p in chosen.selected()] == ["NegNeg"]
+    assert options(patterns=None).selected() == []
+    assert "TransposeTranspose" in {p.name() for p in options().selected()}
+    with pytest.raises(UnknownPatternError, match="did you mean 'default'"):
+        options(patterns="defaul").selected()
+    with pytest.raises(UnknownPatternError, match="'NegNg'; did you mean 'NegNeg'"):
+        options(patterns=NegNegPattern, drop=("NegNg",)).selected()
+
+
+def test_providers() -> None:
+    cuda, both = renaming("Exp", "Log", providers=("cuda",)), renaming("Abs", "Log", providers=("cpu", "cuda"))
+    for provider, expected in (("cpu", ["AbsToLog"]), ("cuda", ["AbsToLog", "ExpToLog"]), ("other", [])):
+        assert [p.name() for p in options(patterns=[cuda, both], provider=provider).selected()] == expected
+
+
+@pytest.mark.parametrize(
+    ("verbose", "debug", "expected"),
+    [
+        (0, {}, 0),
+        (3, {}, 3),
+        (3, {"verbose": 5}, 5),
+        (11, {"verbose": 5}, 11),
+        (0, {"patterns": ("NegNeg",)}, 10),
+        (0, {"levels": {"NegNeg": 4, "Other": 7}}, 4),
+        (0, {"levels": {"NegNeg": 4}, "patterns": ("NegNeg",)}, 10),
+    ],
+)
+def test_verbosity(verbose: int, debug: dict[str, Any], expected: int) -> None:
+    assert options(verbose=verbose, debug=DebugSettings(**debug)).verbosity(NegNegPattern()) == expected

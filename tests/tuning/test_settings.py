@@ -1,0 +1,115 @@
+"""The file with the settings of a session: round trip, damage, the session that it makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xoptim
+from tests.support import parse
+from xoptim.tuning import SettingsError, read_settings, settings_path
+from xoptim.tuning.settings import settings_text
+from xoptim.validate import ProviderUnavailable, SessionSettings
+from xoptim.validate.errors import LoadError
+
+TUNED = SessionSettings(
+    ("cpu",),
+    "extended",
+    2,
+    disabled_optimizers=("SkipLayerNormFusion", "GeluFusionL2"),
+    memory_pattern=False,
+    entries=(("session.intra_op.allow_spinning", "0"),),
+)
+RELU = "agraph (float[n] x) => (float[n] y) { y = Relu(x) }"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model with settings beside it."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(parse(RELU).SerializeToString())
+    settings_path(path).write_text(settings_text(TUNED), encoding="utf-8")
+    return path
+
+
+def test_round_trip(model: Path) -> None:
+    found = read_settings(settings_path(model))
+    assert settings_text(found) == settings_text(TUNED)
+    assert found.providers == ("CPUExecutionProvider",)
+    assert (found.level, found.threads, found.memory_pattern) == ("extended", 2, False)
+    assert found.disabled_optimizers == TUNED.disabled_optimizers
+    assert found.entries == TUNED.entries
+    assert found.reuse
+
+
+def test_a_session_has_the_settings(model: Path) -> None:
+    session = xoptim.session(model)
+    assert session.get_providers() == ["CPUExecutionProvider"]
+    options = session.get_session_options()
+    assert options.intra_op_num_threads == 2
+    assert not options.enable_mem_pattern
+    assert options.graph_optimization_level.name == "ORT_ENABLE_EXTENDED"
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    (y,) = session.run(None, {"x": np.array([-1, 2], np.float32)})
+    assert y.tolist() == [0, 2]
+
+
+def test_settings_that_are_missing(model: Path) -> None:
+    settings_path(model).unlink()
+    with pytest.raises(SettingsError, match=r"cannot read the settings '.*model\.onnx\.session\.json': No such file"):
+        xoptim.session(str(model))
+
+
+def test_a_model_that_is_missing(model: Path) -> None:
+    model.unlink()
+    with pytest.raises(LoadError, match="there is no model"):
+        xoptim.session(model)
+
+
+def test_a_model_that_cannot_be_loaded(model: Path) -> None:
+    model.write_bytes(b"no model")
+    with pytest.raises(LoadError, match="onnxruntime cannot load"):
+        xoptim.session(model)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"{}", b'{"version": 1}'])
+def test_files_that_are_not_settings(model: Path, content: bytes) -> None:
+    settings_path(model).write_bytes(content)
+    with pytest.raises(SettingsError, match=r"are damaged: .*; run xopt tune again"):
+        xoptim.session(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("version", 2, "version 2 is not known"),
+        ("version", True, "'version' is missing, or is not of the type int"),
+        ("providers", [], "names are expected"),
+        ("providers", [1], "names are expected"),
+        ("providers", "cpu", "'providers'"),
+        ("graph_optimization_level", "most", "there is no level 'most'"),
+        ("intra_op_num_threads", -1, "negative"),
+        ("intra_op_num_threads", 1.5, "'intra_op_num_threads'"),
+        ("disabled_optimizers", [None], "names are expected"),
+        ("enable_mem_pattern", 1, "'enable_mem_pattern'"),
+        ("session_config_entries", {"a": 1}, "names are expected"),
+        ("more", 1, "'more' is not known"),
+    ],
+)
+def test_damaged_settings(model: Path, name: str, value: Any, message: str) -> None:
+    path = settings_path(model)
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), name: value}), encoding="utf-8")
+    with pytest.raises(SettingsError, match=message):
+        read_settings(path)
+
+
+def test_a_provider_that_is_not_here(model: Path) -> None:
+    path = settings_path(model)
+    values = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**values, "providers": ["AbacusExecutionProvider"]}), encoding="utf-8")
+    with pytest.raises(ProviderUnavailable, match="Abacus"):
+        xoptim.session(model)

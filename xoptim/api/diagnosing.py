@@ -1,0 +1,115 @@
+"""The public functions for diagnosis: why a pattern does not apply, where it applies, and which rewrite changes a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from xoptim.builder import GraphBuilder
+from xoptim.catalogue.selection import Item, Selection, select
+from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
+from xoptim.diagnose.explanation import Explanation
+from xoptim.diagnose.taken import Takers, is_at
+from xoptim.engine.application import Application
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import ModelError
+from xoptim.graph.sources import Source
+from xoptim.match.pattern import PatternOptimization
+
+AnyModel = TypeVar("AnyModel")
+
+
+def explain(
+    model: Any,
+    pattern: Item,
+    at: str | None = None,
+    *,
+    after: Selection = None,
+    provider: str = "cpu",
+    limit: int | None = None,
+) -> list[Explanation]:
+    """Explain why a pattern does not apply: each node that can be its anchor, and the first condition that failed there.
+
+    Args:
+        model: as for `xoptim.optimize`, or a `GraphBuilder`; it is not changed.
+        pattern: name, class or instance.
+        at: only this node: its name, the name of one of its results, or ``#17`` for its position.
+        after: selection of patterns to run first, to explain a fusion at the point where it runs within an optimization
+            (``"default"``; ``""`` only cleans, folds constants and merges equal nodes); by default the model is not optimized.
+        provider: execution provider that the model would be optimized for.
+        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
+
+    Returns:
+        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph. With
+        ``after``, the matches in the model as it was whose nodes the other patterns took come last.
+
+    Raises:
+        ModelError: the model cannot be read, or no node has the name ``at``; the message gives the nearest names.
+        UnknownPatternError: the pattern is not known, or the word selects several.
+    """
+    takers = Takers()
+    builder = _prepared(model, after, provider, takers)
+    taken = [] if after is None else _taken(model, pattern, provider, takers, builder)
+    wanted = [each for each in taken if at is None or is_at(each, at)]
+    try:
+        found = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
+    except ModelError:
+        if not wanted:
+            raise
+        found = []
+    return [*found, *wanted]
+
+
+def _taken(model: Any, pattern: Item, provider: str, takers: Takers, after: GraphBuilder) -> list[Explanation]:
+    """The matches of a pattern that are gone after other patterns were applied."""
+    if any(not isinstance(each, PatternOptimization) for each in select(pattern)):
+        return []
+    matches = find_in_model(_prepared(model, None, provider).model, pattern, provider=provider)
+    return takers.explain(matches, {name for graph in after.model.graphs() for node in graph.nodes for name in node.output})
+
+
+def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu") -> list[Explanation]:
+    """The matches of a pattern, with the matched nodes and the captures. They may overlap.
+
+    Arguments and errors are those of `explain`; an error of the pattern raises an `XoptimError`.
+    """
+    return find_in_model(_prepared(model, after, provider).model, pattern, provider=provider)
+
+
+def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") -> AnyModel:
+    """Apply a pattern once, at one node; the rest of the model is left unchanged.
+
+    Args:
+        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` lists the rewrite.
+        pattern: name, class or instance.
+        at: name of a node or of a result, or ``#17`` for its position. Any node of the match is accepted.
+        provider: execution provider to optimize for.
+
+    Returns:
+        A model of the same kind.
+
+    Raises:
+        NoMatchError: the pattern does not match there; ``explanations`` has the reasons.
+        ModelError: the model cannot be read, or no node has the name ``at``.
+        XoptimError: the pattern failed.
+    """
+    options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
+    source = None if isinstance(model, GraphBuilder) else Source(model)
+    builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source)
+    apply_in_model(builder.session.start(options), pattern, at)
+    if source is None:
+        return model
+    result: AnyModel = source.give_back(builder.to_onnx(optimize=False))
+    return result
+
+
+def _prepared(
+    model: Any, after: Selection, provider: str, listener: Callable[[Application], None] | None = None
+) -> GraphBuilder:
+    if after is None:
+        return model if isinstance(model, GraphBuilder) else GraphBuilder(model)
+    given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
+    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener)
+    builder = GraphBuilder(given, optimization_options=options)
+    builder.optimize()
+    return builder

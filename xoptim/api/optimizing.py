@@ -1,0 +1,275 @@
+"""The public door: `optimize` and `verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, Unpack, overload
+
+import onnx
+
+from xoptim.bench.options import BenchOptions
+from xoptim.builder import GraphBuilder
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.engine.options import OptimizationChanges, OptimizationOptions
+from xoptim.facts.given import given
+from xoptim.graph.draft import Draft, hold_weights
+from xoptim.graph.load import collection_paused
+from xoptim.graph.sources import Source, size_of, title_of
+from xoptim.proof import ProofOptions, located, prove
+from xoptim.reporting.journal import Recorder
+from xoptim.reporting.reports import report_of, subject_of
+from xoptim.tuning.speed import keep_if_not_slower
+from xoptim.validate.errors import DifferentModelError, NotValidatedError
+from xoptim.validate.options import ValidationChanges, ValidationOptions
+from xoptim.validate.report import ValidationReport
+from xoptim.validate.validation import validate
+
+AnyModel = TypeVar("AnyModel")
+Listener = Callable[[OptimizationReport], object]
+
+
+@overload
+def optimize(
+    model: str | Path,
+    options: OptimizationOptions | None = None,
+    *,
+    inline: bool = False,
+    verify: bool | ValidationOptions = False,
+    only_if_faster: bool | BenchOptions = False,
+    report: Listener | str | Path | None = None,
+    **changes: Unpack[OptimizationChanges],
+) -> onnx.ModelProto: ...
+
+
+@overload
+def optimize(
+    model: AnyModel,
+    options: OptimizationOptions | None = None,
+    *,
+    inline: bool = False,
+    verify: bool | ValidationOptions = False,
+    only_if_faster: bool | BenchOptions = False,
+    report: Listener | str | Path | None = None,
+    **changes: Unpack[OptimizationChanges],
+) -> AnyModel: ...
+
+
+def optimize(
+    model: Any,
+    options: OptimizationOptions | None = None,
+    *,
+    inline: bool = False,
+    verify: bool | ValidationOptions = False,
+    only_if_faster: bool | BenchOptions = False,
+    report: Listener | str | Path | None = None,
+    **changes: Unpack[OptimizationChanges],
+) -> Any:
+    """Optimize a model and return one of the same kind. The given model is left unchanged.
+
+    Args:
+        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes the new model over), or
+            a path, which gives a ``ModelProto``.
+        options: of the optimization.
+        inline: replace calls of local functions by their bodies first.
+        verify: run the original and the result in onnxruntime and compare, as the command does: a pattern that makes the
+            model compute something else is left out, with a warning. Options set the comparison; by default it runs
+            on the provider for which the model is optimized.
+        only_if_faster: measure the original and the result; when it is measurably slower, leave out the groups of patterns
+            that make it slower, as ``xopt --only-if-faster`` does. Options set the measurement.
+        report: called with an `OptimizationReport`, which has the result of the comparison too; or the file to which a page
+            with both graphs and every rewrite is written (``report="report.html"``, see `xoptim.report`).
+        **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
+
+    Returns:
+        The optimized model. From a path, it is a ``ModelProto`` that holds all its weights in memory; `optimize_file` writes
+        a model of any size without holding them.
+
+    Raises:
+        ModelError: when the model cannot be read.
+        UnknownPatternError: when a pattern name is unknown.
+        DifferentModelError: with ``verify``, when the result computes something else: with ``strict``, or when no rewrite
+            was found to leave out. ``report`` describes the difference.
+        NotValidatedError: with ``verify``, when there is no verdict, for instance because onnxruntime cannot run
+            the original. ``report`` gives the reason, and ``model`` is the optimized model.
+        ChoiceError: with ``verify``, when sizes or values of the options do not fit the model.
+        PatternError: when a selected pattern is declared wrongly.
+        ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
+        LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
+        MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
+    """
+    if not isinstance(verify, (bool, ValidationOptions)):
+        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
+    source = Source(model)
+    reporting = _Reporting(report, source)
+    chosen = reporting.listening(given(OptimizationOptions, options, changes))
+    if verify is False and only_if_faster is False:
+        with collection_paused():
+            proto = _optimized(source, chosen, inline, reporting)
+    else:
+        bench = BenchOptions(provider=chosen.provider) if only_if_faster is True else only_if_faster or None
+        proto = _proved(source, chosen, _how(chosen, verify, inline, reporting), bench, reporting)
+    if source.kind == "path":
+        hold_weights(proto, source.base_dir)
+    return source.give_back(proto)
+
+
+def optimize_file(
+    source: str | Path,
+    target: str | Path,
+    options: OptimizationOptions | None = None,
+    *,
+    inline: bool = False,
+    verify: bool | ValidationOptions = True,
+    external_data: bool | None = None,
+    share_weights: bool = False,
+    report: Listener | str | Path | None = None,
+    **changes: Unpack[OptimizationChanges],
+) -> list[Path]:
+    """Optimize a model from file to file, of any size: weights are copied and computed in parts, and never held in memory.
+
+    The result is whole: it and the file of its weights, if there is one, can be moved elsewhere together. They are written
+    beside the target and moved into place when the result was found equal; nothing is changed before.
+
+    Args:
+        source: the model.
+        target: the file to write; the source itself is overwritten.
+        options: of the optimization.
+        inline: replace calls of local functions by their bodies first.
+        verify: as for `optimize`, but done unless it is ``False``.
+        external_data: write weights to a file of their own, ``TARGET.data``; by default where the source has external data,
+            or where the result would not fit into a protobuf of 2 GiB.
+        share_weights: refer to the file of the source's weights, if it is in the same folder, in place of copying those that
+            have not changed; the metadata of the result (``xoptim.weights``) name that file then.
+        report: as for `optimize`.
+        **changes: fields of `OptimizationOptions` to set.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ModelError: when the model cannot be read, or a file cannot be written.
+        DifferentModelError, NotValidatedError: as for `optimize`; nothing is written then.
+        UnknownPatternError, ChoiceError, PatternError, ProviderUnavailable, MissingLibraryError: as for `optimize`.
+    """
+    if not isinstance(verify, (bool, ValidationOptions)):
+        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
+    given_source = Source(Path(source))
+    reporting = _Reporting(report, given_source)
+    chosen = reporting.listening(given(OptimizationOptions, options, changes))
+    with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
+        how = replace(_how(chosen, verify, inline, reporting), draft=draft)
+        return draft.commit(_proved(given_source, chosen, how, None, reporting))
+
+
+def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool, reporting: _Reporting) -> ProofOptions:
+    checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(options.provider,))
+    bisect = not options.strict
+    return ProofOptions(checks=checks, whole=verify is not False, bisect=bisect, inline=inline, on_loaded=reporting.loaded)
+
+
+class _Reporting:
+    """Reports an optimization as the caller asked: to a function, as a page, or not at all.
+
+    Args:
+        target: the function, or the file of the page.
+        source: the original.
+    """
+
+    def __init__(self, target: Listener | str | Path | None, source: Source) -> None:
+        self._listener = None if isinstance(target, (str, Path)) else target
+        self._path = Path(target) if isinstance(target, (str, Path)) else None
+        self._recorder = None if self._path is None else Recorder()
+        self._source = source
+
+    def listening(self, options: OptimizationOptions) -> OptimizationOptions:
+        """The options of the optimization, with what a page needs to be recorded."""
+        return options if self._recorder is None else self._recorder.listening(options)
+
+    def loaded(self, builder: GraphBuilder) -> None:
+        """Called before any rewrite."""
+        if self._recorder is not None:
+            self._recorder.loaded(builder)
+
+    def done(self, builder: GraphBuilder, report: Callable[[], OptimizationReport], proto: onnx.ModelProto) -> None:
+        """Called when the optimization is done, while its model is in memory."""
+        if self._listener is not None:
+            self._listener(report())
+        if self._recorder is not None and self._path is not None:
+            journal = self._recorder.of(builder.model)
+            subject = replace(
+                subject_of(report(), title_of(self._source), "result"), sizes=(size_of(self._source), size_of(proto))
+            )
+            report_of(journal, subject, builder.optimization_options.provider).save(self._path)
+
+
+def _optimized(source: Source, options: OptimizationOptions, inline: bool, reporting: _Reporting) -> onnx.ModelProto:
+    """Optimize in a function of its own, so that its objects are freed before the garbage collector visits them."""
+    builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    reporting.loaded(builder)
+    builder.optimize()
+    proto = builder.to_onnx(optimize=False)
+    reporting.done(builder, builder.report, proto)
+    builder.dispose()
+    return proto
+
+
+def _proved(
+    source: Source, options: OptimizationOptions, how: ProofOptions, bench: BenchOptions | None, reporting: _Reporting
+) -> onnx.ModelProto:
+    proof = prove(source, options, how)
+    if bench is not None and proof.failure is None:
+        proof, _ = keep_if_not_slower(source, proof, options, how, bench)
+    reporting.done(proof.builder, lambda: proof.report, proof.proto)
+    failure = proof.failure
+    if failure is not None:
+        kind = DifferentModelError if failure.status == "different" else NotValidatedError
+        raise kind(failure, proof.proto)
+    proof.builder.dispose()
+    return proof.proto
+
+
+def outline(model: AnyModel) -> AnyModel:
+    """Write blocks that repeat along a model, such as the layers of a transformer, once: as local functions that are called.
+
+    Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and ``inline=True`` undoes it.
+
+    Args:
+        model: as for `optimize`.
+
+    Returns:
+        A model of the same kind; equal to the given one if no block repeats.
+
+    Raises:
+        ModelError: when the model cannot be read.
+    """
+    nothing = OptimizationOptions(
+        patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False, outline=True
+    )
+    return optimize(model, nothing)
+
+
+def verify(
+    original: Any, other: Any, options: ValidationOptions | None = None, **changes: Unpack[ValidationChanges]
+) -> ValidationReport:
+    """Run two models in onnxruntime on the same values and compare; see `xoptim.validate.validate`.
+
+    Args:
+        original: the model to trust, of any kind that `optimize` takes.
+        other: the model to judge, likewise.
+        options: values, provider and tolerance of the comparison.
+        **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which demands equal bits.
+
+    Returns:
+        The report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
+
+    Raises:
+        ModelError: when a model cannot be read.
+        ChoiceError: when sizes or values of the options do not fit the original.
+        ProviderUnavailable: when onnxruntime lacks a requested execution provider.
+    """
+    first, checks = located(Source(original), given(ValidationOptions, options, changes))
+    judged = Source(other)
+    second = Path(other) if judged.kind == "path" else judged.proto
+    return validate(first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir))

@@ -1,0 +1,180 @@
+"""Rules in text form, read from files, registered, or run alone one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import onnx
+
+from xoptim.api.optimizing import optimize
+from xoptim.catalogue.database import database, register
+from xoptim.dialects.filters import register_filter
+from xoptim.dialects.text import Check, Pairs, TextPattern, parse_rules, rule_class
+from xoptim.dialects.text_source import FunctionSource, Place, parse_functions, without_text
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import TextRuleError
+from xoptim.match.caller import calling_frame
+
+__all__ = ["SubgraphRewriter", "parse_rules", "read_rules", "register_filter", "register_rewrite", "rewrite_rule"]
+
+AnyModel = TypeVar("AnyModel")
+Function: TypeAlias = "str | onnx.FunctionProto"
+
+
+def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
+    """The rules in files, in order; see `xoptim.dialects.text.parse_rules`.
+
+    Args:
+        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of one come after those of the one
+            before it.
+
+    Raises:
+        TextRuleError: when a file cannot be read, or contains a mistake; the message names file, line and column.
+    """
+    found: dict[str, type[TextPattern]] = {}
+    for path in paths:
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise TextRuleError(f"{path}: the rules cannot be read: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise TextRuleError(f"{path}: the rules cannot be read: the file is not a text in UTF-8") from error
+        for rule in parse_rules(text, str(path), len(found)):
+            if rule.name() in found:
+                known = found[rule.name()].rule.match.place
+                raise rule.rule.match.place.error(f"rule {rule.name()!r} is there already, in {known.file}:{known.line}")
+            found[rule.name()] = rule
+    return list(found.values())
+
+
+def rewrite_rule(
+    match: Function,
+    replace: Function,
+    *,
+    name: str = "",
+    filters: Iterable[Check] = (),
+    value_name_pairs: Pairs = (),
+    **settings: Any,
+) -> type[TextPattern]:
+    """The pattern that a pair of functions of the same signature describes.
+
+    Args:
+        match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x) }``. A header
+            ``<domain: ..., opset_import: [...]>`` may be left out, and the name of the function does not matter.
+        replace: the replacement.
+        name: of the pattern; by default the domain of ``match``, else made from the operators.
+        filters: called with the view of the graph and the match; all must agree.
+        value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that makes the first takes name
+            and metadata of the matched node that made the second.
+        **settings: as in ``rule.settings`` of a file, which takes precedence; and ``examples``.
+
+    Raises:
+        TextRuleError: when something is wrong.
+    """
+    made = _rule(match, replace, (), name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
+    # It belongs to the module that calls, so that it is found there when the module is one of a pack of patterns.
+    made.__module__ = calling_frame().f_globals.get("__name__", made.__module__)
+    return made
+
+
+def register_rewrite(
+    pattern_text: Function,
+    replacement_text: Function,
+    *,
+    name: str = "",
+    filters: Iterable[Check] = (),
+    value_name_pairs: Pairs = (),
+    **settings: Any,
+) -> type[TextPattern]:
+    """Make a rule and add it to the preset ``"default"``; arguments as for `rewrite_rule`.
+
+    Returns:
+        The pattern; ``xoptim.database().unregister(pattern.name())`` removes it again.
+
+    Raises:
+        TextRuleError: when something is wrong.
+        ValueError: when the name is taken.
+    """
+    texts = (pattern_text, replacement_text)
+    names = database().names()
+    made = _rule(*texts, names, name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
+    register(made, "default")
+    return made
+
+
+class SubgraphRewriter:
+    """Rewrites models only by its own rules, after TorchScript's class of this name.
+
+    A rule begins once those registered before it have nothing left to do; if it makes nodes that they rewrite, they run again.
+    """
+
+    def __init__(self) -> None:
+        self._patterns: list[type[TextPattern]] = []
+
+    @property
+    def patterns(self) -> list[type[TextPattern]]:
+        """The rules in the order of registration."""
+        return list(self._patterns)
+
+    def register_rewrite(
+        self,
+        pattern: Function,
+        replacement: Function,
+        *,
+        name: str = "",
+        filters: Iterable[Check] = (),
+        value_name_pairs: Pairs = (),
+        **settings: Any,
+    ) -> type[TextPattern]:
+        """Add a rule; arguments as for `rewrite_rule`. It comes after all others; its phase and priority are ignored.
+
+        Raises:
+            TextRuleError: when something is wrong.
+            ValueError: when the name is taken.
+        """
+        taken = {each.name() for each in self._patterns}
+        made = _rule(pattern, replacement, taken, name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
+        if made.name() in taken:
+            raise ValueError(f"the name {made.name()!r} is taken; choose another")
+        order = {"phase": "canonicalize", "priority": len(self._patterns), "__doc__": made.__doc__}
+        self._patterns.append(type(made.__name__, (made,), order))
+        return self._patterns[-1]
+
+    def run(self, model: AnyModel, options: OptimizationOptions | None = None, **changes: Any) -> AnyModel:
+        """Rewrite a model, which is left unchanged. Folding and merging are off unless ``changes`` set them.
+
+        Args:
+            model: as for `xoptim.optimize`.
+            options: other options; the selection of patterns in them is ignored.
+            **changes: as for `xoptim.optimize`, such as ``constant_folding=True``.
+
+        Returns:
+            A model of the same kind.
+        """
+        given = {"constant_folding": False, "merge": False} if options is None else {}
+        return optimize(model, options, **{**given, **changes, "patterns": self._patterns or None})
+
+
+def _rule(pattern: Function, replacement: Function, taken: Container[str], *, name: str, **arguments: Any) -> type[TextPattern]:
+    """A rule; a generated name differs from those that are taken."""
+    match, replace = _source(pattern, "pattern"), _source(replacement, "replacement")
+    given = {key: arguments.pop(key) for key in ("filters", "value_name_pairs")}
+    wish = name or match.proto.domain
+    made = rule_class(match, replace, wish, **given, settings=arguments)
+    number, made_up = 1, made.name()
+    while not wish and made.name() in taken:
+        number += 1
+        made = rule_class(match, replace, f"{made_up}{number}", **given, settings=arguments)
+    return made
+
+
+def _source(function: Function, label: str) -> FunctionSource:
+    if isinstance(function, onnx.FunctionProto):
+        return without_text(function, label)
+    found = parse_functions(function, label)
+    if len(found) != 1:
+        where = found[1].place if found else Place(label, 1, 1)
+        raise where.error(f"one function is expected here, {len(found)} found")
+    return found[0]

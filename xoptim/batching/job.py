@@ -1,0 +1,160 @@
+"""The work on one model: whether it is done, and otherwise its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from xoptim.batching.key import content_key, inputs_of, sha256, versions
+from xoptim.batching.options import BatchOptions
+from xoptim.batching.process import Ended, run_command
+from xoptim.batching.record import Record, Status
+from xoptim.facts.errors import XoptimError
+
+_STATUS: Final[dict[int, Status]] = {0: "done", 3: "not validated", 1: "different", 2: "failed"}
+"""Status by the exit code of the command."""
+_ERROR: Final = "xopt: error: "
+_WARNING: Final = "xopt: warning: "
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A model to optimize.
+
+    Attributes:
+        model: its file, an absolute path.
+        name: the file of the result, relative to ``output``.
+        output: the folder of the batch, an absolute path.
+        workspace: the folder of this run of the batch. It disappears when the run ends, and with it the need for the job.
+        options: those of the batch.
+        versions: those of the machine that runs the batch.
+        before: the record of an earlier run.
+    """
+
+    model: Path
+    name: str
+    output: Path
+    workspace: Path
+    options: BatchOptions
+    versions: dict[str, str]
+    before: Record | None = None
+
+    @property
+    def marker(self) -> Path:
+        """The file that exists as long as the run of the batch needs results."""
+        return self.workspace / "running"
+
+    def failed(self, error: str, status: Status = "failed") -> Attempt:
+        """An attempt without a result."""
+        return Attempt(Record(model=str(self.model), output=self.name, status=status, error=error))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The outcome of a job. Files of the result wait in a folder of this attempt: only the run of the batch publishes them.
+
+    Attributes:
+        record: how the model ended.
+        folder: the folder that holds the files of the result.
+        files: their names, that of the model last.
+        inputs: the files of the model.
+        was_done: whether an earlier run has done it, and nothing has changed.
+    """
+
+    record: Record
+    folder: Path | None = None
+    files: tuple[str, ...] = ()
+    inputs: tuple[Path, ...] = ()
+    was_done: bool = False
+
+
+def perform(job: Job) -> Attempt:
+    """Optimize the model of a job unless it is done. Never raises: one model must not end the others."""
+    try:
+        if job.versions != versions():
+            raise XoptimError(f"the worker has other versions: {versions()} instead of {job.versions}")
+        return _perform(job)
+    except Exception as error:  # also of libraries that read the file
+        return job.failed(" ".join(str(error).split()) or type(error).__name__)
+
+
+def _perform(job: Job) -> Attempt:
+    inputs = inputs_of(job.model)
+    key = content_key(inputs, job.options)
+    before = job.before
+    if job.options.resume and before is not None and before.is_settled and before.key == key and _is_intact(job, before):
+        return Attempt(before, was_done=True)
+    folder = Path(tempfile.mkdtemp(dir=job.workspace))
+    target = folder / Path(job.name).name
+    words = ["--no-config", "optimize", *job.options.arguments, "-o", str(target), "--json", "--", str(job.model)]
+    ended = run_command(words, timeout=job.options.timeout, memory=job.options.memory_limit, is_needed=job.marker.exists)
+    record = replace(_judged(job, ended), key=key)
+    if record.status not in ("done", "not validated"):
+        return Attempt(record, folder)
+    files = sorted((path.name for path in folder.iterdir()), key=lambda name: (name == target.name, name))
+    parent = Path(job.name).parent
+    written = {(parent / name).as_posix(): sha256(folder / name) for name in files}
+    return Attempt(replace(record, written=written), folder, tuple(files), tuple(inputs))
+
+
+def _is_intact(job: Job, record: Record) -> bool:
+    """Whether the files of the result are there as they were written."""
+    places = {job.output / name: digest for name, digest in record.written.items()}
+    return all(path.is_file() and sha256(path) == digest for path, digest in places.items())
+
+
+def _judged(job: Job, ended: Ended) -> Record:
+    """The record of a process that has ended."""
+    record = Record(model=str(job.model), output=job.name, status="crashed", seconds=round(ended.seconds, 3))
+    last = _last_line(ended.err)
+    if ended.cut_off == "timeout":
+        return replace(record, status="timeout", error=f"not done within {job.options.timeout:g} seconds")
+    if ended.cut_off or ended.code not in _STATUS:
+        reason = ended.cut_off or _end_text(ended.code)
+        return replace(record, error=f"{reason}: {last}" if last else reason)
+    status = _STATUS[ended.code]
+    error = last.removeprefix(_ERROR).removeprefix(_WARNING) if ended.code else ""
+    if status == "failed":
+        return replace(record, status=status, error=error or "no result")
+    try:
+        summary: dict[str, Any] = json.loads(ended.out)
+        return replace(
+            record,
+            status=status,
+            error=error,
+            verdict=_verdict(summary["validation"]),
+            **{name: summary[name] for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")},
+        )
+    except (ValueError, KeyError, TypeError):
+        return replace(record, error=f"ended with {ended.code} without a summary{': ' * bool(last)}{last}")
+
+
+def _verdict(reports: list[dict[str, Any]]) -> str:
+    """The verdicts of the validation on each provider, in words."""
+    texts = []
+    for report in reports:
+        largest = (report["largest"] or {}).get("max_abs")
+        text = report["status"]
+        if report["status"] == "equal":
+            text += f", largest difference {largest:.2g}" if isinstance(largest, float) and largest else ", no difference"
+        elif report["reason"]:
+            text += f": {report['reason']}"
+        texts.append(text)
+    return "; ".join(dict.fromkeys(texts))
+
+
+def _last_line(text: str) -> str:
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _end_text(code: int) -> str:
+    if code >= 0:
+        return f"ended with the exit code {code}"
+    names = {each.value: each.name for each in signal.Signals} if os.name == "posix" else {}
+    return f"ended by {names.get(-code, f'signal {-code}')}"

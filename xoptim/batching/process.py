@@ -1,0 +1,109 @@
+"""The process of one model."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Final, Literal
+
+from xoptim.batching.child import GRACE
+
+# -P: no module of the current folder hides one of Python or of a package.
+# Not -m: the package has imported the module before, of which Python warns.
+COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batching.child import main; main(sys.argv[1:])")
+_PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
+_LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended.
+
+    Attributes:
+        code: exit code; minus the number of a signal that ended it.
+        out: standard output.
+        err: the end of standard error.
+        seconds: its time.
+        cut_off: why it was ended from outside, empty when it ended by itself.
+    """
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    cut_off: Literal["", "timeout", "not needed"] = ""
+
+
+def run_command(
+    words: Sequence[str], *, timeout: float | None, memory: int | None, is_needed: Callable[[], bool] = lambda: True
+) -> Ended:
+    """Run a command line of ``xopt`` in a process, and wait for its end.
+
+    Args:
+        words: the command line.
+        timeout: seconds after which the process is ended.
+        memory: bytes of private memory that it may reserve.
+        is_needed: asked several times a second; the process is ended when it returns False.
+    """
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        held, lifeline = os.pipe()  # its end tells the child that this process has ended
+        try:
+            process = subprocess.Popen(
+                [*COMMAND, str(memory or 0), *words],
+                stdin=held,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,  # Ctrl-C reaches this process only, which ends the others
+            )
+            try:
+                cut_off = _wait(process, None if timeout is None else began + timeout, is_needed)
+            finally:
+                _end(process)
+        finally:
+            os.close(held)
+            os.close(lifeline)
+        return Ended(process.returncode, _text(out), _text(err, _LAST), time.monotonic() - began, cut_off)
+
+
+def _wait(
+    process: subprocess.Popen[bytes], deadline: float | None, is_needed: Callable[[], bool]
+) -> Literal["", "timeout", "not needed"]:
+    """Wait until the process ends, or until it has to be ended; returns why."""
+    while True:
+        left = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
+        try:
+            process.wait(max(left, 0))
+            return ""
+        except subprocess.TimeoutExpired:
+            if not is_needed():
+                return "not needed"
+            if deadline is not None and time.monotonic() >= deadline:
+                return "timeout"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs, and those that it started; first by a request, so that it removes temporary files."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+            return
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+
+
+def _text(stream: IO[bytes], last: int | None = None) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0 if last is None else max(size - last, 0))
+    return stream.read().decode(errors="replace")

@@ -1,0 +1,141 @@
+"""The options of the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Integral
+from typing import Literal, TypedDict, TypeVar
+
+from xoptim.catalogue.database import database
+from xoptim.catalogue.query import Name, Selection
+from xoptim.catalogue.selection import select
+from xoptim.engine.application import Application
+from xoptim.engine.environment import DebugSettings, read_environment
+from xoptim.engine.events import Event
+from xoptim.engine.growth import allowed_growth
+from xoptim.match.rewrite import Rewrite
+
+AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizationOptions:
+    """Options of `xoptim.optimize` and of `GraphBuilder.optimize`. Immutable.
+
+    Attributes:
+        patterns: selection string, query, list of names, queries, classes or instances, or ``None`` for no pattern.
+        verbose: 1 logs one line per round, 10 and more the reason for which each candidate was refused.
+        max_iter: maximal number of rounds of a graph; -1 for no limit.
+        remove_unused: remove unused nodes and initializers.
+        remove_identity: remove Identity nodes.
+        constant_folding: compute results that depend on constants only.
+        merge: merge equal nodes and equal initializers.
+        strategy: which of two overlapping matches is applied: that of the earlier pattern, or the one with more nodes.
+        provider: execution provider to optimize for.
+        strict: errors in patterns are fatal instead of skipped with a warning.
+        drop: patterns to drop.
+        opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
+            supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
+        outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
+            functions, after everything else.
+        roll: replace them by one Scan each, where that is possible, before any are outlined.
+        drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller then gives fewer values.
+        max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
+            model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
+            that stays.
+        max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
+        tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
+        on_event: called with each event.
+        on_application: called after each rewrite.
+        debug: debugging settings; read from the environment unless given.
+    """
+
+    patterns: Selection = "default"
+    verbose: int = 0
+    max_iter: int = -1
+    max_rewrites: int = -1
+    remove_unused: bool = True
+    remove_identity: bool = True
+    constant_folding: bool = True
+    merge: bool = True
+    strategy: Literal["priority", "largest"] = "priority"
+    provider: str = "cpu"
+    strict: bool = False
+    drop: tuple[str, ...] = ()
+    opset: int | Literal["newest"] | None = None
+    outline: bool = False
+    roll: bool = False
+    drop_unused_inputs: bool = False
+    max_growth: int | str | None = None
+    tag_nodes: bool = True
+    on_event: Callable[[Event], None] | None = None
+    on_application: Callable[[Application], None] | None = None
+    debug: DebugSettings = field(default_factory=read_environment)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a growth that cannot be read and for one name in place of several, TypeError for no number."""
+        for name in ("max_iter", "max_rewrites"):
+            if not isinstance(getattr(self, name), Integral):
+                raise TypeError(f"{name} is a number, not {getattr(self, name)!r}")
+        if isinstance(self.drop, str):
+            raise ValueError(f"drop takes several names: ({self.drop!r},)")
+        allowed_growth(self.max_growth, 0)
+
+    def selected(self) -> list[Rewrite]:
+        """The patterns and passes, in the order in which they run.
+
+        Raises:
+            UnknownPatternError: when a name is not known.
+        """
+        debug = self.debug
+        chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
+        if debug.patterns:  # raises for unknown names
+            select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
+        return [p for p in chosen if not p.unfit_for(None, self.provider)]
+
+    def verbosity(self, rewrite: Rewrite) -> int:
+        """Verbosity of the log of a rewrite."""
+        named = self._levels
+        return max(self.verbose, self.debug.verbose, named.get(rewrite.name(), 0) if named else 0)
+
+    def with_verbosity(self, level: int, rewrites: Iterable[AnyRewrite]) -> Iterator[AnyRewrite]:
+        """Those of some rewrites that have a verbosity of ``level`` or more."""
+        # There are hundreds, and most models are small and optimized without any log.
+        if self._levels or max(self.verbose, self.debug.verbose) >= level:
+            yield from (rewrite for rewrite in rewrites if self.verbosity(rewrite) >= level)
+
+    @cached_property
+    def _levels(self) -> dict[str, int]:
+        """Verbosity of the rewrites that the environment names, by present name."""
+        names = self.debug.patterns
+        explained = {*names, *(entry.item.name() for name in names for entry in database().named(name))}
+        levels = self.debug.levels
+        return {**levels, **{name: max(10, levels.get(name, 0)) for name in explained}}
+
+
+class OptimizationChanges(TypedDict, total=False):
+    """The fields of `OptimizationOptions` as keyword arguments."""
+
+    patterns: Selection
+    verbose: int
+    max_iter: int
+    max_rewrites: int
+    remove_unused: bool
+    remove_identity: bool
+    constant_folding: bool
+    merge: bool
+    strategy: Literal["priority", "largest"]
+    provider: str
+    strict: bool
+    drop: tuple[str, ...]
+    opset: int | Literal["newest"] | None
+    outline: bool
+    roll: bool
+    drop_unused_inputs: bool
+    max_growth: int | str | None
+    tag_nodes: bool
+    on_event: Callable[[Event], None] | None
+    on_application: Callable[[Application], None] | None
+    debug: DebugSettings

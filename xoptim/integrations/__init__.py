@@ -1,0 +1,1 @@
+"""Passes and hooks of other tools: onnx_ir, Olive, torch."""

@@ -1,0 +1,124 @@
+"""From a torch module to an optimized ONNX model. torch is imported when the function is called, not before."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Unpack
+
+import onnx
+
+import xoptim
+from xoptim.engine.options import OptimizationChanges
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    from xoptim import OptimizationOptions, ValidationOptions
+
+
+def to_onnx(
+    module: nn.Module | ExportedProgram,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_names: Sequence[str] | None = None,
+    dynamic_shapes: Any = None,
+    options: OptimizationOptions | None = None,
+    opset: int | None = None,
+    **export_options: Any,
+) -> onnx.ModelProto:
+    """Export a module with torch's own exporter and optimize the result.
+
+    The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote; its shapes are kept
+    in the model, and no shape inference is needed. Switch the module to ``eval()`` first unless you need dropout and batch
+    statistics.
+
+    Args:
+        module: the module to export.
+        args: positional inputs to trace it with, one tensor or a tuple.
+        kwargs: inputs by name.
+        input_names: names of the graph inputs, in order.
+        dynamic_shapes: dimensions that vary, as `torch.export.export` takes them.
+        options: of the optimizer; ``OptimizationOptions(patterns=None)`` runs no pattern, it only folds, merges and cleans.
+        opset: version of the standard operators; torch's choice by default.
+        export_options: passed on to `torch.onnx.export` (``output_names``, ``custom_translation_table``, ...).
+
+    Returns:
+        The model.
+
+    Raises:
+        ImportError: when torch or onnxscript, which its exporter needs, is not installed.
+    """
+    try:
+        import onnxscript  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ImportError(f"to_onnx needs {error.name}: pip install 'xoptim[torch]'", name=error.name) from error
+    chosen = {"verbose": False, "optimize": False, **export_options}
+    program: Any = torch.onnx.export(
+        module,
+        args if isinstance(args, tuple) else (args,),
+        kwargs=None if kwargs is None else dict(kwargs),
+        input_names=None if input_names is None else list(input_names),
+        dynamic_shapes=dynamic_shapes,
+        opset_version=opset,
+        dynamo=True,
+        **chosen,
+    )
+    model: onnx.ModelProto = program.model_proto
+    return xoptim.optimize(model, options)
+
+
+@contextmanager
+def optimized_exports(
+    options: OptimizationOptions | None = None,
+    *,
+    verify: bool | ValidationOptions = False,
+    **changes: Unpack[OptimizationChanges],
+) -> Iterator[None]:
+    """Optimize what ``torch.onnx.export(..., dynamo=True)`` returns and writes, while the block runs.
+
+    For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the same to one program. All
+    threads see the changed function. Exports with ``dynamo=False`` are left unchanged.
+
+    Args:
+        options: of the optimization.
+        verify: as for `xoptim.optimize`: compare the result with what torch exported.
+        **changes: fields of `OptimizationOptions` to set.
+
+    Raises:
+        ImportError: when torch is not installed.
+        XoptimError: an export raises what `xoptim.optimize` raises; a file that torch has written is left as torch wrote it.
+    """
+    import torch
+
+    original: Any = torch.onnx.export
+    parameters = inspect.signature(original)
+
+    @functools.wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        program = original(*args, **kwargs)
+        if not isinstance(program, torch.onnx.ONNXProgram):
+            return program
+        xoptim.optimize(program, options, verify=verify, **changes)
+        bound = parameters.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        if given["f"] is not None:
+            program.save(
+                given["f"],
+                include_initializers=given["export_params"],
+                keep_initializers_as_inputs=given["keep_initializers_as_inputs"],
+                external_data=given["external_data"],
+            )
+        return program
+
+    torch.onnx.export = export
+    try:
+        yield
+    finally:
+        torch.onnx.export = original

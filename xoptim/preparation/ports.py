@@ -1,0 +1,122 @@
+"""Inputs and outputs of a model: other names, further outputs, fewer outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from google.protobuf.message import Message
+from onnx import GraphProto, ModelProto
+
+from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import inner_graphs
+from xoptim.facts.words import meant
+from xoptim.graph.export import value_info
+from xoptim.graph.load import load_model
+from xoptim.preparation.values import all_graphs, defined_names, named
+
+
+def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
+    """Remove outputs of a model, in place; the nodes that computed them stay.
+
+    Raises:
+        ModelError: there is no such output, or none would be left.
+    """
+    for name in names:
+        proto.graph.output.remove(named(proto, "output", name))
+    if names and not proto.graph.output:
+        raise ModelError("a model needs an output; not all of them can be dropped")
+
+
+def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None = None) -> None:
+    """Make results of nodes outputs of the model, in place.
+
+    Args:
+        proto: the model.
+        names: results of nodes of the main graph.
+        base_dir: folder of its external data.
+
+    Raises:
+        ModelError: a name is not that of a result, or its type is not known.
+    """
+    if not names:
+        return
+    graph = load_model(proto, base_dir).graph
+    present = {value.name for value in proto.graph.output}
+    for name in dict.fromkeys(names):
+        if graph.producer(name) is None:
+            results = [each for node in graph.nodes for each in node.output if each]
+            raise ModelError(f"no node of the main graph produces {name!r}{meant(name, results)}")
+        info = graph.info_of(name)
+        if not info.dtype:
+            raise ModelError(f"the type of {name!r} is not known, so it cannot be an output")
+        if name not in present:
+            proto.graph.output.append(value_info(name, info))
+
+
+def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
+    """Give inputs and outputs of a model other names, in place.
+
+    Args:
+        proto: the model.
+        names: new names by old ones.
+
+    Raises:
+        ModelError: there is no such input or output, or a new name is empty or taken.
+    """
+    if not names:
+        return
+    ports = {value.name for value in (*proto.graph.input, *proto.graph.output)}
+    unknown = next((name for name in names if name not in ports), None)
+    if unknown is not None:
+        raise ModelError(f"the model has no input or output {unknown!r}; it has {', '.join(sorted(ports))}")
+    taken = defined_names(proto) - names.keys()
+    wrong = next((new for new in names.values() if not new or new in taken), None)
+    if wrong is not None or len(set(names.values())) < len(names):
+        raise ModelError(f"{wrong!r} is already the name of a value" if wrong else "two values cannot have one name")
+    if proto.training_info:
+        raise ModelError("a model with training information cannot be renamed")
+    for graph in (proto.graph, *inner_graphs(proto.graph.node)):
+        _rename(graph, names)
+
+
+def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Rename the values of a graph, without its subgraphs: no subgraph defines a name that is visible around it."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        value.name = names.get(value.name, value.name)
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+    for node in graph.node:
+        for container in (node.input, node.output):
+            container[:] = [names.get(name, name) for name in container]
+    for annotation in graph.quantization_annotation:
+        annotation.tensor_name = names.get(annotation.tensor_name, annotation.tensor_name)
+        for entry in annotation.quant_parameter_tensor_names:
+            entry.value = names.get(entry.value, entry.value)
+
+
+def strip(proto: ModelProto) -> None:
+    """Remove doc strings, and the metadata of nodes, values and graphs, in place.
+
+    The metadata of the model itself stays: programs read it, for the names of classes for instance.
+    """
+    proto.ClearField("doc_string")
+    for function in proto.functions:
+        _clear(function)
+    graphs = list(all_graphs(proto))
+    for graph in graphs:
+        for part in (graph, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+            _clear(part)
+    for nodes in (*(graph.node for graph in graphs), *(function.node for function in proto.functions)):
+        for node in nodes:
+            _clear(node)
+            for attribute in node.attribute:
+                attribute.ClearField("doc_string")
+
+
+def _clear(part: Message) -> None:
+    part.ClearField("doc_string")
+    if "metadata_props" in part.DESCRIPTOR.fields_by_name:
+        part.ClearField("metadata_props")

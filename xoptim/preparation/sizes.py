@@ -1,0 +1,101 @@
+"""Sizes written into a model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Integral
+
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto
+
+from xoptim.facts.dim_formulas import size_in
+from xoptim.facts.dims import substitute
+from xoptim.facts.errors import ModelError
+from xoptim.preparation.values import declarations, dimensions, fed_inputs
+
+
+def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
+    """Write sizes into a model, in place: every dimension of that name becomes a number.
+
+    Args:
+        proto: the model.
+        sizes: one size by the name of a dimension (``input:axis`` for one without a name), or all sizes of an input by its
+            name; a number stands for one size.
+
+    Raises:
+        ModelError: a name is neither that of a dimension nor of an input, a shape has another rank, two sizes contradict
+            each other, or a size is not a number of at least 0.
+    """
+    inputs = {value.name: value for value in fed_inputs(proto)}
+    named = {dim.dim_param for value in inputs.values() for dim in dimensions(value.type) if dim.dim_param}
+    fixed: dict[str, int] = {}
+    for name, size in sizes.items():
+        given = _sizes(name, size)
+        if name in named and len(given) == 1:
+            _agree(fixed, name, given[0])
+        elif name in inputs:
+            _fix_shape(inputs[name], given, fixed)
+        elif not _fix_axis(inputs, name, given):
+            listed = ", ".join((*sorted(named), *inputs)) or "none"
+            raise ModelError(f"--fix {name}: the open dimensions and the inputs of the model are {listed}")
+    for value in declarations(proto):
+        for dim in dimensions(value.type):
+            _fix(dim, fixed, named)
+
+
+def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Collection[str]) -> None:
+    """Write the size of a dimension, if it is known; in a formula of other dimensions, such as ``past + seq``, those known."""
+    text = dim.dim_param
+    formula = size_in(text, named)
+    size = fixed.get(text) if formula is None or text in fixed else substitute(formula, fixed)
+    if isinstance(size, int):
+        if size < 0:
+            raise ModelError(f"dimension {text!r} cannot be {size}")
+        dim.dim_value = size
+    elif size is not None and size is not formula:
+        dim.dim_param = str(size)
+
+
+def _sizes(name: str, given: int | Sequence[int]) -> list[int]:
+    """One size or several as a list."""
+    sizes: list[object] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    found = [int(size) for size in sizes if isinstance(size, Integral)]
+    if len(found) < len(sizes) or min(found, default=0) < 0:
+        raise ModelError(f"sizes of {name!r} are numbers of at least 0, not {given!r}")
+    return found
+
+
+def _agree(fixed: dict[str, int], name: str, size: int) -> None:
+    if fixed.setdefault(name, size) != size:
+        raise ModelError(f"dimension {name!r} cannot be {fixed[name]} and {size}")
+
+
+def _fix_shape(value: ValueInfoProto, given: Sequence[int], fixed: dict[str, int]) -> None:
+    """Write all sizes of an input; sizes of its named dimensions are added to ``fixed``."""
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise ModelError(f"input {value.name!r} is not a tensor; its sizes cannot be written")
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        for size in given:
+            tensor.shape.dim.add(dim_value=size)
+        return
+    if len(tensor.shape.dim) != len(given):
+        raise ModelError(f"input {value.name!r} has {len(tensor.shape.dim)} dimensions, not {len(given)}")
+    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, given, strict=True)):
+        if dim.HasField("dim_value") and dim.dim_value != size:
+            raise ModelError(f"dimension {axis} of input {value.name!r} is {dim.dim_value}, not {size}")
+        if dim.dim_param:
+            _agree(fixed, dim.dim_param, size)
+        else:
+            dim.dim_value = size
+
+
+def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, given: Sequence[int]) -> bool:
+    """Write the size of a dimension without a name, ``input:axis``; returns whether there is one."""
+    owner, _, axis = name.rpartition(":")
+    if owner not in inputs or not axis.isdecimal() or len(given) != 1:
+        return False
+    dims = list(dimensions(inputs[owner].type))
+    if int(axis) >= len(dims) or dims[int(axis)].WhichOneof("value") is not None:
+        return False
+    dims[int(axis)].dim_value = given[0]
+    return True

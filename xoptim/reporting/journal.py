@@ -1,0 +1,98 @@
+"""The record of an optimization: which nodes each rewrite removed and added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from xoptim.engine.events import Event
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.rewrite import Rewrite
+from xoptim.reporting.drawing import Drawing, draw
+from xoptim.reporting.libraries import check_libraries
+
+
+@dataclass(slots=True)
+class Step:
+    """A rewrite.
+
+    Attributes:
+        name: of the pattern or the pass; empty when it is not known.
+        removed: nodes that it removed.
+        added: nodes that it added.
+        rewrite: the pattern or the pass, if it is known.
+    """
+
+    name: str
+    removed: Sequence[Node]
+    added: Sequence[Node]
+    rewrite: Rewrite | None = None
+
+
+class Journal:
+    """The record of the optimization of one model. It is drawn as it is before, at once.
+
+    Args:
+        model: the model, before any rewrite.
+
+    Attributes:
+        model: the model.
+        before: its drawing.
+        steps: the rewrites, in order.
+        folded: nodes whose results were computed ahead of time.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.before: Drawing = draw(model)
+        self.steps: list[Step] = []
+        self.folded: set[Node] = set()
+
+    def __call__(self, event: Event) -> None:
+        """Record an event; those of other models are ignored, which a search for a wrong rewrite sends."""
+        if event.kind == "folded" and event.node is not None:
+            self.folded.add(event.node)
+        elif event.application is not None and event.application.graph.model is self.model:
+            self.steps.append(Step(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
+
+
+class Builder(Protocol):
+    """The part of a ``GraphBuilder`` that is needed."""
+
+    model: Model
+
+
+class Recorder:
+    """Records the optimizations of one model: a proof may make several, and keeps one of them.
+
+    Raises:
+        MissingLibraryError: a library of the report is not installed.
+    """
+
+    def __init__(self) -> None:
+        check_libraries()
+        self._journals: list[Journal] = []
+
+    def loaded(self, builder: Builder) -> None:
+        """Begin a journal; called when a model is loaded, before any rewrite."""
+        self._journals.append(Journal(builder.model))
+
+    def listening(self, options: OptimizationOptions) -> OptimizationOptions:
+        """The options, with a listener that writes the journal."""
+        return replace(options, on_event=self._both(options.on_event))
+
+    def _both(self, listener: Callable[[Event], None] | None) -> Callable[[Event], None]:
+        def listen(event: Event) -> None:
+            if self._journals:
+                self._journals[-1](event)
+            if listener is not None:
+                listener(event)
+
+        return listen
+
+    def of(self, model: Model) -> Journal:
+        """The journal of a model."""
+        return next(journal for journal in self._journals if journal.model is model)

@@ -1,0 +1,215 @@
+"""Where boxes stand: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.reporting.drawing import Drawing, Scope
+
+if TYPE_CHECKING:
+    import igraph
+else:
+    igraph = lazy_module("igraph")
+
+Item: TypeAlias = tuple[int, int]
+"""One of these kinds, and a number: of a node, a scope, a value that comes from outside the scope, one that is read outside."""
+NODE: Final = 0
+SCOPE: Final = 1
+ENTRY: Final = 2
+EXIT: Final = 3
+
+_LONG: Final = 24
+"""Layers that an edge may span to be routed; the ends of longer ones are drawn only."""
+_SWEEPS: Final = 24
+"""Iterations of the search for an order with few crossings."""
+
+
+@dataclass(slots=True)
+class Box:
+    """The inside of a scope.
+
+    Attributes:
+        items: kind and number of each thing inside, such as ``(0, 17)`` for node 17.
+        edges: places in ``items`` of both ends, with the numbers of the values that go along.
+        rows: layer of each item.
+        columns: position of each item within its layer, in units of a box.
+        bends: for each edge, layers between its ends, each followed by the position there; lines between them are straight.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    edges: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    columns: list[float] = field(default_factory=list)
+    bends: list[list[float]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        items = [
+            (kind, number, row, round(column, 2))
+            for (kind, number), row, column in zip(self.items, self.rows, self.columns, strict=True)
+        ]
+        edges = [(*ends, values, bends) for (ends, values), bends in zip(self.edges.items(), self.bends, strict=True)]
+        return {"items": items, "edges": edges}
+
+
+def arrange(drawing: Drawing, scopes: Sequence[Scope]) -> list[Box]:
+    """The insides of the scopes, one for each."""
+    boxes = _filled(drawing, scopes)
+    for box in boxes:
+        _place(box)
+    return boxes
+
+
+def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[Box]:
+    """The items of each scope in the order of their first nodes, and the edges between them."""
+    homes = {node: number for number, scope in enumerate(scopes) for node in scope.nodes}
+    chains = [_chain(scopes, number) for number in range(len(scopes))]
+    first: dict[Item, int] = {}
+    for node in range(len(drawing.nodes)):
+        if node in homes:
+            first[NODE, node] = node
+            for around in chains[homes[node]]:
+                first.setdefault((SCOPE, around), node)
+    members: list[list[Item]] = [[] for _ in scopes]
+    for number, scope in enumerate(scopes):
+        inside: list[Item] = [*((NODE, each) for each in scope.nodes), *((SCOPE, each) for each in scope.scopes)]
+        members[number] = sorted(inside, key=lambda item: first[item])
+    wires = _wires(drawing, homes, chains)
+    boxes = []
+    for number, inside in enumerate(members):
+        entries = sorted({end for ends in wires[number] for end in ends[:1] if end[0] == ENTRY})
+        exits = sorted({end for ends in wires[number] for end in ends[1:2] if end[0] == EXIT})
+        items: list[Item] = [*entries, *inside, *exits]
+        places = {item: place for place, item in enumerate(items)}
+        box = Box(items)
+        for start, end, value in wires[number]:
+            box.edges.setdefault((places[start], places[end]), []).append(value)
+        boxes.append(box)
+    return boxes
+
+
+def _chain(scopes: Sequence[Scope], number: int) -> list[int]:
+    """A scope and those around it, the whole model first."""
+    found: list[int] = []
+    while number >= 0:
+        found.append(number)
+        number = scopes[number].parent
+    return found[::-1]
+
+
+Wire: TypeAlias = tuple[Item, Item, int]
+
+
+def _wires(drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[int]]) -> list[dict[Wire, None]]:
+    """For each scope, the ends and the value of each edge inside it."""
+    wires: list[dict[Wire, None]] = [{} for _ in chains]
+    producers = drawing.producers()
+    given, wanted = set(drawing.inputs), set(drawing.outputs)
+    for node, home in homes.items():
+        for value in drawing.nodes[node].inputs:
+            maker = producers.get(value)
+            if maker in homes:
+                _connect(wires, chains[homes[maker]], (NODE, maker), chains[home], (NODE, node), value)
+            elif value in given:
+                _connect(wires, [0], (ENTRY, value), chains[home], (NODE, node), value)
+        for value in wanted.intersection(drawing.nodes[node].outputs):
+            _connect(wires, chains[home], (NODE, node), [0], (EXIT, value), value)
+    return wires
+
+
+def _connect(
+    wires: list[dict[Wire, None]],
+    start: Sequence[int],
+    maker: Item,
+    end: Sequence[int],
+    reader: Item,
+    value: int,
+) -> None:
+    """Draw an edge through the borders of the scopes between two nodes."""
+    depth = 0
+    while depth < min(len(start), len(end)) and start[depth] == end[depth]:
+        depth += 1
+    for level in range(depth, len(start)):
+        inner = (SCOPE, start[level + 1]) if level + 1 < len(start) else maker
+        wires[start[level]][inner, (EXIT, value), value] = None
+    for level in range(depth, len(end)):
+        inner = (SCOPE, end[level + 1]) if level + 1 < len(end) else reader
+        wires[end[level]][(ENTRY, value), inner, value] = None
+    here = start[depth - 1]
+    left = (SCOPE, start[depth]) if depth < len(start) else maker
+    right = (SCOPE, end[depth]) if depth < len(end) else reader
+    wires[here][left, right, value] = None
+
+
+def _place(box: Box) -> None:
+    """Give each item its layer and its position. Edges against the order (scopes may depend on each other) go upwards.
+
+    igraph lays out one connected part at a time: given several, version 1.0 mixes up the bends of their edges, and reads beyond
+    them. The parts are then pushed together.
+    """
+    box.rows = _layers(box)
+    edges = [(min(ends), max(ends)) for ends in box.edges]
+    routed = [place for place, (a, b) in enumerate(edges) if 0 < box.rows[b] - box.rows[a] <= _LONG]
+    whole = igraph.Graph(len(box.items), [edges[place] for place in routed], directed=True)
+    box.columns, box.bends = [0.0] * len(box.items), [[] for _ in edges]
+    part_of = whole.connected_components(mode="weak").membership
+    members: dict[int, list[int]] = {}
+    lines: dict[int, list[int]] = {}
+    for item, part in enumerate(part_of):
+        members.setdefault(part, []).append(item)
+    for place in routed:
+        lines.setdefault(part_of[edges[place][0]], []).append(place)
+    right: dict[int, float] = {}
+    for part, items in members.items():
+        _place_part(box, items, {place: edges[place] for place in lines.get(part, ())}, right)
+
+
+def _place_part(box: Box, items: Sequence[int], edges: dict[int, tuple[int, int]], right: dict[int, float]) -> None:
+    """Lay out a connected part, to the right of those before it; ``right`` is the first free position of each layer."""
+    numbers = {item: number for number, item in enumerate(items)}
+    graph = igraph.Graph(len(items), [(numbers[a], numbers[b]) for a, b in edges.values()], directed=True)
+    laid = graph.layout_sugiyama(layers=[box.rows[item] for item in items], maxiter=_SWEEPS)
+    points = [*laid.coords, *(point for bends in laid.edge_routing for point in bends)]
+    shift = max((right.get(int(y), 0.0) - x for x, y in points), default=0.0)
+    for x, y in points:
+        right[int(y)] = max(right.get(int(y), 0.0), x + shift + 1)
+    for item, (x, _) in zip(items, laid.coords, strict=True):
+        box.columns[item] = x + shift
+    for place, bends in zip(edges, laid.edge_routing, strict=True):
+        points = [(int(y), round(x + shift, 2)) for x, y in bends]
+        box.bends[place] = [value for point in _without_straight(points) for value in point]
+
+
+def _without_straight(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """The points of a line without those between two others straight above and below."""
+    last = len(points) - 1
+    return [
+        point
+        for place, point in enumerate(points)
+        if place in (0, last) or not points[place - 1][1] == point[1] == points[place + 1][1]
+    ]
+
+
+def _layers(box: Box) -> list[int]:
+    """The layers: everything below what it reads, and what reads little as low as its readers allow; exits last."""
+    count = len(box.items)
+    before: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for start, end in box.edges:
+        low, high = min(start, end), max(start, end)
+        before[high].append(low)
+        after[low].append(high)
+    rows = [0] * count
+    for item in range(count):
+        rows[item] = max((rows[each] + 1 for each in before[item]), default=0)
+    last = max(rows, default=0)
+    for item in reversed(range(count)):
+        kind = box.items[item][0]
+        if kind == EXIT:
+            rows[item] = last
+        elif kind != ENTRY and after[item] and len(after[item]) > len(before[item]):
+            rows[item] = min(rows[each] for each in after[item]) - 1
+    return rows

@@ -1,0 +1,167 @@
+"""Which nodes of the optimized model stand for which nodes of the original, and through which rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from xoptim.graph.node import Node
+from xoptim.reporting.drawing import Drawing
+from xoptim.reporting.journal import Step
+
+Fate: TypeAlias = Literal[0, 1, 2, 3, 4]
+"""The fate of a node of the original: one of the constants."""
+KEPT: Final = 0
+REWRITTEN: Final = 1
+FOLDED: Final = 2
+"""Computed ahead of time."""
+UNREAD: Final = 3
+"""No longer needed after a rewrite of its readers."""
+REPLACED: Final = 4
+"""Its readers read another result: that of an equal node, or its operand."""
+
+
+@dataclass(slots=True)
+class Change:
+    """A rewrite, as nodes of the two drawings.
+
+    Attributes:
+        name: of the pattern or the pass.
+        before: nodes of the original that it removed, or that nothing needed after it.
+        after: nodes of the result that stand in their place; where there are none, those that read their results.
+        is_gone: whether nothing stands in their place.
+    """
+
+    name: str
+    before: list[int]
+    after: list[int]
+    is_gone: bool = False
+
+
+@dataclass(slots=True)
+class Links:
+    """The relation of two drawings.
+
+    Attributes:
+        fates: what became of each node of the original.
+        twins: the node of the result that each node of the original stayed, or that its readers read now; -1 for none.
+        step: the change that removed each node of the original, -1 for none.
+        made: the change that made each node of the result, -1 for one that was there before.
+        changes: the rewrites.
+    """
+
+    fates: list[Fate]
+    twins: list[int]
+    step: list[int]
+    made: list[int]
+    changes: list[Change] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        changes = [(each.name, each.before, each.after, int(each.is_gone)) for each in self.changes]
+        return {"fates": self.fates, "twins": self.twins, "step": self.step, "made": self.made, "changes": changes}
+
+
+def link(
+    before: Drawing, after: Drawing, steps: Sequence[Step], folded: Iterable[Node] = (), twins: dict[int, int] | None = None
+) -> Links:
+    """Relate two drawings.
+
+    Args:
+        before: of the original.
+        after: of the result.
+        steps: the rewrites, in order.
+        folded: nodes whose results were computed ahead of time.
+        twins: nodes that stayed, by number, for models whose rewrites are not recorded; by default those that are the same
+            objects.
+    """
+    is_recorded = twins is None
+    if twins is None:
+        twins = {number: after.index[node] for node, number in before.index.items() if node in after.index}
+    count = len(before.nodes)
+    links = Links([KEPT] * count, [twins.get(number, -1) for number in range(count)], [-1] * count, [-1] * len(after.nodes))
+    for place, step in enumerate(steps):
+        for node in step.removed:
+            if node in before.index and links.twins[before.index[node]] < 0:
+                links.fates[before.index[node]], links.step[before.index[node]] = REWRITTEN, place
+        for node in step.added:
+            if node in after.index:
+                links.made[after.index[node]] = place
+    for node in folded:
+        if node in before.index and links.twins[before.index[node]] < 0:
+            links.fates[before.index[node]] = FOLDED
+    _explain_rest(before, after, links)
+    for number, twin in enumerate(links.twins):
+        if not is_recorded and links.fates[number] == REPLACED and twin >= 0 and links.made[twin] >= 0:
+            links.fates[number], links.step[number], links.twins[number] = REWRITTEN, links.made[twin], -1
+    links.changes = _changes(before, after, steps, links)
+    return links
+
+
+def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
+    """Find out why nodes are gone that no rewrite removed: later readers first."""
+    readers = before.readers()
+    makers = after.producers()
+    for number in reversed(range(len(before.nodes))):
+        if links.fates[number] != KEPT or links.twins[number] >= 0:
+            continue
+        reading = [(reader, place) for value in before.nodes[number].outputs for reader, place in readers.get(value, ())]
+        kept = [(links.twins[reader], place) for reader, place in reading if links.fates[reader] == KEPT]
+        operands = [after.nodes[twin].inputs[place] for twin, place in kept if place < len(after.nodes[twin].inputs)]
+        if kept:
+            links.fates[number] = REPLACED
+            links.twins[number] = next((makers[value] for value in operands if value in makers), -1)
+        else:
+            links.fates[number] = UNREAD
+            links.step[number] = max((links.step[reader] for reader, _ in reading), default=-1)
+
+
+def _changes(before: Drawing, after: Drawing, steps: Sequence[Step], links: Links) -> list[Change]:
+    """The rewrites; nodes that a later rewrite removed again are followed in both directions."""
+    removed_by = {node: place for place, step in enumerate(steps) for node in step.removed}
+    made_by = {node: place for place, step in enumerate(steps) for node in step.added}
+    swept: dict[int, list[int]] = {}
+    for number, place in enumerate(links.step):
+        if place >= 0:
+            swept.setdefault(place, []).append(number)
+    sources: list[dict[int, None]] = []
+    for place, step in enumerate(steps):
+        own = dict.fromkeys(swept.get(place, ()))
+        for node in step.removed if not own else ():
+            own.update(sources[made_by[node]] if made_by.get(node, place) < place else {})
+        sources.append(own)
+    results: list[dict[int, None]] = [{} for _ in steps]
+    for place in reversed(range(len(steps))):
+        for node in steps[place].added:
+            if node in after.index:
+                results[place][after.index[node]] = None
+            elif removed_by.get(node, -1) > place:
+                results[place].update(results[removed_by[node]])
+    found = [
+        Change(step.name, sorted(left), sorted(right), not right)
+        for step, left, right in zip(steps, sources, results, strict=True)
+    ]
+    readers, makers = before.readers(), before.producers()
+    for change in found:
+        if change.is_gone:
+            change.after = _around(before, change.before, links, readers, makers)
+    return found
+
+
+def _around(
+    before: Drawing,
+    gone: Sequence[int],
+    links: Links,
+    readers: Mapping[int, Sequence[tuple[int, int]]],
+    makers: Mapping[int, int],
+) -> list[int]:
+    """The kept readers of nodes that are gone, as nodes of the result; the producers of their operands where there are none."""
+    results = [value for number in gone for value in before.nodes[number].outputs]
+    near = [reader for value in results for reader, _ in readers.get(value, ())]
+    near = (
+        near
+        if any(links.fates[each] == KEPT for each in near)
+        else [makers[value] for number in gone for value in before.nodes[number].inputs if value in makers]
+    )
+    return sorted({links.twins[each] for each in near if links.fates[each] == KEPT})

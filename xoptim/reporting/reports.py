@@ -1,0 +1,170 @@
+"""Reports: of an optimization, and of two models."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from xoptim.bench.measure import bench as measure
+from xoptim.bench.options import BenchOptions
+from xoptim.bench.profile import profile
+from xoptim.diagnose.explanation import Explanation
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.graph.load import load_model
+from xoptim.graph.replacing import replace_file
+from xoptim.graph.sources import Source, size_of, title_of
+from xoptim.reporting.drawing import draw
+from xoptim.reporting.facts import Subject, facts_of
+from xoptim.reporting.journal import Journal
+from xoptim.reporting.libraries import check_libraries
+from xoptim.reporting.links import link
+from xoptim.reporting.misses import nearest_misses
+from xoptim.reporting.page import render
+from xoptim.reporting.regions import steps_between, twins_of
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.report import ValidationReport
+from xoptim.validate.validation import validate
+
+_HEIGHT: Final = 760
+"""Pixels of a report in a notebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlReport:
+    """A report.
+
+    Attributes:
+        html: the page; it needs no other file and no network.
+        validation: the comparisons of the two models.
+    """
+
+    html: str
+    validation: tuple[ValidationReport, ...] = ()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page; returns the path.
+
+        Raises:
+            ModelError: when it cannot be written; a file that is there is then unchanged.
+        """
+        target = Path(path)
+        replace_file(target, self.html.encode())
+        return target
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        style = f"width: 100%; height: {_HEIGHT}px; border: 1px solid #8886; border-radius: 6px"
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="{style}"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"HtmlReport({len(self.html)} characters)"
+
+
+def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> HtmlReport:
+    """The report of an optimization.
+
+    Args:
+        journal: its record. Its model is optimized by now, and still in memory.
+        subject: names and figures.
+        provider: execution provider that the model is optimized for.
+
+    Raises:
+        XoptimError: a library of the report is not installed.
+    """
+    after = draw(journal.model)
+    links = link(journal.before, after, journal.steps, journal.folded)
+    rewrites = {step.rewrite.name(): step.rewrite for step in journal.steps if step.rewrite is not None}
+    facts = facts_of(subject, journal.before, after)
+    misses = nearest_misses(journal.model, provider)
+    page = render(facts, journal.before, after, links, misses, list(rewrites.values()))
+    return HtmlReport(page, tuple(subject.validation))
+
+
+def subject_of(report: OptimizationReport, title: str, result: str) -> Subject:
+    """The figures of an optimization, as far as its report has them.
+
+    Args:
+        report: of the optimization.
+        title: name of the original.
+        result: name of the result.
+    """
+    notes = [("left out", str(each)) for each in report.left_out]
+    notes += [("repeats", str(each)) for each in report.repetitions]
+    return Subject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
+
+
+def report(
+    before: Any,
+    after: Any,
+    path: str | Path | None = None,
+    *,
+    verify: bool | ValidationOptions = True,
+    bench: BenchOptions | None = None,
+    titles: tuple[str, str] | None = None,
+) -> HtmlReport:
+    """Show two models side by side, with what changed between them.
+
+    Nodes count as unchanged that have the same operator, attributes and names of results. Which pattern made a change is known
+    from the metadata that ``xoptim.optimize`` leaves; ``xoptim.optimize(model, report="report.html")`` records every rewrite.
+
+    Args:
+        before: a model as for `xoptim.optimize`.
+        after: another one.
+        path: the file to write, if any.
+        verify: whether to compare their results, with which options.
+        bench: options with which to measure both; by default they are not measured.
+        titles: names of both; their files by default.
+
+    Returns:
+        The report: a notebook displays it, and ``save(path)`` writes it.
+
+    Raises:
+        ModelError: a model cannot be read, or the page cannot be written.
+        ChoiceError: sizes or values of the options do not fit the first model.
+        MissingLibraryError: a library of the report is not installed.
+        LoadError, FeedError, RunError: a model cannot be measured.
+    """
+    check_libraries()
+    sources = Source(before), Source(after)
+    models = [load_model(source.proto, source.base_dir) for source in sources]
+    drawings = draw(models[0]), draw(models[1])
+    twins = twins_of(*drawings)
+    links = link(*drawings, steps_between(*drawings, twins), twins=twins)
+    titles = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
+    subject = Subject(
+        title=titles[0],
+        result=titles[1],
+        sizes=(size_of(sources[0]), size_of(sources[1])),
+        opsets=(models[0].opsets.get("", 0), models[1].opsets.get("", 0)),
+    )
+    if verify is not False:
+        checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions()
+        folders = replace(checks, original_dir=sources[0].base_dir, optimized_dir=sources[1].base_dir)
+        subject = replace(subject, validation=[validate(_file(sources[0]), _file(sources[1]), folders)])
+    if bench is not None:
+        subject = measured(subject, _file(sources[0]), _file(sources[1]), bench)
+    misses: Sequence[Explanation] = nearest_misses(models[1], "cpu" if bench is None else bench.provider)
+    made = HtmlReport(render(facts_of(subject, *drawings), *drawings, links, misses), tuple(subject.validation))
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def measured(subject: Subject, before: ModelLike, after: ModelLike, options: BenchOptions) -> Subject:
+    """The figures with the times of both models, and of each operator in them.
+
+    Raises:
+        XoptimError: a model cannot be measured.
+    """
+    models = {"original": before, "result": after}
+    latency = subject.latency or measure(models, replace(options, compare=False, loading=False))
+    found = profile(models, replace(options, seconds=min(options.seconds, 2.0)))
+    return replace(subject, latency=latency, operators=list(found.values()))
+
+
+def _file(source: Source) -> ModelLike:
+    return Path(source.original) if source.kind == "path" else source.proto

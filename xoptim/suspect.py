@@ -1,0 +1,37 @@
+"""A model whose optimization changes results."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xoptim.builder import GraphBuilder
+from xoptim.diagnose.bisect import Bisection, Optimized
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
+
+
+class Suspect(Bisection):
+    """A model whose optimization changes results.
+
+    Args:
+        model: the original, a file or a protobuf.
+        options: options of the optimization.
+        checks: options of the validation.
+        inline: whether local functions are replaced by their bodies first.
+
+    Attributes:
+        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
+    """
+
+    def __init__(
+        self, model: ModelLike, options: OptimizationOptions, checks: ValidationOptions | None = None, *, inline: bool = False
+    ) -> None:
+        super().__init__(model, partial(_optimized, inline=inline), options, checks)
+
+
+def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:
+    builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    builder.optimize()
+    return Optimized(builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir)

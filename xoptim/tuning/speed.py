@@ -1,0 +1,129 @@
+"""An optimization that is kept as far as it is not measurably slower: ``xopt MODEL --only-if-faster``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from xoptim.bench.options import BenchOptions
+from xoptim.bench.ratio import Ratio
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.proof import Proof, ProofOptions, prove
+from xoptim.tuning.candidates import PATTERNS, Choice, Recipe
+from xoptim.tuning.meter import Budget
+from xoptim.tuning.report import ratio_json
+from xoptim.tuning.search import Meter, confirm, is_faster, is_slower
+from xoptim.tuning.stand import Stand
+from xoptim.tuning.workshop import Workshop
+
+SECONDS: Final = 120.0
+"""Time for the search for the patterns that make a model slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedCheck:
+    """The times of an optimized model, and the patterns that were left out because they made it slower.
+
+    Attributes:
+        before: the time of the result with all patterns, divided by that of the original.
+        after: the time of the result that is kept, likewise; ``None`` for the original.
+        left_out: the groups of patterns that were left out: families, those for one runtime apart.
+        is_original: whether the original is kept, because every result was slower.
+    """
+
+    before: Ratio
+    after: Ratio | None
+    left_out: tuple[str, ...] = ()
+    is_original: bool = False
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the result that is kept is measurably faster than the original."""
+        return self.after is not None and is_faster(self.after)
+
+    def summary(self) -> str:
+        """The outcome in one line."""
+        if self.is_original:
+            return f"time / original {self.before}: slower, also without any group of patterns; the original is kept"
+        if not self.left_out:
+            return f"time / original {self.after}"
+        return f"time / original {self.before}: slower; without {', '.join(self.left_out)}: {self.after}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return {
+            **ratio_json(self.after),
+            "is_faster": self.is_faster,
+            "is_original": self.is_original,
+            "left_out": list(self.left_out),
+            "with_all": ratio_json(self.before),
+        }
+
+
+def keep_if_not_slower(
+    model: Source | str | Path,
+    proof: Proof,
+    options: OptimizationOptions,
+    how: ProofOptions,
+    bench: BenchOptions,
+    *,
+    on_step: Callable[[str], object] = lambda _: None,
+) -> tuple[Proof, SpeedCheck]:
+    """Measure an optimized model; when it is measurably slower, leave out the patterns that make it slower.
+
+    Groups of patterns are left out one by one, the one first without which the model is fastest. When it is still slower
+    then, no pattern is applied (constants are folded, equal nodes merged and unused ones removed), and when that is slower
+    too, nothing is changed.
+
+    Args:
+        model: the original.
+        proof: its optimization.
+        options: with which it was made.
+        how: with which it was proved; another result is proved in the same way.
+        bench: the options of the measurements.
+        on_step: called with a description of each step.
+
+    Returns:
+        The proof of the model to keep, and the measurements.
+
+    Raises:
+        XoptimError: the original or the result cannot be measured.
+    """
+    source = model if isinstance(model, Source) else Source(model)
+    for culprit in proof.left_out:
+        options = culprit.avoided_by(options)
+    on_step("measuring")
+    same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
+    stand = Stand(Workshop(source, same_feeds, inline=how.inline), bench, Budget(SECONDS))
+    result = replace(stand.original, recipe=Recipe())
+    meter = stand.meter()
+    before = confirm(stand.original, [result], meter, stand.rules)[result]
+    if not is_slower(before):
+        return proof, SpeedCheck(before, before)
+    kept, after = _mended(stand, result, meter, on_step)
+    chosen = replace(stand.shop.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs)
+    proved = prove(source, chosen, how)
+    proved.left_out = proof.left_out + proved.left_out
+    return proved, SpeedCheck(before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites)
+
+
+def _mended(stand: Stand, result: Choice, meter: Meter, on_step: Callable[[str], object]) -> tuple[Choice, Ratio | None]:
+    """The choice that is not slower than the original with as few groups left out as were found, and its ratio."""
+    on_step("it is slower: looking for the reason")
+    facts = stand.study([result.recipe])
+
+    def is_enough(choice: Choice) -> bool:
+        return choice != result and not is_slower(meter.ratio(choice, stand.original))
+
+    found = stand.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
+    none = replace(result, recipe=Recipe(frozenset(facts.groups)))
+    for choice in dict.fromkeys((found.best, none)):
+        if choice != result:
+            on_step("measuring the result")
+            ratio = confirm(stand.original, [choice], meter, stand.rules)[choice]
+            if not is_slower(ratio):
+                return choice, ratio
+    return stand.original, None

@@ -1,0 +1,200 @@
+"""Tuning: the search for the fastest model and session, the proof, and the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Unpack
+
+import onnx
+
+from xoptim.bench.ratio import Ratio
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import ModelError
+from xoptim.facts.given import given
+from xoptim.graph.save import save_proto
+from xoptim.graph.sources import Source
+from xoptim.proof import OnLoaded, Proof, ProofOptions, prove
+from xoptim.tuning.candidates import EVERYTHING, Choice, Recipe, default_recipe, selection
+from xoptim.tuning.meter import Budget
+from xoptim.tuning.options import TuneChanges, TuneOptions
+from xoptim.tuning.report import TuningReport
+from xoptim.tuning.search import Found, Meter, Trial, confirm, is_faster, ranking
+from xoptim.tuning.settings import settings_path, settings_text
+from xoptim.tuning.stand import Stand
+from xoptim.tuning.workshop import Workshop
+from xoptim.validate.session import SessionSettings
+
+Listener = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The fastest model that was found and proved equal, and the settings of its session.
+
+    Attributes:
+        model: the model.
+        report: the measurements, and the settings.
+        base_dir: folder of the external data of the model.
+    """
+
+    model: onnx.ModelProto
+    report: TuningReport
+    base_dir: Path | None
+
+    @property
+    def settings(self) -> SessionSettings:
+        """The settings of the session."""
+        return self.report.settings
+
+    def save(self, target: str | Path, *, external: bool | None = None) -> list[Path]:
+        """Write the model, and the settings to ``TARGET.session.json``: both, or none.
+
+        Args:
+            target: the file of the model.
+            external: see `xoptim.save_proto`.
+
+        Returns:
+            The files written.
+
+        Raises:
+            ModelError: a file cannot be written; nothing has changed then.
+        """
+        path = Path(target)
+        settings = settings_path(path)
+        if settings.is_dir():
+            raise ModelError(f"cannot write {str(settings)!r}: it is a folder")
+        return save_proto(
+            self.model, path, self.base_dir, external=external, along={settings: settings_text(self.settings).encode()}
+        )
+
+
+def tune(
+    model: Any,
+    options: TuneOptions | None = None,
+    *,
+    on_step: Listener = lambda _: None,
+    on_loaded: OnLoaded = lambda _: None,
+    **changes: Unpack[TuneChanges],
+) -> Tuned:
+    """Find by measuring which patterns and which settings of the session let a model run fastest on this machine.
+
+    The search begins with the preset ``default`` and onnxruntime's default settings; only what is measurably faster replaces
+    them. The model that is returned was proved equal to the original, and is not measurably slower.
+
+    Args:
+        model: a model of any kind that `xoptim.optimize` takes.
+        options: the options.
+        on_step: called with a description of each step.
+        on_loaded: called when the model is loaded, before any rewrite.
+        **changes: fields of `TuneOptions` that differ from ``options``.
+
+    Raises:
+        ModelError: the model cannot be read.
+        LoadError: onnxruntime refuses the model.
+        FeedError: an input cannot be fed.
+        RunError: the model cannot run on the values.
+        ProviderUnavailable: onnxruntime lacks the execution provider.
+    """
+    return Tuner(Source(model), given(TuneOptions, options, changes), on_step, on_loaded).run()
+
+
+class Tuner:
+    """One run of `tune`.
+
+    Args:
+        source: the original.
+        options: the options.
+        on_step: called with a description of each step.
+        on_loaded: called when the model is loaded, before any rewrite.
+    """
+
+    def __init__(self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: OnLoaded) -> None:
+        self._began = perf_counter()
+        self._options = options
+        self._on_step = on_step
+        self._on_loaded = on_loaded
+        self._refuted: list[tuple[str, str]] = []
+        self._proofs: dict[Recipe, Proof] = {}
+        self._selection = selection(options.include)
+        shop = Workshop(source, OptimizationOptions(patterns=self._selection, provider=options.provider))
+        on_step("choosing values")
+        self._stand = Stand(shop, options.bench, Budget(options.budget))
+
+    def run(self) -> Tuned:
+        """Measure, choose and prove."""
+        stand, meter = self._stand, self._stand.meter()
+        start = self._first(meter)
+        self._on_step("profiling")
+        studied = stand.study((start.recipe, Recipe(), Recipe(is_raised=True)))
+        facts = replace(studied, threads=self._threads(), selection=self._selection)
+        found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
+        self._on_step("measuring the result")
+        final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
+        ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
+        smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
+        return self._settle(ranking(found, start, final, smallest_first), start, found, ratios)
+
+    def _first(self, meter: Meter) -> Choice:
+        """The preset ``default``, or the original when that result is not proved equal, or cannot be run.
+
+        It is measured once, so that the budget knows from then on how long a pass takes.
+        """
+        original = self._stand.original
+        start = replace(original, recipe=default_recipe(self._options.include))
+        seconds = -perf_counter()
+        failure = self._prove(start.recipe).failure
+        seconds += perf_counter()
+        # For the original, the first and the best choice in the end, and one more proof, which may take a little longer.
+        self._stand.budget.keep(1.5 * seconds, runs=4 * self._stand.rules.few)
+        reason = "" if failure is None else failure.summary()
+        self._on_step("measuring")
+        reason = reason or meter.measure([original, start]).get(start, "")
+        if reason:
+            self._refuted.append(("default", reason))
+        return original if reason else start
+
+    def _size(self, recipe: Recipe) -> tuple[int, int]:
+        made = self._stand.shop.describe(recipe)
+        return made.nodes, made.size
+
+    def _threads(self) -> tuple[int, ...]:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return () if self._options.threads else tuple(sorted({1, max(1, cores // 2), cores}))
+
+    def _prove(self, recipe: Recipe) -> Proof:
+        if recipe not in self._proofs:
+            how = ProofOptions(checks=self._options.checks, bisect=False, on_loaded=self._on_loaded, on_step=self._on_step)
+            shop = self._stand.shop
+            self._proofs[recipe] = prove(shop.source, shop.options(recipe), how)
+        return self._proofs[recipe]
+
+    def _settle(self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]) -> Tuned:
+        """The first choice that is proved equal; the original in the end."""
+        original = self._stand.original
+        labels = {trial.choice: trial.label for trial in found.trials} | {start: "default", original: "original"}
+        for choice in (*ranked, original):
+            proof = self._prove(choice.recipe)
+            if proof.failure is None or choice == original:
+                break
+            self._refuted.append((labels[choice], proof.failure.summary()))
+        trials = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
+        report = TuningReport(
+            trials=(Trial(labels[start], start, "start", ratios[start]), *trials),
+            changes=found.changes if choice == found.best else (),
+            label=labels[choice],
+            is_original=not choice.recipe.rewrites,
+            ratio=ratios[choice],
+            is_faster=is_faster(ratios[choice]),
+            settings=choice.settings,
+            optimization=proof.report,
+            left=found.left,
+            seconds=perf_counter() - self._began,
+            sizes=self._stand.reference.sizes,
+            options=self._options,
+            refuted=tuple(self._refuted),
+        )
+        return Tuned(proof.proto, report, proof.base_dir)

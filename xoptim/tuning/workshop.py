@@ -1,0 +1,137 @@
+"""Makes the models of recipes from an original."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import onnx
+
+from xoptim.engine.application import Application
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.run import Optimizer
+from xoptim.graph.export import export_model
+from xoptim.graph.inline import inline_functions
+from xoptim.graph.load import collection_paused, load_model
+from xoptim.graph.model import Model as LoadedModel
+from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
+from xoptim.proof import located
+from xoptim.tuning.candidates import Recipe, groups_of
+from xoptim.tuning.meter import Model
+from xoptim.validate.options import ValidationOptions
+
+_KEPT: Final = 8  # models that are kept in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The model of a recipe.
+
+    Attributes:
+        nodes: number of nodes, subgraphs included.
+        size: of the protobuf in bytes, weights in other files left out.
+        digest: of the protobuf; equal models have equal digests.
+        written: number of nodes that each group of patterns wrote, by operator; the groups that did not apply are left out.
+    """
+
+    nodes: int
+    size: int
+    digest: bytes
+    written: Mapping[str, Mapping[str, int]]
+
+
+class Workshop:
+    """Makes models from an original, and keeps the last ones.
+
+    Attributes:
+        source: the original.
+        all_options: the options that the original is optimized with when all groups of patterns run.
+
+    Args:
+        source: the original.
+        options: the options; recipes name groups of their patterns.
+        inline: whether to replace calls of local functions by their bodies first.
+    """
+
+    def __init__(self, source: Source, options: OptimizationOptions, *, inline: bool = False) -> None:
+        self.source = source
+        self.all_options = options
+        self._inline = inline
+        self._made: dict[Recipe, Made] = {}
+        self._models: dict[Recipe, Model] = {}
+
+    @cached_property
+    def groups(self) -> dict[str, list[Rewrite]]:
+        """The groups of the patterns of the options."""
+        return groups_of(self.all_options.selected())
+
+    def options(self, recipe: Recipe) -> OptimizationOptions:
+        """The options that make the model of a recipe."""
+        if not recipe.rewrites:
+            off = {"remove_unused": False, "remove_identity": False, "constant_folding": False, "merge": False}
+            return replace(self.all_options, patterns=None, drop=(), **off)  # type: ignore[arg-type]
+        out = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
+        patterns = [each for each in self.all_options.selected() if each.name() not in out]
+        return replace(self.all_options, patterns=patterns, opset="newest" if recipe.is_raised else self.all_options.opset)
+
+    def make(self, recipe: Recipe) -> Model:
+        """The model of a recipe.
+
+        Raises:
+            XoptimError: it cannot be made.
+        """
+        if not recipe.rewrites:
+            model, checks = located(self.source, ValidationOptions())
+            return Model(model, checks.original_dir)
+        if recipe not in self._models:
+            self._models[recipe] = self._build(recipe)
+            if len(self._models) > _KEPT:
+                del self._models[next(iter(self._models))]
+        self._models[recipe] = self._models.pop(recipe)  # the last one used is the last one dropped
+        return self._models[recipe]
+
+    def describe(self, recipe: Recipe) -> Made:
+        """The facts about the model of a recipe.
+
+        Raises:
+            XoptimError: it cannot be made.
+        """
+        if recipe not in self._made:
+            if recipe.rewrites:
+                self.make(recipe)
+            else:
+                model = load_model(self.source.proto, self.source.base_dir, infer=False)
+                self._made[recipe] = _described(model, self.source.proto, {})
+                model.dispose()
+        return self._made[recipe]
+
+    def _build(self, recipe: Recipe) -> Model:
+        group_of = {rewrite.name(): name for name, rewrites in self.groups.items() for rewrite in rewrites}
+        written: dict[str, Counter[str]] = defaultdict(Counter)
+
+        def record(application: Application) -> None:
+            new = (node.op_type for node in application.given if node not in application.matched)
+            written[group_of[application.pattern.name()]].update(new)
+
+        # Without tags, models that differ in the names of patterns only are equal; dumps are for the written model.
+        options = replace(self.options(recipe), tag_nodes=False, on_application=record, on_event=None, debug=DebugSettings())
+        with collection_paused():
+            given = self.source.proto
+            model = load_model(inline_functions(given) if self._inline and given.functions else given, self.source.base_dir)
+            Optimizer(model, options).run()
+            proto = export_model(model)
+            self._made[recipe] = _described(model, proto, written)
+            folder = model.base_dir
+            model.dispose()
+        return Model(proto, folder)
+
+
+def _described(model: LoadedModel, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]) -> Made:
+    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).digest()
+    return Made(sum(len(graph.nodes) for graph in model.graphs()), proto.ByteSize(), digest, written)
