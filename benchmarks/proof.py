@@ -120,7 +120,7 @@ def optimize(path: Path, target: Path) -> None:
 
     builder = xoptim.GraphBuilder(path)
     builder.optimize()
-    xoptim.save_proto(builder.to_onnx(optimize=False), target, builder.model.base_dir, external=True)
+    xoptim.save(builder.to_onnx(optimize=False), target, builder.model.base_dir, external=True)
 
 
 def load_and_run(*paths: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from xoptim import Culprit, OptimizationOptions, Suspect, save_proto
+from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.words import counted
 
 from .choices import opset_option
@@ -54,7 +54,7 @@ def bisect_command(model: Path, output: Path | None, **choices: Any) -> int:
         return 0
     small = suspect.minimal_model(culprit)
     if small is not None:
-        save_proto(small, target, model.parent)
+        save(small, target, model.parent)
     if choices["as_json"]:
         shown = {**culprit.to_json(), "model": None if small is None else str(target)}
         click.echo(json.dumps(shown, indent=2))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import onnx
 
-from xoptim import extract, infer, save_proto
+from xoptim import extract, infer, save
 from xoptim.api.preparing import serialized
 from xoptim.diagnose.words import counted
 
@@ -50,7 +50,7 @@ def _write(proto: onnx.ModelProto, target: Path, model: Path, summary: str) -> N
         write_stream(serialized(proto, model.parent))
         click.echo(f"{summary}: standard output", err=True)
     else:
-        click.echo(f"{summary}: {', '.join(map(str, save_proto(proto, target, model.parent)))}")
+        click.echo(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:

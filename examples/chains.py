@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xoptim import ChainPattern, ChainRegistry, Match, PatternRewriter, optimize
+from xoptim import Match, PatternRewriter, optimize
+from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.doc import pretty_onnx
 from xoptim.engine.find import match_patterns
 from xoptim.testing import parse

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import onnx
 
-from xoptim import SubgraphRewriter, optimize, read_rules
+from xoptim import optimize, read_rules
+from xoptim.api.rules import SubgraphRewriter
 
 RULES = Path(__file__).parent / "rules"
 MODEL = """

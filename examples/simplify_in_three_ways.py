@@ -6,8 +6,11 @@ python examples/simplify_in_three_ways.py
 from __future__ import annotations
 
 import xoptim
-from xoptim import Node, PatternSub, TopologicalNavigator, global_rewriter, local_rewriter
+from xoptim import Node
+from xoptim.api.whole_model import global_rewriter
+from xoptim.dialects import PatternSub, local_rewriter
 from xoptim.doc import pretty_onnx
+from xoptim.engine.navigate import TopologicalNavigator
 from xoptim.testing import parse
 
 MODEL = """agraph (double[n] x, double[n] y, double[n] z) => (double[n] a) {

@@ -24,6 +24,15 @@ FLOAT = TensorProto.FLOAT
 def test_everything_that_is_promised_is_there() -> None:
     assert all(hasattr(xoptim, name) for name in xoptim.__all__)
     assert xoptim.__all__ == sorted(xoptim.__all__)
+    assert len(xoptim.__all__) <= 50
+    assert set(dir(xoptim)) >= set(xoptim.__all__)
+    with pytest.raises(AttributeError, match="module 'xoptim' has no attribute 'optimise'"):
+        _ = xoptim.optimise  # type: ignore[attr-defined]
+
+
+def test_no_package_is_named_like_a_public_function() -> None:
+    rooms = {path.stem for path in Path(xoptim.__file__).parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert not rooms & set(xoptim.__all__)
 
 
 # ------------------------------------------------------------------ optimize

@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 from tests.support import node_of, parse, run, same_results, text_of, types, verify
-from xoptim import GraphBuilder, OptimizationOptions, RewriteError
+from xoptim import GraphBuilder, OptimizationOptions
+from xoptim.facts.errors import RewriteError
 from xoptim.graph.redirect import substitute
 
 CHAIN = "agraph (float[3] x, float[3] w) => (float[3] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Add(b, c) }"

@@ -16,7 +16,6 @@ from onnx import numpy_helper
 import xoptim
 from tests.support import parse, types
 from xoptim import (
-    ChoiceError,
     DifferentModelError,
     EasyPatternOptimization,
     NotValidatedError,
@@ -31,6 +30,7 @@ from xoptim import (
 )
 from xoptim.engine.options import OptimizationChanges
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
+from xoptim.validate import ChoiceError
 from xoptim.validate.options import ValidationChanges
 
 MODEL = "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) y = Sin(d) }"

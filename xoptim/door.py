@@ -1,4 +1,7 @@
-"""The names of the public door: `xoptim` loads them when one is asked for."""
+"""The names of the public door: `xoptim` loads them when one is asked for.
+
+`xoptim.__all__` lists the usual ones; the others have a room of their own too (`xoptim.match`, `xoptim.dialects`, ...).
+"""
 
 from xoptim.api.diagnosing import apply_at, explain, find_matches
 from xoptim.api.differing import diff, diff_values

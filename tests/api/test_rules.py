@@ -12,20 +12,10 @@ import pytest
 
 from tests.dialects.rules import HEADER, PRODUCT, RELU, SQUARE, pair
 from tests.support import parse, run, same_results, types
-from xoptim import (
-    Example,
-    PatternOptimization,
-    SubgraphRewriter,
-    TextRuleError,
-    database,
-    optimize,
-    parse_rules,
-    read_rules,
-    register_rewrite,
-    rewrite_rule,
-    select,
-)
+from xoptim import Example, PatternOptimization, database, optimize, parse_rules, read_rules, rewrite_rule, select
+from xoptim.api.rules import SubgraphRewriter, register_rewrite
 from xoptim.catalogue.discovery import patterns_of
+from xoptim.facts.errors import TextRuleError
 from xoptim.testing import check_example, check_near_misses
 
 RULES = Path(__file__).parents[2] / "examples" / "rules"

@@ -15,19 +15,10 @@ import pytest
 from xoptim.cli.main import run
 
 from tests.support import parse, types
-from xoptim import (
-    EasyPatternOptimization,
-    PatternOptimization,
-    Query,
-    Rewrite,
-    database,
-    installed_patterns,
-    optimize,
-    resolve,
-    select,
-)
+from xoptim import EasyPatternOptimization, PatternOptimization, Query, Rewrite, database, installed_patterns, optimize, select
 from xoptim.catalogue import discovery
 from xoptim.catalogue.discovery import GROUP, patterns_of
+from xoptim.catalogue.selection import resolve
 
 SINH = '''
 from xoptim import EasyPatternOptimization
@@ -145,7 +136,7 @@ def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
 
 
 WHOLE = """
-from xoptim import GlobalRewriter
+from xoptim.api.whole_model import GlobalRewriter
 
 
 class WholePattern(GlobalRewriter):

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.catalogue.toys import Install, messages, toy
-from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, resolve, select
+from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, select
 from xoptim.catalogue.query import Name
+from xoptim.catalogue.selection import resolve
 from xoptim.engine.environment import DebugSettings
 from xoptim.match.rewrite import PHASES, Rewrite
 

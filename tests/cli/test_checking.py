@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from tests.cli.command import RELU, TRANSPOSES, Xopt, write
 from tests.meta.sources import ROOT
 from tests.support import parse
-from xoptim import save_proto
+from xoptim import save
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 
@@ -82,7 +82,7 @@ def test_external_data_of_the_revision(xopt: Xopt) -> None:
     def store(factor: float) -> None:
         model = parse(text)
         model.graph.initializer.append(numpy_helper.from_array(factor * np.eye(64, dtype=np.float32), "w"))
-        save_proto(model, folder / "model.onnx", external=True)
+        save(model, folder / "model.onnx", external=True)
 
     store(1.0)
     _commit()

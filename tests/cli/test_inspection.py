@@ -8,7 +8,8 @@ import pytest
 
 from tests.blocks.test_outlining import LAYER, chain
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
-from xoptim import installed_patterns, resolve
+from xoptim import installed_patterns
+from xoptim.catalogue.selection import resolve
 from xoptim.facts.dtypes import Exactness
 
 EXACTNESS: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")

@@ -6,7 +6,7 @@ import pytest
 from xoptim.cli.progress import Progress
 
 from tests.cli.command import TRANSPOSES, Xopt, types_in, write
-from xoptim import Event
+from xoptim.engine.events import Event
 
 MOVES = "\x1b[?25l"  # hides the cursor
 

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.cli.command import ONLY, TRANSPOSES, Xopt, types_in, write
-from xoptim import GlobalRewriter, PatternOptimization, database, installed_patterns, register, select
+from xoptim import PatternOptimization, database, installed_patterns, register, select
+from xoptim.api.whole_model import GlobalRewriter
 from xoptim.catalogue.words import warn_once
 
 

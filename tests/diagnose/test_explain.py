@@ -16,13 +16,13 @@ from xoptim import (
     EasyPatternOptimization,
     GraphBuilder,
     ModelError,
-    NoMatchError,
     UnknownPatternError,
     XoptimError,
     apply_at,
     explain,
     find_matches,
 )
+from xoptim.diagnose.explanation import NoMatchError
 from xoptim.match import (
     GraphBuilderPatternOptimization,
     MatchResult,

@@ -14,9 +14,10 @@ import pytest
 from tests.dialects.chains import becomes, chained
 from tests.match.matching import find, first_match, refusals, rewrite
 from tests.support import load, parse, same_results, types
-from xoptim import BudgetError, ChainPattern, ChainRegistry, XoptimError, optimize
+from xoptim import XoptimError, optimize
+from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.dialects.chain import matches_feeding
-from xoptim.facts.errors import RewriteError
+from xoptim.facts.errors import BudgetError, RewriteError
 from xoptim.match import Match, PatternRewriter
 from xoptim.match.view import GraphBuilderPatternOptimization
 

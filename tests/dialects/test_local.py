@@ -11,8 +11,9 @@ import pytest
 from tests.engine.rules import NegNegPattern, events, reported
 from tests.match.matching import find, refusals, rewrite
 from tests.support import load, parse, same_results, text_of, types
-from xoptim import Example, Node, PatternOptimization, XoptimError, local_rewriter, optimize
+from xoptim import Example, Node, PatternOptimization, XoptimError, optimize
 from xoptim.catalogue.discovery import patterns_of
+from xoptim.dialects import local_rewriter
 from xoptim.dialects.local import LocalRewriter, LocalView
 from xoptim.match.view import GraphBuilderPatternOptimization
 from xoptim.testing import check_example
@@ -60,7 +61,9 @@ def test_a_function_becomes_a_pattern_class() -> None:
     assert (doubled.name(), doubled.exactness, doubled.tags, doubled.priority) == ("Doubled", "exact", ("mine",), 2)
     assert doubled().anchor_keys() == {("", "Add"), ("acme", "Plus")}
     module = ModuleType("acme_pack")
-    source = "from xoptim import local_rewriter\n@local_rewriter('Neg')\ndef no_neg(g, node):\n    return node.input[0]\n"
+    source = (
+        "from xoptim.dialects import local_rewriter\n@local_rewriter('Neg')\ndef no_neg(g, node):\n    return node.input[0]\n"
+    )
     exec(source, vars(module))
     assert [cls.name() for cls in patterns_of(module)] == ["NoNeg"]
 

@@ -15,9 +15,10 @@ from xoptim.cli.main import run as xopt
 
 from tests.dialects.rules import RELU, pair
 from tests.support import parse, run, types
-from xoptim import TextRuleError, database, optimize, parse_rules
+from xoptim import database, optimize, parse_rules
 from xoptim.dialects import filters
 from xoptim.dialects.text import SETTINGS
+from xoptim.facts.errors import TextRuleError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
 MODEL = """agraph (float[batch,3] x) => (float[batch,3] y) <float two = {2}>

@@ -12,9 +12,11 @@ import pytest
 
 from tests.match.matching import find, refusals, rewrite
 from tests.support import load, node_of, parse, same_results, types
-from xoptim import ANY, Example, OpRemove, OpSub, PatternSub, optimize
+from xoptim import Example, optimize
 from xoptim.catalogue.discovery import patterns_of
+from xoptim.dialects import OpRemove, OpSub, PatternSub
 from xoptim.dialects.shortcuts import capture
+from xoptim.match import ANY
 from xoptim.match.trace import AnyOf
 from xoptim.testing import check_example
 
@@ -315,7 +317,8 @@ def test_names_and_metadata() -> None:
 
 def test_a_pack_may_hold_them_at_module_level() -> None:
     module = ModuleType("acme_pack")
-    source = "from xoptim import *\nCancel = PatternSub(('Div', ('Mul', 'x', 'y'), 'y'), 'x')\nOther = OpSub('Add', 'Mul')\n"
+    source = "from xoptim.dialects import *\n"
+    source += "Cancel = PatternSub(('Div', ('Mul', 'x', 'y'), 'y'), 'x')\nOther = OpSub('Add', 'Mul')\n"
     exec(source, vars(module))
     assert {cls.name() for cls in patterns_of(module)} == {"MulDiv", "AddToMul"}
 

@@ -12,10 +12,11 @@ import pytest
 from tests.dialects.rules import PRODUCT, RELU, SQUARE, pair, rule
 from tests.match.matching import find, refusals, rewrite
 from tests.support import parse, run, types
-from xoptim import TextRuleError, optimize
+from xoptim import optimize
 from xoptim.dialects import filters
 from xoptim.dialects.filters import BUILT_IN, register_filter
 from xoptim.dialects.text import SETTINGS, parse_rules
+from xoptim.facts.errors import TextRuleError
 
 # -------------------------------------------------------------------- files
 

@@ -6,8 +6,9 @@ import pytest
 
 from tests.dialects.rules import HEADER, pair
 from tests.match.matching import find
-from xoptim import TextRuleError, XoptimError
+from xoptim import XoptimError
 from xoptim.dialects.text import TextPattern, parse_rules
+from xoptim.facts.errors import TextRuleError
 from xoptim.match.refusal import Refusal, listening
 
 

@@ -22,7 +22,8 @@ import pytest
 
 from tests.engine.faults import GROUPS, PATTERNS, InjectedError, Tripwire, chosen, model
 from tests.support import load, parse, replace, run, text_of, verify
-from xoptim import GraphBuilder, ModelError, OptimizationOptions, RewriteError, optimize, save_proto
+from xoptim import GraphBuilder, ModelError, OptimizationOptions, optimize, save
+from xoptim.facts.errors import RewriteError
 from xoptim.graph.node import Node
 
 EACH = 30
@@ -204,7 +205,7 @@ def test_writing(tmp_path: Path, kind: str, late: bool, present: bool) -> None:
         for old in folder.iterdir():
             old.unlink()
         if present:
-            save_proto(weighty(1.0), path, external=True)
+            save(weighty(1.0), path, external=True)
         number = len(raised) + 1
         wire = Tripwire(number, _error(kind), late=late)
         found = written_with(wire, path)
@@ -222,7 +223,7 @@ def written_with(wire: Tripwire, path: Path) -> BaseException | None:
     """Write a model; what was raised, if anything was."""
     try:
         with wire.in_writing():
-            save_proto(weighty(2.0), path, external=True)
+            save(weighty(2.0), path, external=True)
     except BaseException as error:
         return error
     return None

@@ -11,7 +11,8 @@ import pytest
 from tests.dialects.chains import becomes, chained
 from tests.engine.rules import AbsNegPattern, NegNegPattern, chain, events, renaming, tuned
 from tests.support import load, node_of, parse, types
-from xoptim import ChainPattern, ChainRegistry, MatchResult, UnknownPatternError, XoptimError
+from xoptim import MatchResult, UnknownPatternError, XoptimError
+from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.engine.find import match_patterns
 from xoptim.graph.node import Node
 from xoptim.match.tie_break import STRATEGIES, disjoint, first_found, largest_first, strategy_named

@@ -11,22 +11,13 @@ import pytest
 
 from tests.engine.rules import AbsNegPattern, NegNegPattern, builder, chain, events, renaming, reported, tuned
 from tests.support import load, parse, same_results, types, verify
-from xoptim import (
-    BudgetError,
-    GlobalRewriter,
-    GraphBuilder,
-    ModelPass,
-    Node,
-    OptimizationOptions,
-    PatternOptimization,
-    TopologicalNavigator,
-    XoptimError,
-    global_rewriter,
-    optimize,
-)
+from xoptim import GraphBuilder, ModelPass, Node, OptimizationOptions, PatternOptimization, XoptimError, optimize
+from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.engine.application import Application
 from xoptim.engine.environment import DebugSettings
+from xoptim.engine.navigate import TopologicalNavigator
 from xoptim.engine.run import Optimizer
+from xoptim.facts.errors import BudgetError
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import PHASES
 

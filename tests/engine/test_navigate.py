@@ -12,18 +12,11 @@ import pytest
 
 from tests.engine.rules import AbsNegNegPattern, AbsNegPattern, NegNegPattern, builder, chain, events, renaming, reported, tuned
 from tests.support import parse, same_results, types, verify
-from xoptim import (
-    GraphBuilder,
-    Node,
-    OpSub,
-    PatternSub,
-    ReverseNavigator,
-    TopologicalNavigator,
-    UnknownPatternError,
-    global_rewriter,
-    local_rewriter,
-)
+from xoptim import GraphBuilder, Node, UnknownPatternError
+from xoptim.api.whole_model import global_rewriter
+from xoptim.dialects import OpSub, PatternSub, local_rewriter
 from xoptim.dialects.local import LocalView
+from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
 
 BOTH = pytest.mark.parametrize("navigator", [TopologicalNavigator, ReverseNavigator])
 

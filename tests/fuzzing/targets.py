@@ -20,18 +20,7 @@ from xoptim.cli.validation import validation_options
 
 from tests.engine.faults import model as model_of_many_parts
 from tests.support import parse, verify
-from xoptim import (
-    GraphBuilder,
-    OptimizationOptions,
-    Query,
-    XoptimError,
-    database,
-    optimize,
-    parse_rules,
-    replay,
-    save_proto,
-    select,
-)
+from xoptim import GraphBuilder, OptimizationOptions, Query, XoptimError, database, optimize, parse_rules, replay, save, select
 from xoptim.engine.environment import DebugSettings
 from xoptim.validate import load_test_data, validate
 
@@ -95,7 +84,7 @@ def load_and_save(data: bytes) -> None:
     builder.optimize()
     verify(builder.model)
     proto = builder.to_onnx(optimize=False)
-    save_proto(proto, _folder() / "written.onnx", builder.model.base_dir, external=len(data) % 2 == 0 or None)
+    save(proto, _folder() / "written.onnx", builder.model.base_dir, external=len(data) % 2 == 0 or None)
     assert path.read_bytes() == data
 
 
@@ -172,14 +161,14 @@ def read_feeds(data: bytes) -> None:
 def _archives() -> list[bytes]:
     x, i = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0, 1])
     found = []
-    for save, arrays in (
+    for write, arrays in (
         (np.savez, {"x": x, "i": i}),
         (np.savez_compressed, {"x": x, "i": i}),
         (np.savez, {"i": i}),
         (np.savez, {}),
     ):
         stream = io.BytesIO()
-        save(stream, **arrays)  # type: ignore[arg-type]
+        write(stream, **arrays)  # type: ignore[arg-type]
         found.append(stream.getvalue())
     single = io.BytesIO()
     np.save(single, x)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.cli.command import Xopt, types_in, write
 from tests.hostile.cases import Case, check, listed, optimized, refused, text
 from tests.support import parse
-from xoptim import ModelError, optimize, save_proto
+from xoptim import ModelError, optimize, save
 
 OUTSIDE = "is outside the model's folder"
 SHORT = "is too short; it may be truncated"
@@ -145,7 +145,7 @@ def test_escapes_are_refused_in_python() -> None:
     model = external("../outside.bin")()
     optimized_model = optimize(model)  # it needs no weights
     with pytest.raises(ModelError, match=OUTSIDE):
-        save_proto(optimized_model, Path("inner/out.onnx"), Path())
+        save(optimized_model, Path("inner/out.onnx"), Path())
     assert not Path("inner/out.onnx").exists()
     model.graph.node[1].input[0] = "w"  # now they are folded
     with pytest.raises(ModelError, match=OUTSIDE):

@@ -14,7 +14,7 @@ from tests.cli.command import Xopt, files, write
 from tests.hostile.cases import Case, Made, check, listed, text, unproven
 from tests.hostile.process import is_limited, measure
 from tests.support import run
-from xoptim import optimize, save_proto
+from xoptim import optimize, save
 from xoptim.validate import ValidationOptions, validate
 
 pytestmark = pytest.mark.slow
@@ -181,7 +181,7 @@ def test_results_above_the_limit_of_protobuf(xopt: Xopt, monkeypatch: pytest.Mon
 def test_weights_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.graph.draft.PROTO_LIMIT", 5_000_000)
     given = large(3)
-    save_proto(optimize(given), Path("out.onnx"))
+    save(optimize(given), Path("out.onnx"))
     x = np.arange(BIG, dtype=np.float32)
     expected, found = run(given, {"x0": x}), run(onnx.ModelProto(), {"x0": x}, "out.onnx")
     np.testing.assert_array_equal(found[0], expected[0])

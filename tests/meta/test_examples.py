@@ -14,7 +14,8 @@ import pytest
 
 from tests.meta.sources import ROOT
 from tests.support import parse
-from xoptim import Rewrite, installed_patterns, optimize, resolve
+from xoptim import Rewrite, installed_patterns, optimize
+from xoptim.catalogue.selection import resolve
 from xoptim.testing import check_example, check_near_misses
 
 EXAMPLES = ROOT / "examples"

@@ -190,4 +190,4 @@ def test_how_lines_and_parameters_are_counted() -> None:
     assert isinstance(node, ast.ClassDef)
     assert code_lines(node, text) == 4
     assert [parameters(f) for f in functions(Source("", text, tree))] == [2]
-    assert length(node) == 13
+    assert length(node) == 14

@@ -4,7 +4,8 @@ import pytest
 
 from tests.repeated.towers import WIDTH, Sketch
 from tests.support import parse
-from xoptim import Explanation, explain
+from xoptim import explain
+from xoptim.diagnose.explanation import Explanation
 
 
 def found(text: str) -> list[Explanation]:

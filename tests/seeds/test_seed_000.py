@@ -14,9 +14,6 @@ from tests.dialects.chains import becomes, chained
 from tests.engine.rules import chain, events
 from tests.support import load, node_of, parse, same_results, types
 from xoptim import (
-    BudgetError,
-    ChainPattern,
-    ChainRegistry,
     GraphBuilderPatternOptimization,
     Match,
     MatchResult,
@@ -25,7 +22,9 @@ from xoptim import (
     find_matches,
     optimize,
 )
+from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.engine.find import match_patterns
+from xoptim.facts.errors import BudgetError
 from xoptim.match.tie_break import STRATEGIES
 
 LAYERS = {"acme": 1}

@@ -17,17 +17,17 @@ from tests.seeds import snippets_002 as snippets
 from tests.support import node_of, parse, run, same_results, types
 from xoptim import (
     EasyPatternOptimization,
-    Event,
     GraphBuilder,
     Match,
     MatchResult,
     Node,
     OptimizationOptions,
     PatternOptimization,
-    Refusal,
     optimize,
 )
 from xoptim.doc import demo_mlp_model, pretty_onnx
+from xoptim.engine.events import Event
+from xoptim.match import Refusal
 from xoptim.match.refusal import listening
 
 FEEDS = {"x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(3, 10)}

@@ -14,8 +14,6 @@ from onnx import helper, numpy_helper
 from tests.seeds import snippets_002 as snippets
 from tests.support import parse, run, same_results, types
 from xoptim import (
-    BudgetError,
-    Event,
     GraphBuilder,
     MatchResult,
     Node,
@@ -27,6 +25,8 @@ from xoptim import (
 )
 from xoptim.doc import demo_mlp_model
 from xoptim.engine.environment import DebugSettings, read_environment
+from xoptim.engine.events import Event
+from xoptim.facts.errors import BudgetError
 
 FEEDS = {"x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(3, 10)}
 VARIABLES = ("LOG_PATTERN_OPTIMIZE", "PATTERN", "DROPPATTERN", "DUMPPATTERNS", "PATTERNNOREMOVE", "PATTERNSTEP")

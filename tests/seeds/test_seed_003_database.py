@@ -10,21 +10,11 @@ import pytest
 
 from tests.engine.rules import renaming
 from tests.support import parse, types
-from xoptim import (
-    BudgetError,
-    GlobalRewriter,
-    GraphBuilder,
-    PatternOptimization,
-    PatternSub,
-    Query,
-    database,
-    global_rewriter,
-    installed_patterns,
-    optimize,
-    register,
-    select,
-)
+from xoptim import GraphBuilder, PatternOptimization, Query, database, installed_patterns, optimize, register, select
+from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.catalogue.database import PatternGroup, PatternSequence
+from xoptim.dialects import PatternSub
+from xoptim.facts.errors import BudgetError
 from xoptim.match.rewrite import PHASES
 
 TEXT = "agraph (float[n] x, float[n] y) => (float[n] z) { m = Mul(x, y) d = Div(m, y) z = Sinh(d) }"

@@ -10,22 +10,12 @@ import onnx
 import pytest
 
 from tests.support import parse, run, same_results, types
-from xoptim import (
-    GlobalRewriter,
-    GraphBuilder,
-    Node,
-    OpRemove,
-    OpSub,
-    PatternSub,
-    ReverseNavigator,
-    RewriteError,
-    TopologicalNavigator,
-    XoptimError,
-    global_rewriter,
-    local_rewriter,
-    optimize,
-)
+from xoptim import GraphBuilder, Node, XoptimError, optimize
+from xoptim.api.whole_model import GlobalRewriter, global_rewriter
+from xoptim.dialects import OpRemove, OpSub, PatternSub, local_rewriter
 from xoptim.dialects.local import LocalView
+from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
+from xoptim.facts.errors import RewriteError
 
 DOCUMENT = "double[n] x, double[n] y, double[n] z"
 SIMPLE = f"agraph ({DOCUMENT}) => (double[n] a) {{ p = Mul(y, x) q = Div(p, y) r = Div(z, x) s = Mul(q, r) a = Add(z, s) }}"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.testing import wrong_patterns as wrong
 from tests.testing.defects import ZeroCopiesPattern
-from xoptim import BudgetError
+from xoptim.facts.errors import BudgetError
 from xoptim.match import (
     Constant,
     EasyPatternOptimization,

@@ -1,1 +1,8 @@
-"""Other ways to write a pattern, all lowered onto the matcher: chains, rules in text, tuples, functions."""
+"""Other ways to write a pattern: chains, rules in text, tuples, functions; all lowered onto the matcher."""
+
+from xoptim.dialects.chain import ChainPattern
+from xoptim.dialects.chain_rules import ChainRegistry
+from xoptim.dialects.local import local_rewriter
+from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
+
+__all__ = ["ChainPattern", "ChainRegistry", "OpRemove", "OpSub", "PatternSub", "local_rewriter"]

@@ -6,6 +6,7 @@ from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.kernels import runs
 from xoptim.match.moved import AT_RUN_TIME
 from xoptim.match.pattern import PatternOptimization
+from xoptim.match.refusal import Refusal
 from xoptim.match.result import MatchResult
 from xoptim.match.rewrite import Example
 from xoptim.match.trace import ANY, Constant, Optional, PatternBuilder, Scalar, Symbol, Variadic
@@ -30,6 +31,7 @@ __all__ = [
     "PatternBuilder",
     "PatternOptimization",
     "PatternRewriter",
+    "Refusal",
     "Scalar",
     "Symbol",
     "Variadic",

@@ -55,7 +55,7 @@ class Tuned:
 
         Args:
             target: the file of the model.
-            external: see `xoptim.save_proto`.
+            external: see `xoptim.save`.
 
         Returns:
             The files written.

@@ -1,7 +1,7 @@
 """Validation: make feeds, run models in onnxruntime, compare their outputs."""
 
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
-from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.validate.errors import ChoiceError, FeedError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.libraries import library_file
 from xoptim.validate.memory import available_memory, data_size
 from xoptim.validate.options import ValidationOptions
@@ -14,6 +14,7 @@ from xoptim.validate.testdata import load_test_data
 from xoptim.validate.validation import validate
 
 __all__ = [
+    "ChoiceError",
     "Comparison",
     "ComparisonRules",
     "FeedError",
