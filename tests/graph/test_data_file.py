@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from tests.graph.test_views import stored
 from tests.support import parse
+from xoptim.evaluate.blocked import copy_in_blocks
 from xoptim.graph.data_file import Weight, uses, write_weights
 from xoptim.graph.file_ranges import copy_range, is_hole
 from xoptim.graph.tensors import Tensor
@@ -54,6 +55,23 @@ def test_holes_stay_holes(tmp_path: Path, moved: bool) -> None:
     np.testing.assert_array_equal(again.numpy(), subject.numpy())
     if not moved:
         assert out.stat().st_blocks * 512 < HOLE, "only the page that holds numbers takes room"
+
+
+@needs_holes
+def test_no_more_than_the_rows_with_numbers_are_read_to_move_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = transposed(sparse(tmp_path / "in", 256), [1, 0])
+    if not is_hole(tmp_path / "in" / "w", 8 * HOLE, HOLE):
+        pytest.skip("this file system has no holes")
+    read: list[tuple[int, ...]] = []
+
+    def note(source: np.ndarray, target: np.ndarray) -> None:
+        read.append(source.shape)
+        copy_in_blocks(source, target)
+
+    monkeypatch.setattr("xoptim.graph.data_file.copy_in_blocks", note)
+    assert Tensor.from_proto(write(tensor, tmp_path / "out"), tmp_path).numpy().sum() == 1024
+    assert len(read) == 1
+    assert read[0][-1] <= 64
 
 
 @needs_holes

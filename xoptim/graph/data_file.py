@@ -156,13 +156,24 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     part = _room(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     step = _STRIP if isinstance(tensor, View) and tensor.fast_axes() else max(shape[-1], 1)
     for start in range(0, shape[-1], step):
-        stop = min(start + step, shape[-1])
-        strip = (*box[:-1], slice(box[-1].start + start, box[-1].start + stop))
-        if tensor.is_hole(strip):
-            part[..., start:stop] = 0
-        else:
-            copy_in_blocks(tensor.read(strip), part[..., start:stop])
+        _fill(tensor, box, part, range(start, min(start + step, shape[-1])))
     return part
+
+
+def _fill(tensor: Tensor, box: Box, part: np.ndarray, places: range) -> None:
+    """Compute some places along the last axis of a part; what lies in holes is not read, at whichever half it begins."""
+    start, middle, stop = places.start, (places.start + places.stop) // 2, places.stop
+    strip, *halves = (
+        (*box[:-1], slice(box[-1].start + low, box[-1].start + high))
+        for low, high in ((start, stop), (start, middle), (middle, stop))
+    )
+    if tensor.is_hole(strip):
+        part[..., start:stop] = 0
+    elif len(places) > _SHORTEST and any(tensor.is_hole(half) for half in halves):
+        _fill(tensor, box, part, range(start, middle))
+        _fill(tensor, box, part, range(middle, stop))
+    else:
+        copy_in_blocks(tensor.read(strip), part[..., start:stop])
 
 
 def _boxes(tensor: Tensor) -> Iterator[Box]:
