@@ -49,7 +49,7 @@ quick: $(VENV)/.test ## run the tests that are not slow
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
-	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders/test_benchmark.py tests/decoders/test_exports.py tests/meta/test_pipelines.py
+	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report in chromium (skipped where there is none)
 	$(BIN)/python -m pytest tests/reporting/test_page_browser.py

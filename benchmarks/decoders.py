@@ -42,6 +42,7 @@ SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "newest": ("--opset", "newest"),
     "onnxruntime": ("--patterns", "default+onnxruntime"),
     "onnxruntime newest": ("--patterns", "default+onnxruntime", "--opset", "newest"),
+    "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
 }
 """Words of the command by the name of a selection."""
 BUILT: Final = "built"

@@ -29,7 +29,8 @@ class GuardedAttentionPattern(AttentionPattern):
     Refuses when:
     1. `Attention` refuses, but for infinities in the mask.
     2. heads are not split off the last axis of q, k and v, or not merged with it: without that, the guard is slower than the
-       formula below 128 keys. Keys and values that are joined with those of earlier calls may have four axes.
+       formula below 128 keys. Keys and values that are joined with those of earlier calls, or serve several heads of queries
+       each, may have four axes.
     3. such keys and values are not known to have one length, which `ConcatAttention` requires, and their heads are not
        repeated.
     """
@@ -141,8 +142,9 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size) that are joined with those of earlier calls, before they are repeated."""
-    shape = g.try_infer_shape(name)
-    found = shared_heads(g, name) or (None if shape is None or len(shape) != 4 else Shared(name, shape))
-    node = None if found is None else g.node_before(found.name)
-    return found if is_op(node, "Concat") and len(node.input) == 2 and axis_of(g, node) == 2 else None
+    """Heads (batch, heads, length, size) before they are repeated, or that are joined with those of earlier calls."""
+    shape, found, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
+    if found is not None or shape is None or len(shape) != 4:
+        return found
+    is_joined = is_op(node, "Concat") and len(node.input) == 2 and axis_of(g, node) == 2
+    return Shared(name, shape) if is_joined else None

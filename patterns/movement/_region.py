@@ -193,7 +193,7 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
         return
     source = source_of(g, region, name)
     if source is not None:
-        if not outside and not turned:
+        if not outside and not turned and not is_absorbed(g, source.node):
             yield Term(cost, 1, (ALWAYS,), readers)
         if not is_identity(composed(source.perm, perm)):
             yield Term(cost, 1, readers, (NEVER,))
@@ -248,17 +248,24 @@ def is_needed_as_it_is(g: GraphView, region: Region, name: str) -> bool:
 
 
 def is_absorbed(g: GraphView, transpose: Node) -> bool:
-    """Whether all readers of a Transpose of a matrix are products that can read the matrix by columns."""
-    name = transpose.output[0]
+    """Whether all readers of a Transpose are products that can read its operand in the layout that it has."""
+    name, perm = transpose.output[0], permutation(g, transpose) or []
     readers = _few_readers(g, name)
-    is_matrix = permutation(g, transpose) == [1, 0] and not g.is_output(name) and not g.is_used_by_subgraph(name)
-    return is_matrix and bool(readers) and all(_absorbs(g, node, name) for node in readers)
+    is_swap = perm == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2] and not g.is_output(name)
+    return is_swap and bool(readers) and not g.is_used_by_subgraph(name) and all(_absorbs(g, node, name) for node in readers)
 
 
 def _absorbs(g: GraphView, node: Node, name: str) -> bool:
+    """Gemm reads matrices by columns; onnxruntime merges a Transpose, and a factor after it, into products of any rank."""
     if is_op(node, "Gemm"):
         return name in node.input[:2] and name not in node.input[2:]
-    return is_op(node, "MatMul") and all(g.info(i).rank == 2 for i in node.input) and runs(g, "Gemm", name)
+    if is_op(node, "MatMul") and all(g.info(i).rank == 2 for i in node.input):
+        return runs(g, "Gemm", name)
+    if g.info(name).rank == 2 or g.try_infer_type(name) != TensorProto.FLOAT:
+        return False
+    if is_op(node, "Mul", "Div") and node.input[0] == name and g.is_exclusive(node.output[0]):
+        return g.get_constant_scalar(node.input[1]) is not None and is_op(g.next_node(node.output[0]), "MatMul")
+    return is_op(node, "MatMul")
 
 
 def _copied(g: GraphView, name: str) -> int:

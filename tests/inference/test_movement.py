@@ -379,7 +379,18 @@ def test_scatter() -> None:
         assert check("ScatterElements", [x, indices, updates], {"axis": 1}, opset=opset) == [x]
         nd: list[Given] = [x, Fed(np.zeros((2, 2), np.int64)), Fed(np.ones(2, np.float32))]
         assert check("ScatterND", nd, opset=opset) == [x]
-    assert infer("ScatterElements", [vector("n"), ints(0), vector("m")])[0] == Info(I64, (1,))
+
+
+def test_a_scattered_vector_of_sizes() -> None:
+    x = vector("n", 3, "k")
+    for opset in (11, 13, 16, 18):
+        assert infer("ScatterElements", [x, ints(1, -1), vector("m", 5)], opset=opset)[0] == vector("n", "m", 5)
+    unknown = Info(I64, (3,))
+    assert infer("ScatterElements", [x, ints(1, -2), vector("m", 5)])[0] == unknown, "one place is written twice"
+    assert infer("ScatterElements", [x, ints(3), vector("m")])[0] == unknown, "beyond the end"
+    assert infer("ScatterElements", [x, vector("i"), vector("m")])[0] == unknown
+    assert infer("ScatterElements", [x, ints(1), vector("m")], {"reduction": "add"}, opset=18)[0] == unknown
+    assert infer("ScatterND", [x, tensor(1, 1, dtype=I64), vector("m")])[0] == unknown
 
 
 def test_pad() -> None:
