@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, integer, shape_of, vector
+from xoptim.inference.arguments import dtype_of, integer, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 
@@ -33,21 +33,16 @@ def _picked(data: Sequence[Dim], indices: Sequence[Dim] | None) -> list[Dim | No
     return [data[i] if type(i) is int and -size <= i < size else None for i in indices]
 
 
-@infers("GatherElements")
-def gather_elements(ctx: NodeContext) -> Results:
+@shapes("GatherElements", operands=(1,))
+def gather_elements(_ctx: NodeContext, indices: Shape | None) -> Shape | None:
     """One element per index."""
-    return (Info(dtype_of(ctx.input(0)), shape_of(ctx.input(1))),)
+    return indices
 
 
-@infers("GatherND")
-def gather_nd(ctx: NodeContext) -> Results:
+@shapes("GatherND", operands=(0, 1))
+def gather_nd(ctx: NodeContext, shape: Shape | None, indices: Shape | None) -> Shape | None:
     """The last axis of the indices holds positions in the leading axes of the data, after ``batch_dims`` common ones."""
-    x = ctx.input(0)
     batch = integer(ctx, "batch_dims", 0) if ctx.opset >= 12 else 0
-    return (Info(dtype_of(x), _gathered(shape_of(x), shape_of(ctx.input(1)), batch)),)
-
-
-def _gathered(shape: Shape | None, indices: Shape | None, batch: int | None) -> Shape | None:
     if shape is None or not indices or batch is None or not 0 <= batch < len(indices):
         return None
     depth = indices[-1]

@@ -6,8 +6,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import broadcast_all, broadcast_shapes, normalized
-from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, shape_of, text
+from xoptim.facts.shapes import broadcast_all, normalized
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, known, shape_of, shapes, text
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
@@ -18,30 +18,18 @@ def quantize_linear_microsoft(ctx: NodeContext) -> Results:
     return [Info(TensorProto.UINT8 if zero_point is None else dtype_of(zero_point), shape_of(ctx.input(0)))]
 
 
-@infers("DequantizeLinear", domain="com.microsoft")
-def dequantize_linear_microsoft(ctx: NodeContext) -> Results:
+@shapes("DequantizeLinear", typed_by=(1,), domain="com.microsoft")
+def dequantize_linear_microsoft(_ctx: NodeContext, x: Shape | None) -> Shape | None:
     """Type of the scale."""
-    return [Info(dtype_of(ctx.input(1)), shape_of(ctx.input(0)))]
+    return x
 
 
-@infers("QLinearAdd", "QLinearMul", domain="com.microsoft")
-def qlinear_binary(ctx: NodeContext) -> Results:
-    """Operands at 0 and 3, with broadcasting."""
-    a, b = ctx.input(0), ctx.input(3)
-    return [Info(dtype_of(a) or dtype_of(b), broadcast_shapes(shape_of(a), shape_of(b)))]
-
-
-@infers("MulInteger", domain="com.microsoft")
-def mul_integer(ctx: NodeContext) -> Results:
-    """Operands at 0 and 2; the products are 32-bit integers."""
-    return [Info(TensorProto.INT32, broadcast_shapes(shape_of(ctx.input(0)), shape_of(ctx.input(2))))]
-
-
-@infers("QLinearWhere", domain="com.microsoft")
-def qlinear_where(ctx: NodeContext) -> Results:
-    """Condition, X and Y at 0, 1 and 4, with broadcasting."""
-    shape = broadcast_all(shape_of(ctx.input(i)) for i in (0, 1, 4))
-    return [Info(dtype_of(ctx.input(1)) or dtype_of(ctx.input(4)), shape)]
+@shapes("QLinearAdd", "QLinearMul", typed_by=(0, 3), operands=(0, 3), domain="com.microsoft")
+@shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")
+@shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsoft")
+def quantized_elementwise(_ctx: NodeContext, *operands: Shape | None) -> Shape | None:
+    """Broadcasts; the products of MulInteger are 32-bit integers."""
+    return broadcast_all(operands)
 
 
 @infers("QLinearConcat", domain="com.microsoft")
@@ -56,14 +44,16 @@ def qlinear_concat(ctx: NodeContext) -> Results:
     axis = normalized(integer(ctx, "axis"), rank)
     dims: list[Dim] = [known(ctx, *(shape[i] for shape in known_shapes)) for i in range(rank)]
     if axis is None:
-        return [Info(dtype, tuple(ctx.fresh() for _ in dims))]
+        return [Info(dtype, fresh_shape(ctx, rank))]
     complete = len(known_shapes) == len(shapes)
     dims[axis] = sum((shape[axis] for shape in known_shapes), 0) if complete else ctx.fresh()
     return [Info(dtype, tuple(dims))]
 
 
-def _reduced(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """Shape after a reduction over the axes in the attribute, all of them by default."""
+@shapes("QLinearReduceMean", domain="com.microsoft")
+@shapes("ReduceSumInteger", typed_by=(), domain="com.microsoft")  # whether its 32-bit sums have a sign is not documented
+def reduce_microsoft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
+    """A reduction over the axes in the attribute, all of them by default."""
     keep = integer(ctx, "keepdims", 1)
     if shape is None or keep is None:
         return None
@@ -77,19 +67,6 @@ def _reduced(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     if keep:
         return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
     return tuple(dim for i, dim in enumerate(shape) if i not in axes)
-
-
-@infers("QLinearReduceMean", domain="com.microsoft")
-def qlinear_reduce_mean(ctx: NodeContext) -> Results:
-    """Axes and ``keepdims`` are attributes."""
-    x = ctx.input(0)
-    return [Info(dtype_of(x), _reduced(ctx, shape_of(x)))]
-
-
-@infers("ReduceSumInteger", domain="com.microsoft")
-def reduce_sum_integer(ctx: NodeContext) -> Results:
-    """32-bit sums; whether they have a sign is not documented."""
-    return [Info(0, _reduced(ctx, shape_of(ctx.input(0))))]
 
 
 @infers("DynamicQuantizeLSTM", domain="com.microsoft")

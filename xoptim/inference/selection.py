@@ -1,4 +1,4 @@
-"""Operators whose result size depends on values: NonZero, Unique, Compress."""
+"""Operators that select by value or position: NonZero, Unique, Compress, OneHot, TopK."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.info import Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, shape_of
+from xoptim.inference.arguments import dtype_of, fresh_shape, integer, place_of, scalar, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import dimension, values
 
 
 @infers("NonZero")
@@ -50,3 +51,38 @@ def compress(ctx: NodeContext) -> Results:
     if axis is None:
         return (Info(dtype_of(x), fresh_shape(ctx, len(shape))),)
     return (Info(dtype_of(x), (*shape[:axis], count, *shape[axis + 1 :])),)
+
+
+@infers("OneHot")
+def one_hot(ctx: NodeContext) -> Results:
+    """A new axis, last by default, with the length in the second input, which may be of any numeric type."""
+    dtype, shape = dtype_of(ctx.input(2)), shape_of(ctx.input(0))
+    if shape is None:
+        return (Info(dtype),)
+    axis = normalized(integer(ctx, "axis", -1), len(shape) + 1)
+    if axis is None:
+        return (Info(dtype),)
+    return (Info(dtype, (*shape[:axis], _depth(ctx), *shape[axis:])),)
+
+
+def _depth(ctx: NodeContext) -> Dim:
+    data = values(ctx, 1) or ctx.ints(1)
+    return dimension(ctx, data[0] if data is not None and len(data) == 1 else None)
+
+
+@infers("TopK")
+def top_k(ctx: NodeContext) -> Results:
+    """Values and positions."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    if x.shape is None:
+        return (Info(x.dtype), Info(TensorProto.INT64))
+    rank = len(x.shape)
+    axis = normalized(integer(ctx, "axis", -1), rank)
+    place = place_of(ctx, "k")
+    k: Dim | None = integer(ctx, "k") if place is None else scalar(ctx, place)
+    if axis is None:
+        return (Info(x.dtype, shape := fresh_shape(ctx, rank)), Info(TensorProto.INT64, shape))
+    shape = (*x.shape[:axis], dimension(ctx, k), *x.shape[axis + 1 :])
+    return (Info(x.dtype, shape), Info(TensorProto.INT64, shape))

@@ -1,16 +1,88 @@
-"""Reshape and Flatten."""
+"""Operators that move, insert, drop and merge axes: Transpose, Squeeze, Unsqueeze, Reshape, Flatten."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import is_not
 
-from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, floor_div, is_nonnegative, multiplied_out, product
+from xoptim.facts.dims import (
+    Dim,
+    before_wrapping,
+    exact_quotient,
+    floor_div,
+    is_never_one,
+    is_nonnegative,
+    multiplied_out,
+    product,
+)
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integer, listed_dims
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, is_given, listed, listed_count, listed_dims
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
+
+
+@infers("Transpose")
+def transpose(ctx: NodeContext) -> Results:
+    """Without ``perm`` the axes are reversed."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    shape = x.shape
+    if shape is not None and len(shape) < 2:
+        return (x,)
+    if ctx.attribute("perm") is None:
+        return (Info(x.dtype, None if shape is None else shape[::-1]),)
+    order = integers(ctx, "perm")
+    if order is None or sorted(order) != list(range(len(order))):
+        return (Info(x.dtype),)
+    if shape is None:
+        return (Info(x.dtype, fresh_shape(ctx, len(order))),)
+    return (Info(x.dtype, tuple([shape[axis] for axis in order]) if len(order) == len(shape) else None),)
+
+
+@infers("Squeeze")
+def squeeze(ctx: NodeContext) -> Results:
+    """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown where a symbol may be 1."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    return (valued(x.dtype, _squeezed(ctx, x.shape, axes, count), x.data),)
+
+
+def _squeezed(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None) -> Shape | None:
+    if shape is None or count is None:
+        return None
+    rank = len(shape)
+    if count == 0:
+        kept = tuple(dim for dim in shape if dim != 1)
+        return kept if all(is_never_one(dim) for dim in kept) else None  # even the rank depends on a symbol that may be 1
+    if axes is None:
+        return fresh_shape(ctx, rank - count) if count <= rank else None
+    dropped = {normalized(axis, rank) for axis in axes}
+    if None in dropped:
+        return None
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
+
+
+@infers("Unsqueeze")
+def unsqueeze(ctx: NodeContext) -> Results:
+    """Axes are places in the result."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    axes, count = listed(ctx, "axes"), listed_count(ctx, "axes")
+    if x.shape is None or count is None:
+        return (Info(x.dtype),)
+    rank = len(x.shape) + count
+    if axes is None:
+        return (valued(x.dtype, fresh_shape(ctx, rank), x.data),)
+    places = {normalized(axis, rank) for axis in axes}
+    if None in places or len(places) < count:  # out of range, or listed twice
+        return (Info(x.dtype),)
+    rest = iter(x.shape)
+    return (valued(x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data),)
 
 
 @infers("Reshape")

@@ -1,4 +1,4 @@
-"""Constant and ConstantOfShape."""
+"""Tensors made from attributes, shapes or random numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.facts.dims import product
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.info import Info
-from xoptim.inference.arguments import dim_of, fresh_shape, integers, vector
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import DATA_LIMIT, Values, dimension, integral_values, valued
 
@@ -76,3 +77,44 @@ def constant_of_shape(ctx: NodeContext) -> Results:
     if filler.data is None or len(filler.data) != 1 or type(size) is not int or size > DATA_LIMIT:
         return (Info(filler.dtype, shape),)
     return (valued(filler.dtype, shape, filler.data * size),)
+
+
+@infers("Shape")
+def shape(ctx: NodeContext) -> Results:
+    """Dimensions ``start`` to ``end`` (since operator set 15), negative ones counted from the end, both clamped."""
+    dims = shape_of(ctx.input(0))
+    start, end = integer(ctx, "start", 0), integer(ctx, "end", len(dims or ()))
+    if dims is None or start is None or end is None:
+        return (Info(TensorProto.INT64, (ctx.fresh(),)),)
+    part = dims[start:end]
+    return (valued(TensorProto.INT64, (len(part),), part),)
+
+
+@infers("Size")
+def size(ctx: NodeContext) -> Results:
+    """Number of elements."""
+    dims = shape_of(ctx.input(0))
+    return (valued(TensorProto.INT64, (), None if dims is None else (product(dims),)),)
+
+
+@infers("RandomNormal", "RandomUniform")
+def random(ctx: NodeContext) -> Results:
+    """The shape is an attribute."""
+    shape = integers(ctx, "shape")
+    valid = shape is not None and min(shape, default=0) >= 0
+    return (Info(integer(ctx, "dtype", TensorProto.FLOAT) or 0, tuple(shape) if shape is not None and valid else None),)
+
+
+@infers("RandomNormalLike", "RandomUniformLike", "Bernoulli", "EyeLike")
+def random_like(ctx: NodeContext) -> Results:
+    """The shape of the input, and its type unless ``dtype`` is given."""
+    x = ctx.input(0)
+    return (Info(integer(ctx, "dtype", dtype_of(x)) or 0, shape_of(x)),)
+
+
+@infers("Multinomial")
+def multinomial(ctx: NodeContext) -> Results:
+    """``sample_size`` draws per row."""
+    shape, samples = shape_of(ctx.input(0), 2), integer(ctx, "sample_size", 1)
+    rows = ctx.fresh() if shape is None else shape[0]
+    return (Info(integer(ctx, "dtype", TensorProto.INT32) or 0, (rows, dimension(ctx, samples))),)
