@@ -40,20 +40,12 @@ class Ratio(NamedTuple):
 
 
 def ratio_of(times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], seed: int = 0) -> Ratio:
-    """The ratio of two times, with an interval by the bootstrap.
+    """The ratio of the times of two models, each the seconds of each round of each pass, with an interval by the bootstrap.
 
     Rounds are compared one by one, so a load of the machine that lasts for several rounds cancels out; the median over the
     rounds of a pass ignores single disturbances. The ratio is the geometric mean of the medians. For the interval, passes are
     drawn with replacement, and rounds within each of them (Davison and Hinkley, *Bootstrap Methods and their Application*,
-    1997, section 3.8: hierarchical data).
-
-    Args:
-        times: for each pass, the seconds of each round.
-        base: the same for the model to divide by.
-        seed: of the draws.
-
-    Raises:
-        ValueError: the numbers of passes or rounds differ, or are 0.
+    1997, section 3.8: hierarchical data). Raises `ValueError` when the numbers of passes or rounds differ, or are 0.
     """
     if not times or [*map(len, times)] != [*map(len, base)] or not all(times):
         raise ValueError("both need the same passes, with the same number of rounds, at least 1")

@@ -52,17 +52,11 @@ def measure_pass(
     rng: random.Random,
     clock: Clock | None = None,
 ) -> None:
-    """Measure sessions against each other, and add a pass to the times of each.
+    """Measure sessions against each other for some seconds, five rounds at least, and add a pass to the times of each.
 
-    The first round is dropped: it measures whatever comes first as slower.
-
-    Args:
-        runs: the sessions, as functions that run them once.
-        times: the times of each.
-        seconds: of all rounds together; there are at least five rounds.
-        rng: draws the order of a round.
-        clock: measures each run: the time that passes by default. The processor time of the thread is changed less by other
-            processes, but it does not contain the work of other threads and of devices.
+    The first round is dropped: it measures whatever comes first as slower. ``rng`` draws the order of a round. ``clock``
+    measures each run: the time that passes by default. The processor time of the thread is changed less by other processes, but
+    it does not contain the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
     counts = [_runs_in_a_turn(_warm(run)) for run in runs]

@@ -16,13 +16,9 @@ _MOST = 3
 
 
 def advice_about(refusal: Refusal, graph: Graph, places: Places, functions: Collection[tuple[str, str]]) -> str:
-    """The advice about a condition that failed; empty when there is none.
+    """The advice about a condition that failed in the graph of an anchor; empty when there is none.
 
-    Args:
-        refusal: the condition.
-        graph: graph of the anchor.
-        places: the places of the nodes of the model.
-        functions: domains and names of its local functions.
+    ``functions`` are the domains and names of the local functions of the model.
     """
     node = refusal.node
     return "; ".join(

@@ -44,11 +44,7 @@ Optimize: TypeAlias = Callable[[Source, OptimizationOptions], Optimized]
 class Bisection:
     """Searches for the rewrite with which the optimized model computes different results.
 
-    Args:
-        model: the original, a file or a protobuf.
-        optimize: optimizes a model; makes the same rewrites for the same model and options.
-        options: options of the optimization.
-        checks: options of the validation.
+    ``optimize`` makes the same rewrites for the same model and options.
 
     Attributes:
         report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.

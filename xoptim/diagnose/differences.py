@@ -46,15 +46,11 @@ class Difference:
 
 
 def differences(first: Model, second: Model) -> list[Difference]:
-    """The differences of a model to another, in the order of their nodes.
+    """The differences of the second model from the first one, in the order of their nodes.
 
     A node is the same when it has the same operator, attributes and subgraphs, and its operands come from the same nodes,
     whatever the names; values of constants count, names of constants do not. Of the others, those of one operator and one name
     (or with a result of one name) are compared.
-
-    Args:
-        first: the model.
-        second: the model that is compared with it.
     """
     found: list[Difference] = []
     found += _of_tables("operator set", _opsets(first), _opsets(second))
@@ -120,13 +116,7 @@ def _text(value: Any) -> str:
 
 
 class _Keys:
-    """Keys of the values of a graph, equal for equal computations.
-
-    Args:
-        graph: the graph.
-        outer: the key of a value from around it.
-        depth: number of graphs around it.
-    """
+    """Keys of the values of a graph, equal for equal computations; ``outer`` gives the key of a value from around it."""
 
     def __init__(self, graph: Graph, outer: Callable[[str], str] = str, depth: int = 0) -> None:
         self._outer = outer

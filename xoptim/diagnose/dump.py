@@ -23,14 +23,8 @@ def dump_to(folder: Path) -> Callable[[Event], None]:
 def dump_application(folder: Path, application: Application) -> None:
     """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is created when missing.
 
-    The models are those of `xoptim.graph.side_by_side`. Their metadata names the pattern and its exactness.
-
-    Args:
-        folder: the folder.
-        application: the rewrite.
-
-    Raises:
-        XoptimError: when the folder cannot be written.
+    The models are those of `xoptim.graph.side_by_side`. Their metadata names the pattern and its exactness. Raises
+    `XoptimError` when the folder cannot be written.
     """
     pattern, matched, given = application.pattern, application.matched, application.given
     if not matched:  # a rewrite of a whole model

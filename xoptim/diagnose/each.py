@@ -70,10 +70,6 @@ class EachCheck:
     The values that matched nodes read are recorded in a run of the original model on the feeds of a validation. An unknown
     value (within a subgraph, or when the original does not run) is drawn at random; a difference then proves nothing.
 
-    Args:
-        original: the original model.
-        options: options of the validation.
-
     Attributes:
         checked: number of rewrites found equal.
         unchecked: rewrites that could not be judged, with the reason.

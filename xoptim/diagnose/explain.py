@@ -82,12 +82,9 @@ def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list
 
 
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
-    """Apply a pattern once, at one node.
+    """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that contains the node.
 
-    Args:
-        optimizer: optimizer of the model, which is changed; it counts the rewrite, and its options give the execution provider.
-        pattern: name, class or instance.
-        at: as for `explain_model`; when no match is anchored there, the first match that contains the node.
+    The optimizer of the model counts the rewrite, and its options give the execution provider.
 
     Raises:
         NoMatchError: the pattern does not match there.
@@ -113,8 +110,7 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
 def one_pattern(pattern: Item) -> PatternOptimization:
     """The pattern that a name, a class or an instance selects.
 
-    Raises:
-        UnknownPatternError: it selects none or several, or a pass over the model.
+    Raises `UnknownPatternError` when it selects none or several, or a pass over the model.
     """
     found = select(pattern)
     if len(found) != 1:

@@ -22,12 +22,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 
 class Explainer:
-    """Tries one pattern at the nodes of one model.
-
-    Args:
-        model: the model, which is not changed.
-        pattern: the pattern.
-        provider: execution provider that the model would be optimized for.
+    """Tries one pattern at the nodes of one model, which is not changed, for one execution provider.
 
     Attributes:
         pattern: the pattern.

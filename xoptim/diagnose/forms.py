@@ -64,11 +64,7 @@ def _orders(call: Call) -> Sequence[Call]:
 
 
 class _Text:
-    """Writes a subgraph as an expression.
-
-    Args:
-        calls: the nodes.
-    """
+    """Writes a subgraph as an expression."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = calls

@@ -18,10 +18,6 @@ def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactnes
 
     Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the neighbouring nodes and on the
     subgraph, so that taking a node out of a branch may change how results are rounded.
-
-    Args:
-        exactness: the exactness that the pattern declares.
-        models: the matched nodes and their replacement.
     """
     return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
 

@@ -48,15 +48,8 @@ class OpsetHint:
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
 
-    The copy is made only if operators around a node are those of such a pattern.
-
-    Args:
-        proto: the optimized model. It is left unchanged.
-        options: the options with which it was optimized.
-        base_dir: folder of its external data.
-
-    Returns:
-        ``None`` when no pattern of the selection waits for an operator set that the provider supports, or none applies.
+    The copy is made only if operators around a node are those of such a pattern. ``None`` when no pattern of the selection
+    waits for an operator set that the provider supports, or none applies.
     """
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)

@@ -93,11 +93,9 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
 
 
 class _Links:
-    """The nodes of a graph, numbered in its order, and which of them are connected.
+    """The nodes of a graph, numbered in its order, and which of them are connected; its Constant nodes count as constants.
 
-    Args:
-        graph: the graph; its Constant nodes are constants, not nodes.
-        words: numbers of operators and kinds of operands, the same for all graphs.
+    ``words`` numbers operators and kinds of operands, the same for all graphs.
     """
 
     def __init__(self, graph: Graph, words: dict[Hashable, int]) -> None:

@@ -62,13 +62,9 @@ class OptionHint:
 def option_hints(
     proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
 ) -> list[OptionHint]:
-    """The options among ``--include`` with a preset, ``--fix`` and ``--inline`` that would change a model.
+    """The options among ``--include`` with a preset, ``--fix`` and ``--inline`` that would change an optimized model.
 
-    Args:
-        proto: the optimized model. It is left unchanged.
-        options: the options with which it was optimized.
-        sizes: sizes of the open dimensions with which the model runs; without any, fixed sizes are not tried.
-        base_dir: folder of its external data.
+    ``sizes`` are those of the open dimensions with which the model runs; without any, fixed sizes are not tried.
     """
     if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
         return []

@@ -13,11 +13,7 @@ from xoptim.graph.model import Model
 
 
 class Session:
-    """The optimizations of a model.
-
-    Args:
-        model: the model, as it is before the first of them.
-    """
+    """The optimizations of a model, which is as it was before the first of them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

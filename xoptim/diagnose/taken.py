@@ -22,11 +22,9 @@ class Takers:
                 self._taken.setdefault(name, (application.number, application.pattern.name()))
 
     def explain(self, matches: Sequence[Explanation], left: Collection[str]) -> list[Explanation]:
-        """The matches of a pattern that are gone, each with the rewrite that took one of its nodes first.
+        """The matches before the optimization that are gone, each with the rewrite that took one of its nodes first.
 
-        Args:
-            matches: the matches before the optimization.
-            left: names of the results that are left after it.
+        ``left`` are the names of the results that are left after it.
         """
         found = []
         for match in matches:

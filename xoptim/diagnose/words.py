@@ -81,8 +81,7 @@ class ValueFacts:
 def locate(model: Model, at: str) -> list[Node]:
     """The nodes with a name, or the producer of a result of that name, or the node at a position (``#17``).
 
-    Raises:
-        ModelError: when there is none; the message gives the nearest names.
+    Raises `ModelError`, whose message gives the nearest names, when there is none.
     """
     nodes = list(all_nodes(model))
     if re.fullmatch(r"#\d+", at) and int(at[1:]) < len(nodes):
@@ -117,9 +116,6 @@ def all_nodes(model: Model) -> Iterator[Node]:
 
 class Places:
     """The places of the nodes of a model.
-
-    Args:
-        model: the model.
 
     Attributes:
         graphs: a label for each graph.

@@ -117,10 +117,7 @@ class ChainPattern(EasyPatternOptimization):
 def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[MatchResult]:
     """The matches of a chain in the constant sub-graph that computes a result, each node in one of them at most.
 
-    Args:
-        g: the graph.
-        name: the result; there is no match when it is not constant.
-        pattern: the chain. Where it ends with an output, that is this result.
+    There is no match when the result is not constant. Where the chain ends with an output, that is this result.
     """
     if not g.is_constant(name):
         return []

@@ -67,11 +67,7 @@ class ChainRegistry:
         return rule
 
     def rule_of(self, pattern: type[ChainPattern]) -> Rule:
-        """The rule of a pattern.
-
-        Raises:
-            LookupError: when it has none.
-        """
+        """The rule of a pattern; raises `LookupError` when it has none."""
         if pattern not in self._rules:
             raise LookupError(f"{pattern.name()} has no rule of the kind {self.kind!r}")
         return self._rules[pattern]

@@ -353,15 +353,9 @@ def _variables(term: Any) -> Iterator[str]:
 
 
 def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) -> None:
-    """Check that an expression is well-formed.
+    """Check that an expression uses these variables (any, for ``None``) and captured attributes, and is otherwise well-formed.
 
-    Args:
-        term: the expression.
-        known: the variables that it may use: any for ``None``, that is, in the expression to find.
-        captured: names of captured attributes that it may use.
-
-    Raises:
-        TypeError: when it is malformed; the message names the mistake.
+    Raises `TypeError`, whose message names the mistake, when it is malformed.
     """
     if isinstance(term, str):
         if not term.isidentifier() or (known is not None and term not in known):

@@ -92,11 +92,7 @@ class Side:
 
 
 def read_function(source: FunctionSource, role: Role) -> Side:
-    """Check a function and parse it.
-
-    Raises:
-        TextRuleError: when a rule cannot contain it; the message names the place.
-    """
+    """Check a function and parse it; raises `TextRuleError`, whose message names the place, when a rule cannot contain it."""
     proto = source.proto
     parameters: dict[str, Any] = dict.fromkeys(proto.attribute)
     parameters.update((a.name, decode_attribute(a)) for a in proto.attribute_proto)
@@ -192,15 +188,7 @@ def _add_constant(side: Side, call: Call) -> None:
 
 
 def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
-    """The value of a Constant, of rank 0 if it stands for a number.
-
-    Args:
-        call: of Constant.
-        attributes: those of the function.
-
-    Raises:
-        TextRuleError: when it cannot be read.
-    """
+    """The value of a Constant with these attributes, of rank 0 if it means a number; raises `TextRuleError` if unreadable."""
     ((name, value),) = call.attributes.items()
     value = attributes[value.name] if isinstance(value, AttributeReference) else value
     try:
@@ -249,9 +237,8 @@ def _check_operator(call: Call, role: Role) -> None:
 def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bool]:
     """Write constant operands as the attributes of earlier operator sets, a form that fits all operator sets.
 
-    Returns:
-        The remaining operands, the attributes, and whether one of these is a number with the type of another operand: where
-        the model has it as an operand, it is compared as one.
+    Returns the remaining operands, the attributes, and whether one of these is a number with the type of another operand: where
+    the model has it as an operand, it is compared as one.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
     moved = {operand.place: (name, operand) for (op, name), operand in MOVED.items() if op == call.op_type}

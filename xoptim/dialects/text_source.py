@@ -50,12 +50,7 @@ class FunctionSource:
 def parse_functions(text: str, file: str) -> list[FunctionSource]:
     """All functions in a text; the header ``<domain: ..., opset_import: [...]>`` of each may be left out.
 
-    Args:
-        text: functions in ONNX's textual syntax, one after the other.
-        file: its name in errors.
-
-    Raises:
-        TextRuleError: the text is malformed; the message names line and column.
+    Raises `TextRuleError`, whose message names file, line and column, when the text is malformed.
     """
     if "\0" in text:  # the parser would stop there, and silently ignore the rest
         line = text[: text.index("\0")].split("\n")

@@ -244,10 +244,7 @@ def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | No
 def slice_ranges(node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]) -> list[slice] | None:
     """The range of each axis that a Slice takes, as Python counts it; ``None`` when the node is not understood.
 
-    Args:
-        node: the Slice.
-        inputs: its inputs; the data is not read.
-        shape: of the data.
+    The data, the first of the inputs, is not read; ``shape`` is its shape.
     """
     starts = ints_of(node, "starts", inputs)
     ends = ints_of(node, "ends", inputs)

@@ -150,11 +150,7 @@ class _Region:
 
 
 def _to_numpy(value: Any) -> Array:
-    """A copy of a result of any element type.
-
-    Raises:
-        TypeError: when it is not a dense tensor.
-    """
+    """A copy of a result of any element type; raises `TypeError` when it is not a dense tensor."""
     if not value.is_tensor():
         raise TypeError(f"a result is a {value.data_type()}, not a tensor")
     code, shape = value.element_type(), tuple(value.shape())

@@ -20,14 +20,9 @@ _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 
 
 def byte_amount(text: str, whole: int | None = None) -> int:
-    """A number of bytes from a text such as ``500``, ``500 kB``, ``1.5GiB`` or ``10%``.
+    """A number of bytes from a text such as ``500``, ``500 kB``, ``1.5GiB`` or, where ``whole`` is 100 %, ``10%``.
 
-    Args:
-        text: the text, in which the case of letters does not matter.
-        whole: bytes that are 100 %; without it, a share is not understood.
-
-    Raises:
-        ValueError: it is none of these.
+    The case of letters does not matter. Raises `ValueError` for any other text.
     """
     found = _AMOUNT.fullmatch(text.strip())
     unit = found[2].lower() if found else ""

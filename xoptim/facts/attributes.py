@@ -97,13 +97,9 @@ _LISTS: dict[AttributeProto.AttributeType, AttributeProto.AttributeType] = {
 
 
 def is_of_kind(value: Any, kind: int | None) -> bool:
-    """Whether a value can be written as an attribute of a type.
+    """Whether a value can be written as an attribute of a type, an ``AttributeProto.AttributeType`` or ``None`` for any.
 
     An integer is an integer only; a list without elements can be of any type of lists.
-
-    Args:
-        value: value of an attribute.
-        kind: a value of ``AttributeProto.AttributeType``, ``None`` for any of them.
     """
     found = _KINDS.get(type(value))
     if found is None and isinstance(value, (list, tuple)):
@@ -131,11 +127,7 @@ def _kind_of_item(value: Any) -> AttributeProto.AttributeType | None:
 
 
 def encode_attribute(name: str, value: Any) -> AttributeProto:
-    """The protobuf form of an attribute.
-
-    Raises:
-        TypeError: when the value has no ONNX counterpart.
-    """
+    """The protobuf form of an attribute; raises `TypeError` when the value has no ONNX counterpart."""
     proto = AttributeProto(name=name)
     if isinstance(value, AttributeProto):
         proto.CopyFrom(value)

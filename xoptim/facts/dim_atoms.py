@@ -111,13 +111,10 @@ class Atom:
 
 
 def opaque_atom(digest: bytes, bounds: Bounds, *, numbered: bool) -> Atom:
-    """A symbol for the result of an operation.
+    """A symbol, within some bounds, for the result of an operation; the digest of operation and operands is its name too.
 
-    Args:
-        digest: of the operation and its operands; it is the name too.
-        bounds: of the result.
-        numbered: whether a numbered symbol is among the operands. Without one, the operation is the same in every
-            process, and so is the place of the symbol among others.
+    ``numbered``: whether a numbered symbol is among the operands. Without one, the operation is the same in every process, and
+    so is the place of the symbol among others.
     """
     atom = Atom("opaque", (), bounds, digest, f"?_{digest.hex()}")
     atom.numbered = numbered

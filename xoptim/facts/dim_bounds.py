@@ -141,15 +141,11 @@ def _interval_low(terms: Terms, constant: int) -> int | None:
 
 
 def prove_low(terms: Terms, constant: int) -> int | None:
-    """A number that the polynomial is never below, ``None`` when no such number is found.
+    """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such number is found.
 
     Interval arithmetic first; then operations that occur linearly are opened one by one, which cancels what the
     operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and ``n - 5``. After `PROOF_STEPS`
     polynomials the best bound so far is returned.
-
-    Args:
-        terms: the polynomial without its constant.
-        constant: the constant.
     """
     return _Proof().low(terms, constant, (), _DEPTH)
 

@@ -51,11 +51,7 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
 
 
 def floor_div(a: Dim, b: Dim) -> Dim:
-    """``a // b`` rounded down.
-
-    Raises:
-        ZeroDivisionError: ``b`` is the number 0.
-    """
+    """``a // b`` rounded down; raises `ZeroDivisionError` when ``b`` is the number 0."""
     if type(b) is not SymbolicDim:
         if type(a) is not SymbolicDim:
             return a // b
@@ -75,11 +71,7 @@ def floor_div(a: Dim, b: Dim) -> Dim:
 
 
 def mod(a: Dim, b: Dim) -> Dim:
-    """``a % b`` with the sign of ``b``, as in Python.
-
-    Raises:
-        ZeroDivisionError: ``b`` is the number 0.
-    """
+    """``a % b`` with the sign of ``b``, as in Python; raises `ZeroDivisionError` when ``b`` is the number 0."""
     if type(b) is not SymbolicDim:
         if type(a) is not SymbolicDim:
             return a % b
@@ -125,11 +117,7 @@ def _opened(a: SymbolicDim, b: int) -> Dim:
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
-    """``a / b`` rounded up.
-
-    Raises:
-        ZeroDivisionError: ``b`` is the number 0.
-    """
+    """``a / b`` rounded up; raises `ZeroDivisionError` when ``b`` is the number 0."""
     if is_nonnegative(b - 1):
         return floor_div(a + b - 1, b)
     return -floor_div(-a, b)

@@ -70,20 +70,12 @@ _BY_NUMPY: Final = {entry.numpy: number for number, entry in ELEMENT_TYPES.items
 
 
 def numpy_dtype(element_type: int) -> np.dtype:
-    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy lacks).
-
-    Raises:
-        KeyError: the number is not an element type.
-    """
+    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy lacks); raises `KeyError`."""
     return ELEMENT_TYPES[element_type].numpy
 
 
 def element_type(dtype: np.dtype | type) -> int:
-    """The ONNX element type of a numpy type; objects, ``str`` and ``bytes`` of any length are strings.
-
-    Raises:
-        KeyError: ONNX has no such type.
-    """
+    """The ONNX element type of a numpy type; objects, ``str`` and ``bytes`` of any length are strings. Raises `KeyError`."""
     dtype = np.dtype(dtype)
     return TensorProto.STRING if dtype.kind in "OSUT" else _BY_NUMPY[dtype]
 
@@ -160,18 +152,10 @@ _EQUAL: Final = Tolerance(0.0, 0.0)
 
 
 def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
-    """The tolerance of results after rewrites of a given exactness.
+    """The tolerance of results of an element type, zero for ``exact`` and for types that are not floating-point.
 
-    Args:
-        element_type: type of the result that is compared.
-        exactness: the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers
-            are finite.
-
-    Returns:
-        Zero for ``exact`` and for types that are not floating-point.
-
-    Raises:
-        ValueError: the exactness does not exist.
+    ``exactness`` is the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers are
+    finite. Raises `ValueError` when it does not exist.
     """
     if exactness not in ("exact", "rounding", "finite", "approximate"):
         raise ValueError(f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}")

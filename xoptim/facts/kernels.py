@@ -30,13 +30,7 @@ sets 19 to 21, and 0.8 ms from set 22 on.
 
 
 def slows_down(provider: str, op_type: str, opset: int) -> bool:
-    """Whether a provider is known to run an operator more slowly in an operator set than in the set before.
-
-    Args:
-        provider: short name or full name, in any case.
-        op_type: standard operator.
-        opset: version of the standard operator set.
-    """
+    """Whether a provider is known to run a standard operator more slowly than in the operator set before."""
     return (_short(provider), op_type, opset) in _SLOWER
 
 
@@ -123,11 +117,7 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
 
 
 def operators_served(provider: str) -> int:
-    """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known.
-
-    Args:
-        provider: short name or full name, in any case.
-    """
+    """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known."""
     return len({(domain, op_type) for name, domain, op_type in _installed() if _short(name) == _short(provider)})
 
 

@@ -31,13 +31,9 @@ class _LazyModule(ModuleType):
 
 
 def lazy_module(name: str) -> ModuleType:
-    """A module that is imported at the first access to one of its attributes, by whichever thread comes first.
+    """A stand-in for a module that is imported at the first access to an attribute, by whichever thread comes first.
 
-    Args:
-        name: absolute name of the module.
-
-    Returns:
-        A stand-in. The first access raises ``ImportError`` when the module is not installed, so that a missing package
-        matters only to code that uses it.
+    That access raises ``ImportError`` when the module is not installed, so that a missing package matters only to code that
+    uses it.
     """
     return _LazyModule(name)

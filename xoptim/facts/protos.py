@@ -21,12 +21,9 @@ _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third
 
 
 def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
-    """Iterate over many protobufs, and end while there is still some memory.
+    """Iterate over many protobufs, and raise MemoryError while there is still some memory.
 
     Protobuf does not check whether memory for the Python object of a message was granted: without it, the process crashes.
-
-    Raises:
-        MemoryError: when little memory is left.
     """
     for index, element in enumerate(elements):
         if index % _STEP == 0:
@@ -57,13 +54,7 @@ def lack_of_memory() -> Iterator[None]:
 
 
 def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
-    """Copy the fields that are set in a protobuf into an empty one of the same type.
-
-    Args:
-        source: the protobuf to read.
-        target: the protobuf to fill.
-        but: names of fields to leave out, the large ones as a rule.
-    """
+    """Copy the fields that are set in a protobuf, ``but`` for some names, into an empty one of the same type."""
     for field, value in source.ListFields():
         if field.name in but:
             continue

@@ -285,10 +285,7 @@ def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
     """An anonymous symbol for the result of an operation on operands: always the same one.
 
-    Args:
-        kind: one of the operations of `operation_bounds`, or any other text.
-        args: the operands.
-        limits: bounds of the result, which an operation of another kind needs.
+    The operation is one of `operation_bounds`, or any other text, which needs the limits of the result.
     """
     digest = _operation_digest(kind, args)
     atom = ATOMS.find(digest)

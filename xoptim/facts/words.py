@@ -15,13 +15,7 @@ def abridged(word: str) -> str:
 
 
 def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known words that are similar to a word, the most similar first, the case of letters ignored.
-
-    Args:
-        word: the word.
-        known: the known words.
-        most: the maximal number of words to return.
-    """
+    """The known words that are similar to a word, the most similar first, the case of letters ignored; ``most`` of them."""
     wanted = word.lower() if len(word) <= LONGEST else ""
     names = {name.lower(): name for name in sorted(known, reverse=True)}
     steps = {name: _distance(wanted, name) for name in names if 2 * abs(len(name) - len(wanted)) <= len(wanted)}
@@ -30,14 +24,7 @@ def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
-    """The question whether similar words were meant.
-
-    Args:
-        word: the word.
-        known: the known words.
-        otherwise: the text to return when no word is similar.
-        most: the maximal number of words in the suggestion.
-    """
+    """The question whether similar words, ``most`` of them, were meant; ``otherwise`` when no word is similar."""
     near = similar(word, known, most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 

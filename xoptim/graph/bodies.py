@@ -15,13 +15,9 @@ from xoptim.graph.splice import rename_graph
 def rebuilt(body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()) -> GraphProto:
     """A copy of a subgraph that reads values from outside in place of its own, without the nodes that nothing needs then.
 
-    An output whose value comes from outside becomes a copy of it, as runtimes want a node for each output.
-
-    Args:
-        body: the subgraph, which is left unchanged.
-        names: for some values that the subgraph defines, the value outside that replaces it.
-        inputs: places of inputs to leave out; nothing that is needed reads them, unless through ``names``.
-        outputs: places of outputs to leave out.
+    ``names`` gives the value outside that replaces a value of the subgraph; ``inputs`` and ``outputs`` are places to leave
+    out. A needed node may read such an input only through ``names``. An output whose value comes from outside becomes a copy
+    of it, as runtimes want a node for each output.
     """
     proto = GraphProto()
     export_graph(body, proto)

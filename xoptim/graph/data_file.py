@@ -56,13 +56,7 @@ class _Copy(NamedTuple):
 
 
 def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
-    """Write weights to an empty file, and let their protobufs refer to it.
-
-    Args:
-        weights: the weights, in order. Their protobufs hold no data afterwards.
-        stream: the file, opened without a buffer.
-        folder: of the file.
-        location: its name.
+    """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer to its ``location``.
 
     Raises:
         OSError: when the file cannot be written, or the disk has no room for it.

@@ -59,17 +59,12 @@ class Held:
 class Draft:
     """Writes the weights of models beside a target, and one of the models into place; removes what is left at the end.
 
-    Args:
-        target: the file to write, ``None`` for a temporary folder, in which nothing stays. Where it is a symbolic link, the
-            file behind the link is replaced.
-        external: see `xoptim.graph.save.save_proto`.
-        share_weights: likewise.
+    The target ``None`` is a temporary folder, in which nothing stays. Where the target is a symbolic link, the file that it
+    leads to is replaced; `ModelError` is raised unless that is a regular file. For the options see
+    `xoptim.graph.save.save_proto`.
 
     Attributes:
         folder: where the weights of the models are.
-
-    Raises:
-        ModelError: the target is not a regular file.
     """
 
     def __init__(self, target: Path | None, *, external: bool | None = None, share_weights: bool = False) -> None:
@@ -89,10 +84,9 @@ class Draft:
             self._scratch.cleanup()
 
     def export(self, model: Model) -> ModelProto:
-        """A protobuf of a model. Its external weights are in a file in `folder`, written now.
+        """A protobuf of a model, whose external weights are written to a file in `folder` now.
 
-        Raises:
-            ModelError: the file cannot be written, or a weight cannot be read.
+        Raises `ModelError` as `fill`.
         """
         held = Held()
         proto = export_model(model, held)
@@ -105,12 +99,7 @@ class Draft:
         return proto
 
     def fill(self, proto: ModelProto, weights: Sequence[Weight], *, came_external: bool) -> None:
-        """Write the weights of a protobuf, which refers to them then.
-
-        Args:
-            proto: the model.
-            weights: its tensors.
-            came_external: whether the model had external data.
+        """Write the weights of a protobuf, which refers to them then; ``came_external``: whether the model had external data.
 
         Raises:
             ModelError: the file cannot be written, or a weight cannot be read.
@@ -165,14 +154,11 @@ class Draft:
         return [path for path in self._final if path.name in names]
 
     def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
-        """Move a model into place: it, its weights and further files, or none of them.
+        """Move a model into place: it, its weights and the further files in ``along``, or none of them.
 
-        Args:
-            proto: the model; it refers to its weights by their final name then.
-            along: contents of further files.
+        Returns the files written.
 
-        Returns:
-            The files written.
+        The model refers to its weights by their final name then.
 
         Raises:
             ModelError: a file cannot be written; all are unchanged then.
@@ -220,15 +206,7 @@ def _is_movable(weight: Weight) -> bool:
 
 
 def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
-    """Copy external weights into a protobuf, which refers to no file then.
-
-    Args:
-        proto: the model.
-        base_dir: folder against which its external locations are resolved.
-
-    Raises:
-        ModelError: when weights cannot be read.
-    """
+    """Copy external weights, found from ``base_dir``, into a protobuf, which refers to no file then; raises `ModelError`."""
     for tensor in [t for t in stored_tensors(proto) if t.data_location == TensorProto.EXTERNAL]:
         _take_in(tensor, Tensor.from_proto(tensor, base_dir))
 

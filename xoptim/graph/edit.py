@@ -27,9 +27,6 @@ class Edit(Graph):
     checks everything and moves it into the graph. Used as a context manager, an edit that is not committed leaves the graph
     unchanged, even if an exception is raised.
 
-    Args:
-        graph: the graph to change.
-
     Attributes:
         target: the graph to change.
         functions: local functions to add to the model.
@@ -95,7 +92,7 @@ class Edit(Graph):
     def commit(self, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None) -> None:
         """Take ``removed`` out of the graph and put ``added`` in; a node in both stays as it is.
 
-        Of the initializers that were made, those that the new nodes read are stored.
+        Of the initializers that were made, those that the new nodes read are stored. An error leaves the graph unchanged.
 
         Args:
             removed: nodes of the graph.
@@ -103,10 +100,10 @@ class Edit(Graph):
             insert_at: where the new nodes go if possible; by default where the last removed node was.
 
         Raises:
-            Declined: when an operator does not take the types of its operands. The graph is then unchanged.
+            Declined: when an operator does not take the types of its operands.
             RewriteError: when an operator or an attribute does not exist, a result would be missing, defined twice, or of
-                another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then unchanged.
-            ModelError: when a subgraph of a new node is invalid. The graph is then unchanged.
+                another type or shape, nodes would form a cycle, or matched nodes were modified.
+            ModelError: when a subgraph of a new node is invalid.
         """
         changed = self._watched.restore()
         if changed is not None:

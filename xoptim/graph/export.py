@@ -28,9 +28,7 @@ Stand: TypeAlias = Callable[[Tensor, str], TensorProto]
 def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
     """A protobuf of the whole model. It shares no objects with the one the model came from.
 
-    Args:
-        model: the model.
-        stand: makes the protobuf of each initializer, which may stand for one whose data is written later.
+    ``stand`` makes the protobuf of each initializer, which may be a stub for one whose data is written later.
     """
     with collection_paused(), lack_of_memory():
         proto = ModelProto()

@@ -13,11 +13,7 @@ from xoptim.graph.tensors import Tensor
 
 
 def check_external_data(proto: ModelProto, base_dir: Path) -> None:
-    """Check that every external tensor can be read.
-
-    Raises:
-        ModelError: when a file is missing, too short, or outside the folder of the model.
-    """
+    """Raise `ModelError` for external data that is missing, too short, or outside the folder of the model."""
     for tensor in stored_tensors(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             Tensor.from_proto(tensor, base_dir).place()

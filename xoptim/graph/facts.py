@@ -18,11 +18,8 @@ _AT_RUN_TIME = frozenset(("Constant", "DequantizeLinear"))
 class FactTable:
     """Type, shape and constness of each value of a graph; an entry exists exactly as long as its value.
 
-    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`.
-
-    Args:
-        definitions: the values of the graph.
-        outer: the facts about the values of the enclosing graph.
+    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`. ``outer`` is the table of the
+    enclosing graph.
     """
 
     __slots__ = ("_computed", "_definitions", "_evaluated", "_infos", "_overridable", "items", "known", "learn", "outer")

@@ -60,13 +60,7 @@ def text_form(raw: bytes) -> TextForm | None:
 def parse_text(raw: bytes, form: TextForm, label: str) -> onnx.ModelProto:
     """A model from one of the text forms.
 
-    Args:
-        raw: contents of the file.
-        form: result of `text_form`.
-        label: the beginning of the message of an error: ``'model.onnx' is``.
-
-    Raises:
-        ModelError: when it is not a model.
+    ``label`` begins the message of the `ModelError` when it is not one: ``'a.onnx' is``.
     """
     try:
         text = raw.decode("utf-8-sig")

@@ -17,16 +17,10 @@ _FUNCTIONS_SINCE = 8
 
 
 def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE) -> onnx.ModelProto:
-    """A model of some nodes.
+    """A model of some nodes, in any order, that belong or belonged to a graph; its outputs are ``results``.
 
     Results that they read from elsewhere are its inputs, with the types and shapes that are known; constants are stored in it
-    unless they are large. Local functions that the nodes call are included.
-
-    Args:
-        graph: the graph that the nodes belong to, or belonged to.
-        nodes: the nodes, in any order.
-        results: the outputs of the model.
-        largest: bytes of a constant above which it becomes an input.
+    up to ``largest`` bytes. Local functions that the nodes call are included.
     """
     ordered = sorted(nodes, key=lambda node: node.label)
     made = {name for node in ordered for name in node.output}

@@ -38,8 +38,7 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
 def expanded_size(proto: onnx.ModelProto) -> int:
     """Number of nodes of a model, subgraphs included, once every call of a local function is replaced by its body.
 
-    Raises:
-        ModelError: when a function calls itself, directly or through others.
+    Raises `ModelError` when a function calls itself, directly or through others.
     """
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     calls = {key: Counter(_operators(function.node)) for key, function in functions.items()}

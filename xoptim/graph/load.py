@@ -79,12 +79,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
     """A model from its serialized form.
 
-    Args:
-        raw: the serialized model.
-        label: the beginning of the message of an error: ``'model.onnx' is``.
-
-    Raises:
-        ModelError: when the bytes are not a model.
+    ``label`` begins the message of the `ModelError` when it is not one: ``'a.onnx' is``.
     """
     proto = onnx.ModelProto()
     try:
@@ -186,11 +181,7 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 
 def check_imports(model: Model) -> None:
-    """Refuse standard operators of no version: a runtime takes its newest one, and another runtime another one.
-
-    Raises:
-        ModelError: when there are some.
-    """
+    """Raise `ModelError` for standard operators of no version: each runtime takes its own newest one."""
     for graph in model.graphs():
         used = [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
         if used:
@@ -213,11 +204,7 @@ def _check_recursion(model: Model) -> None:
 
 
 def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
-    """Fill an empty graph from its protobuf.
-
-    Raises:
-        ModelError: when names are undefined or defined twice, or nodes form a cycle.
-    """
+    """Fill an empty graph from its protobuf; raises `ModelError` as `load_model`."""
     graph.source = proto
     graph.name = proto.name
     _check_text((graph.name, *(v.name for v in (*proto.input, *proto.output)), *(t.name for t in proto.initializer)))
@@ -314,11 +301,7 @@ def _connect(graph: Graph) -> bool:
 
 
 def load_bodies(graph: Graph, node: Node) -> None:
-    """Wrap the subgraphs among the attributes of a node of a graph.
-
-    Raises:
-        ModelError: when names in them are undefined or defined twice, or nodes form a cycle.
-    """
+    """Wrap the subgraphs among the attributes of a node of a graph; raises `ModelError` as `load_model`."""
     proto = node.untouched_proto
     if proto is not None:
         found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}

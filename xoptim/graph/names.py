@@ -8,10 +8,8 @@ from collections.abc import Mapping, Set
 class Names:
     """The set of names in use and a source of new ones.
 
-    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of calls only.
-
-    Args:
-        base: names that are in use as well. `commit` adds those that were reserved here; without it, they are free again.
+    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of calls only. Names
+    in ``base`` are in use as well. `commit` adds those that were reserved here; without it, they are free again.
     """
 
     __slots__ = ("_base", "_next", "used")

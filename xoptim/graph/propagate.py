@@ -29,10 +29,8 @@ _STANDARD = ("", "ai.onnx.ml")
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
     """Infer the facts about every result of a graph and of its subgraphs, in order.
 
-    Args:
-        graph: the graph.
-        declared: what the model declares about results. Shapes that may have been computed from the default of an
-            initializer that a caller may override are not used.
+    Of ``declared``, what the model declares about results, shapes are not used that may have been computed from the default of
+    an initializer that a caller may override.
     """
     may_be_overridden = graph.sees_overridable()
     for node in graph.nodes:

@@ -17,14 +17,8 @@ class References:
     """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and readers outside the nodes.
 
     A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*. Only `Graph` has one of
-    these, and only its methods write to it.
-
-    Args:
-        definitions: the values of the graph.
-        nodes: the nodes of the graph.
-        owner: the node of which the graph is a subgraph.
-        outer: the references to the values of the enclosing graph.
-        listeners: called when what a node reads, or what reads its results, has changed.
+    these, and only its methods write to it. The listeners are called when what a node reads, or what reads its results, has
+    changed.
 
     Attributes:
         outputs: the outputs of the graph, in order.
@@ -97,8 +91,7 @@ class References:
     def add(self, name: str, node: Node) -> None:
         """Record that a node of this graph reads a name, once more if it already does.
 
-        Raises:
-            ModelError: when neither this graph, if it is a subgraph, nor one around it defines the name.
+        Raises `ModelError` when the graph is a subgraph, and neither it nor one around it defines the name.
         """
         if self.outer is None or self._definitions.defines(name):
             self._uses.add(name, node)

@@ -74,11 +74,7 @@ class Replacement:
 def replacing(target: Path) -> Iterator[Replacement]:
     """Replace files together: all of them when the block ends, the last one opened last; none when it raises.
 
-    Args:
-        target: the file that messages name.
-
-    Raises:
-        ModelError: when a file cannot be written; all files are then unchanged.
+    Raises `ModelError`, whose message names the target, when a file cannot be written; all files are then unchanged.
     """
     files = Replacement()
     with write_errors(target):
@@ -103,10 +99,7 @@ def write_errors(target: Path) -> Iterator[None]:
 def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterator[tuple[BinaryIO, Path]]:
     """Open a file in the folder of ``final``, with the permissions of ``final`` or of a new file; remove it on an error.
 
-    Args:
-        final: the file whose place it will take.
-        buffering: as for `open`.
-        syncs: whether it is on the disk when the block ends, as is necessary before it replaces another file.
+    With ``syncs`` it is on the disk when the block ends, as is necessary before it replaces another file.
     """
     # Only a part of the name: the whole name may already have the maximal length.
     handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
@@ -127,11 +120,7 @@ def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterat
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write one file, or leave it as it was.
-
-    Args:
-        target: the file. Where it is a symbolic link, the file behind the link is replaced.
-        content: bytes to write.
+    """Write one file, or leave it as it was. Where it is a symbolic link, the file that it leads to is replaced.
 
     Raises:
         ModelError: when it cannot be written, or is not a regular file.
@@ -142,10 +131,9 @@ def replace_file(target: Path, content: bytes) -> None:
 
 
 def place_of(target: Path) -> Path:
-    """The file to replace: the target, or the file behind a symbolic link.
+    """The file to replace: the target, or the file that a symbolic link leads to.
 
-    Raises:
-        ModelError: when it is a folder or a special file, or a link that leads to itself.
+    Raises `ModelError` for a folder, a special file, and a link that leads to itself.
     """
     place = Path(os.path.realpath(target)) if target.is_symlink() else target
     if target.is_dir():

@@ -56,14 +56,9 @@ def save_proto(
 
 
 def serialized(proto: ModelProto, base_dir: Path | None = None) -> bytes:
-    """A model as bytes that refer to no file: external weights are copied into them.
+    """A model as bytes that refer to no file: external weights, found from ``base_dir``, are copied into them.
 
-    Args:
-        proto: the model, which is left unchanged.
-        base_dir: folder against which its external locations are resolved.
-
-    Raises:
-        ModelError: when it does not fit into a protobuf.
+    Raises `ModelError` when it does not fit into a protobuf.
     """
     whole = ModelProto()
     try:

@@ -57,10 +57,7 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
     for small integers that are computed from shapes, the nodes that compute them are added. Subgraphs and the local functions
     that are called are included.
 
-    Args:
-        graph: the graph after the rewrite.
-        matched: all nodes of the match, those that stay included, in order.
-        given: the nodes that the pattern returned for them, those that stay included.
+    The graph is as it is after the rewrite. Both ``matched`` and ``given`` are in order, nodes that stay included.
     """
     fragments = _Fragment(list(matched)), _Fragment(list(given))
     stored = _complete(graph, fragments)

@@ -20,19 +20,11 @@ def can_splice(body: Graph) -> bool:
 
 
 def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
-    """Copies of the nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
+    """Copies of the nodes of a subgraph for the enclosing graph, to be inserted at the place of the owner, in order.
 
-    Everything that the subgraph defines, except its outputs, gets a new name, since other subgraphs may use the same names.
-    Its initializers are stored in ``into``.
-
-    Args:
-        body: the subgraph.
-        into: the enclosing graph.
-        inputs: the name that replaces each input of the subgraph.
-        outputs: a name for each output of the subgraph.
-
-    Returns:
-        The nodes in order, to be inserted at the place of the owner. Their subgraphs are in their protobufs.
+    The subgraph is left unchanged. ``inputs`` gives the name that replaces each input, ``outputs`` a name for each output;
+    everything else that the subgraph defines gets a new name, since other subgraphs may use the same names. Its initializers
+    are stored in ``into``. The subgraphs of the nodes are in their protobufs.
     """
     names = dict(inputs)
     _store(body, body.initializers, into, names)
@@ -53,14 +45,9 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
 def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str]) -> list[Node]:
     """Copies of some nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
 
-    Their results get new names, and the initializers that they read are stored in ``into``.
-
-    Args:
-        body: the subgraph.
-        nodes: some of its nodes, in an order in which they can run; they read only each other's results besides initializers
-            of the subgraph, values in ``names`` and values from outside.
-        into: the enclosing graph.
-        names: names outside of values of the subgraph; those of the new results and initializers are added.
+    Their results get new names, and the initializers that they read are stored in ``into``. ``names`` holds names outside of
+    values of the subgraph; those of the new results and initializers are added. The nodes, in an order in which they can run,
+    read only each other's results besides such initializers, values in ``names`` and values from outside.
     """
     read = dict.fromkeys(name for node in nodes for name in reads(node) if name in body.initializers and name not in names)
     _store(body, read, into, names)

@@ -51,15 +51,7 @@ class Tensor(Parts):
 
     @classmethod
     def from_proto(cls, proto: TensorProto, base_dir: Path | None = None) -> Tensor:
-        """Wrap a protobuf, which is kept by reference.
-
-        Args:
-            proto: the tensor, its data inside or in an external file.
-            base_dir: folder of the model, against which the location of external data is resolved.
-
-        Raises:
-            ModelError: when the element type is unknown, or a dimension negative.
-        """
+        """Wrap a tensor of a protobuf, which is kept by reference; see `StoredTensor`."""
         return cls(StoredTensor(proto, base_dir))
 
     @classmethod
@@ -78,36 +70,26 @@ class Tensor(Parts):
         return self.nbytes
 
     def check_size(self) -> None:
-        """Check that the data of a protobuf can have as many numbers as the shape requires, without reading them.
-
-        Raises:
-            ModelError: when they cannot.
-        """
+        """Raise `ModelError` if the data of a protobuf cannot have as many numbers as the shape requires."""
         if self._stored is not None:
             self._stored.check_size()
 
     def check_count(self) -> None:
-        """Check that a small tensor has as many numbers as its shape requires (large ones are checked when they are read).
-
-        Raises:
-            ModelError: when it does not.
-        """
+        """Raise `ModelError` if a small tensor lacks numbers; large ones are checked when they are read."""
         if self._stored is not None and 0 < self.size <= UNIFORM_LIMIT:
             self._stored.check_count()
 
     def place(self) -> tuple[Path, int, int] | None:
         """File, offset and number of bytes of the data, ``None`` when no file holds them as they are.
 
-        Raises:
-            ModelError: when the file is missing, too short, or outside the folder of the model.
+        Raises `ModelError` when the file is missing, too short, or outside the folder of the model.
         """
         return self._stored.external_location() if self._stored is not None and self.is_external else None
 
     def numpy(self) -> np.ndarray:
-        """The numbers. External data is mapped into memory, not read. Do not modify the result.
+        """The numbers; do not modify them. External data is mapped into memory, not read.
 
-        Raises:
-            ModelError: when the data is damaged or missing.
+        Raises `ModelError` when the data is damaged or missing.
         """
         if self._array is not None:
             return self._array
@@ -164,11 +146,7 @@ class Tensor(Parts):
         return raw if len(raw) <= 64 else hashlib.blake2b(raw, digest_size=20).digest()
 
     def to_raw(self) -> bytes:
-        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed.
-
-        Raises:
-            ModelError: when the data is damaged or missing.
-        """
+        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed. Raises `ModelError` as `numpy`."""
         return self._stored.to_raw(self._array) if self._stored is not None else raw_data(self.dtype, self.numpy())
 
     def to_proto(self, name: str) -> TensorProto:

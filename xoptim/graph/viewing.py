@@ -34,10 +34,7 @@ _CASTS: Final = frozenset(
 def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> list[Tensor] | None:
     """The results of a node as views, ``None`` when they are to be computed: they are small, or of another kind.
 
-    Args:
-        graph: the graph of the node.
-        node: a node whose operands are all stored.
-        operands: the operands, ``None`` for those left out.
+    All operands are stored; ``None`` is one that is left out.
     """
     info = graph.known(node.output[0])
     shape = None if info is None else info.static_shape

@@ -22,13 +22,7 @@ Function: TypeAlias = Callable[..., np.ndarray]
 
 
 class View(Tensor):
-    """A constant that is computed from other constants.
-
-    Args:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        operands: the constants that it is computed from.
-    """
+    """A constant that is computed from other constants, its operands."""
 
     __slots__ = ("operands",)
 
@@ -220,15 +214,7 @@ class Joined(View):
 
 
 class Elementwise(View):
-    """A function of each element of constants that are broadcast-compatible.
-
-    Args:
-        function: the function, without side effects.
-        name: identifies the function.
-        operands: the constants.
-        dtype: element type of the result.
-        shape: of the result.
-    """
+    """A function, without side effects and identified by ``name``, of each element of broadcast-compatible constants."""
 
     __slots__ = ("_function", "name")
 

@@ -71,11 +71,7 @@ def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
 
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
-    """A shape of which only the rank is known.
-
-    Raises:
-        ValueError: the rank is larger than that of any tensor.
-    """
+    """A shape of which only the rank is known; raises `ValueError` for a rank that no tensor has."""
     if rank > _MOST_AXES:
         raise ValueError(f"a tensor of {rank} axes")
     return tuple(ctx.fresh() for _ in range(rank))
@@ -135,14 +131,9 @@ ShapeFormula = Callable[..., Shape | None]
 def shapes(
     *op_types: str, dtype: int = 0, typed_by: Sequence[int] = (0,), operands: Sequence[int] = (0,), domain: str = ""
 ) -> Callable[[ShapeFormula], ShapeFormula]:
-    """Register a formula for the shape of the only result of one or several operators.
+    """Register a formula for the shape of the only result of one or several operators, from the shapes of some operands.
 
-    Args:
-        op_types: the operators.
-        dtype: element type of the result; without one it is the first known type of the operands ``typed_by``.
-        typed_by: positions of these operands.
-        operands: positions of the operands whose shapes the formula takes.
-        domain: the domain of the operators.
+    The element type of the result is ``dtype``, without one the first known type of the operands ``typed_by``.
     """
 
     def register(formula: ShapeFormula) -> ShapeFormula:

@@ -31,12 +31,9 @@ _ROUNDS = 6
 
 
 def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[list[Info]], Sequence[Info]]) -> Invariant:
-    """The invariant of a loop.
+    """The invariant of a loop; ``initial`` holds facts about the carried values before the first iteration.
 
-    Args:
-        ctx: the node.
-        initial: facts about the carried values before the first iteration.
-        step: facts about them after an iteration, given those before. Its last call is with the invariant itself.
+    ``step`` returns facts about them after an iteration, given those before. Its last call is with the invariant itself.
     """
     invariant = Invariant(ctx, initial)
     for dtypes in (False, True):

@@ -25,10 +25,10 @@ def infer_with_onnx(
     inputs: Sequence[Info | None],
     constants: Callable[[int], np.ndarray[Any, Any] | None],
 ) -> list[Info | None]:
-    """Facts about each output of a node.
+    """Facts about each output of a node, which has no subgraphs and belongs to a domain that the ``onnx`` package defines.
 
     Args:
-        node: the node, of a domain that the ``onnx`` package defines, without subgraphs.
+        node: the node.
         opset: version of the operator set of its domain.
         inputs: facts about each input, ``None`` for one that is left out.
         constants: value of the input at a position, ``None`` when it is not constant.

@@ -88,9 +88,7 @@ def _positions(size: int, start: int, end: int, step: int) -> range:
 def sliced(size: Dim, span: Span) -> Dim | None:
     """Number of positions that a span takes from an axis, ``None`` when unknown.
 
-    Args:
-        size: the axis.
-        span: start, end and step; a negative position counts from the end, one out of range is clamped.
+    A negative position counts from the end, one out of range is clamped.
     """
     start, end, step = span
     if not _is_sound(end, step):

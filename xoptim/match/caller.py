@@ -7,11 +7,7 @@ from types import FrameType
 
 
 def calling_frame(levels: int = 1) -> FrameType:
-    """The frame of the code that calls the function which calls this one.
-
-    Args:
-        levels: 2 for the caller of that code, and so on.
-    """
+    """The frame of the code that calls the function which calls this one; ``levels=2`` is the caller of that code."""
     frame = inspect.currentframe()
     for _ in range(levels + 1):
         assert frame is not None

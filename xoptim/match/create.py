@@ -35,17 +35,10 @@ def make_node(
     attributes: Mapping[str, Any],
     adapt: bool = False,
 ) -> Node:
-    """Make a node for a graph without adding it.
+    """Make a node for a graph without adding it; its names are unique in the model of the graph.
 
-    Args:
-        graph: the graph that will hold it; names are made unique in its model.
-        op_type: operator.
-        inputs: names of its operands.
-        outputs: names of its results, or how many new names to make.
-        domain: of the operator.
-        name: of the node; generated when empty.
-        attributes: ``None`` values are omitted.
-        adapt: write attributes as inputs where the operator set of the graph has inputs in their place.
+    ``outputs`` are names, or how many new names to make. Attributes that are ``None`` are omitted. With ``adapt``, attributes
+    become inputs where the operator set of the graph has inputs in their place.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):
@@ -62,12 +55,7 @@ def make_node(
 
 
 class Draft:
-    """Makes the nodes of a pattern, in an edit that begins with the first one.
-
-    Args:
-        graph: the graph.
-        edit: the edit, if there is one already.
-    """
+    """Makes the nodes of a pattern, in the edit if there is one already, else in one that begins with the first node."""
 
     __slots__ = ("_edit", "_graph")
 
@@ -118,9 +106,7 @@ class OpBuilder(BuilderOps):
     initializers. A bare number, or a list of numbers, takes the type of the operands whose type parameter is the same, else
     the first numeric type of an operand that is allowed there, else int64 or float.
 
-    Args:
-        edit: returns the edit to which a new node, and the initializers that it reads, belong.
-        done: called with the edit and the node.
+    ``edit`` returns the edit to which a new node, and the initializers that it reads, belong; ``done`` is called with both.
     """
 
     __slots__ = ("_done", "_edit")

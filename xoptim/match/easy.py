@@ -44,8 +44,7 @@ class Match(Mapping[str, Any]):
     def derive(self, **values: Any) -> bool:
         """Pass values to `apply_pattern`, which receives them as parameters of these names.
 
-        Returns:
-            True, so that a validation can end with it.
+        Returns True, so that a validation can end with it.
         """
         self._bindings.update(values)
         return True
@@ -245,11 +244,7 @@ def needed_outside(
 ) -> list[Node]:
     """The matched nodes that must stay, since other nodes or the replacement read their results; with their producers.
 
-    Args:
-        g: the graph.
-        nodes: the matched nodes.
-        outputs: results of the replacement.
-        operands: results that the replacement reads.
+    ``outputs`` are results of the replacement, ``operands`` results that it reads.
     """
     graph = g.graph
     inside = set(nodes)

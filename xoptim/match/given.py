@@ -10,11 +10,7 @@ from xoptim.graph.graph import Graph
 
 
 class GivenTensors:
-    """The tensor inputs of a graph and of the enclosing graphs, those of the graph first.
-
-    Args:
-        graph: the graph.
-    """
+    """The tensor inputs of a graph and of the enclosing graphs, those of the graph first."""
 
     __slots__ = ("_by_axis", "_graph", "_leading")
 

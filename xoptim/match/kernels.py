@@ -9,16 +9,10 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 
 def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: str = "") -> bool:
-    """Whether the provider is known to have a kernel of an operator for the element type of a result.
+    """Whether the provider is known to have a kernel of an operator for the element type of the result ``like``.
 
     On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once for the fused operator and
-    once for each of the operators that it stands for.
-
-    Args:
-        g: the graph, which holds the provider.
-        op_type: operator that a fusion would make.
-        like: result of the type in question.
-        domain: of the operator.
+    once for each of the operators that it replaces.
     """
     dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
     if has_kernel(g.provider, domain, op_type, dtype, opset):

@@ -20,11 +20,7 @@ _CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]  # f(**values); instructi
 
 
 def check_description(name: str, variants: Sequence[Trace]) -> None:
-    """Check the nodes, parameters and captures of a traced pattern.
-
-    Args:
-        name: name of the pattern.
-        variants: its variants.
+    """Check the nodes, parameters and captures of the variants of a traced pattern.
 
     Raises:
         PatternError: when an operator, attribute or number of operands does not exist, when a parameter is not read, a name is
@@ -55,15 +51,8 @@ def check_replacement(
 ) -> None:
     """Check the parameters of `apply_pattern`, and that it returns something.
 
-    Args:
-        name: name of the pattern.
-        owner: the pattern.
-        apply: its method.
-        captured: names that a variant of the pattern captures.
-        checks: the bound methods that may derive further values.
-
-    Raises:
-        PatternError: when nothing captures or derives a parameter, or all returns are without a value.
+    Each parameter must be captured by a variant, or derived by one of the ``checks``, bound methods of the owner. Otherwise,
+    and when all returns are without a value, `PatternError` is raised.
     """
     code = getattr(apply, "__code__", None)
     if code is None:

@@ -72,11 +72,7 @@ class PatternOptimization(Rewrite):
         )
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Call `match` and check the type of its result; arguments as there.
-
-        Raises:
-            TypeError: when it returns neither a match nor ``None``.
-        """
+        """Call `match` and check the type of its result: raises `TypeError` when that is neither a match nor ``None``."""
         try:
             found = self.match(g, node, matched)
         except Declined as reason:  # the view could not compute a value

@@ -84,11 +84,8 @@ class Program:
 def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the most selective node (see `_selectivity`), the last one among equals.
-
-    Args:
-        trace: the pattern.
-        anchors: operators from which the anchor is chosen; all when empty.
+    The anchor is the most selective node (see `_selectivity`), the last one among equals; of the operators in ``anchors``, if
+    there are any.
 
     Raises:
         TypeError: when the pattern is empty, not connected, returns results that it does not compute, or has no such anchor.

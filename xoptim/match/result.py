@@ -54,11 +54,7 @@ class MatchResult:
 
 
 def checked(found: Any, anchor: Node) -> MatchResult:
-    """The match that a pattern returned, with ``anchor`` set.
-
-    Raises:
-        TypeError: when it is not a match.
-    """
+    """The match that a pattern returned, with ``anchor`` set; raises `TypeError` when it is not a match."""
     if not isinstance(found, MatchResult):
         raise TypeError(f"match returns a MatchResult or None, not {found!r:.80}")
     if not all(each is None or isinstance(each, Node) for each in found.nodes):

@@ -32,11 +32,7 @@ STRATEGIES: dict[str, Strategy] = {"priority": first_found, "largest": largest_f
 
 
 def strategy_named(name: str) -> Strategy:
-    """The strategy of this name.
-
-    Raises:
-        ValueError: when there is none of this name.
-    """
+    """The strategy of this name; raises `ValueError` when there is none."""
     found = STRATEGIES.get(name)
     if found is None:
         raise ValueError(f"unknown strategy {name!r}; there are: {', '.join(STRATEGIES)}")
@@ -63,17 +59,9 @@ class Claims:
 
 
 def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[MatchResult]:
-    """A subset of the matches in which each node belongs to at most one match.
+    """A subset of the matches in which each node belongs to at most one match, in the order of a strategy, given by name.
 
-    Args:
-        matches: all matches, in the order in which they were found.
-        strategy: name of the strategy that chooses between overlapping matches.
-
-    Returns:
-        The chosen matches, in the order of the strategy.
-
-    Raises:
-        ValueError: when there is no such strategy.
+    The matches are in the order in which they were found. Raises `ValueError` when there is no such strategy.
     """
     claims = Claims()
     return [match for match in strategy_named(strategy)(list(matches)) if claims.take(match)]

@@ -356,9 +356,7 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in (Constant, Scalar, Op
 def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> list[Trace]:
     """All variants of a pattern: one for each combination of answers to `PatternBuilder.choice`.
 
-    Args:
-        function: the bound method `match_pattern`.
-        names: of the parameters; read from the signature when not given.
+    ``function`` is the bound method `match_pattern`; the names of its parameters are read from its signature by default.
 
     Raises:
         PatternError: when the pattern cannot be matched; the message names the mistake.

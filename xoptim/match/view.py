@@ -258,8 +258,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
         """Define a local function and return its caller: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
 
-        Args:
-            definition: see `xoptim.match.functions.define_function`.
+        For the definition see `xoptim.match.functions.define_function`.
         """
         found = define_function(self.edit, definition)
         return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
@@ -285,11 +284,8 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return lift(body, nodes, self.edit, names)
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
-        """Store a constant and return its name, which differs from ``name`` if that is taken.
+        """Store an array, number or list, and return its name, which differs from ``name`` if that is taken.
 
-        Args:
-            name: the preferred name.
-            value: array, number or list.
-            source: used as the name when ``name`` is empty.
+        Without a name, ``source`` is used.
         """
         return store(self.edit, name or source or "constant", np.asarray(value))

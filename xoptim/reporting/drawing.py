@@ -84,11 +84,7 @@ def draw(model: Model) -> Drawing:
 
 
 class _Drawer:
-    """Reads a model.
-
-    Args:
-        model: the model.
-    """
+    """Reads a model."""
 
     def __init__(self, model: Model) -> None:
         self.drawing = Drawing()

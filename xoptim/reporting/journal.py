@@ -33,10 +33,7 @@ class Step:
 
 
 class Journal:
-    """The record of the optimization of one model. It is drawn as it is before, at once.
-
-    Args:
-        model: the model, before any rewrite.
+    """The record of the optimization of one model, which is drawn at once, before any rewrite.
 
     Attributes:
         model: the model.
@@ -68,8 +65,7 @@ class Builder(Protocol):
 class Recorder:
     """Records the optimizations of one model: a proof may make several, and keeps one of them.
 
-    Raises:
-        MissingLibraryError: a library of the report is not installed.
+    Raises `MissingLibraryError` when a library of the report is not installed.
     """
 
     def __init__(self) -> None:

@@ -66,15 +66,10 @@ class Links:
 def link(
     before: Drawing, after: Drawing, steps: Sequence[Step], folded: Iterable[Node] = (), twins: dict[int, int] | None = None
 ) -> Links:
-    """Relate two drawings.
+    """Relate the drawings of the original and of the result by the rewrites, in order, and the nodes that were folded.
 
-    Args:
-        before: of the original.
-        after: of the result.
-        steps: the rewrites, in order.
-        folded: nodes whose results were computed ahead of time.
-        twins: nodes that stayed, by number, for models whose rewrites are not recorded; by default those that are the same
-            objects.
+    For models whose rewrites are not recorded, ``twins`` are the nodes that stayed, by number; by default they are the same
+    objects.
     """
     is_recorded = twins is None
     if twins is None:

@@ -24,10 +24,6 @@ def nearest_misses(model: Model, provider: str = "cpu") -> list[Explanation]:
     """For each pattern of three nodes or more that does not match, the place where most of it fits, the best ones first.
 
     A place counts when at least half of the nodes fit, or when the model is too old for a pattern whose nodes all fit.
-
-    Args:
-        model: the optimized model, which is not changed.
-        provider: execution provider that it is optimized for.
     """
     patterns = [
         cls() for cls in installed_patterns().values() if issubclass(cls, PatternOptimization) and "extra" not in cls.tags

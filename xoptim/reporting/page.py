@@ -36,18 +36,10 @@ def render(
     misses: Sequence[Explanation] = (),
     rewrites: Sequence[Rewrite | type[Rewrite]] = (),
 ) -> str:
-    """The page as text.
+    """The page as text: both drawings and their relation, patterns that almost applied, and the rewrites that were applied.
 
     The data are compressed JSON, so that names cannot be taken for markup; all other texts are escaped by the template. A
     policy in the page lets the browser run no script but its own, and load nothing.
-
-    Args:
-        facts: the texts.
-        before: the drawing of the original.
-        after: the drawing of the result.
-        links: the relation of both.
-        misses: patterns that almost applied.
-        rewrites: the patterns that were applied.
     """
     rows = [_miss(each, after) for each in misses]
     data = {

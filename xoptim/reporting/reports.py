@@ -48,8 +48,7 @@ class HtmlReport:
     def save(self, path: str | Path) -> Path:
         """Write the page; returns the path.
 
-        Raises:
-            ModelError: when it cannot be written; a file that is there is then unchanged.
+        Raises `ModelError` when it cannot be written; a file that is there is then unchanged.
         """
         target = Path(path)
         replace_file(target, self.html.encode())
@@ -65,15 +64,9 @@ class HtmlReport:
 
 
 def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> HtmlReport:
-    """The report of an optimization.
+    """The report of an optimization from its record, whose model is optimized by now, and still in memory.
 
-    Args:
-        journal: its record. Its model is optimized by now, and still in memory.
-        subject: names and figures.
-        provider: execution provider that the model is optimized for.
-
-    Raises:
-        XoptimError: a library of the report is not installed.
+    Raises `XoptimError` when a library of the report is not installed.
     """
     after = draw(journal.model)
     links = link(journal.before, after, journal.steps, journal.folded)
@@ -85,13 +78,7 @@ def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> Html
 
 
 def subject_of(report: OptimizationReport, title: str, result: str) -> Subject:
-    """The figures of an optimization, as far as its report has them.
-
-    Args:
-        report: of the optimization.
-        title: name of the original.
-        result: name of the result.
-    """
+    """The names and figures of an optimization that its report has."""
     notes = [("left out", str(each)) for each in report.left_out]
     notes += [("repeats", str(each)) for each in report.repetitions]
     return Subject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
@@ -155,11 +142,7 @@ def report(
 
 
 def measured(subject: Subject, before: ModelLike, after: ModelLike, options: BenchOptions) -> Subject:
-    """The figures with the times of both models, and of each operator in them.
-
-    Raises:
-        XoptimError: a model cannot be measured.
-    """
+    """The figures with the times of both models, and of each operator in them; raises `XoptimError` when one does not run."""
     models = {"original": before, "result": after}
     latency = subject.latency or measure(models, replace(options, compare=False, loading=False))
     found = profile(models, replace(options, seconds=min(options.seconds, 2.0)))

@@ -69,11 +69,7 @@ def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto
 
 
 def check_valid(model: onnx.ModelProto, what: str) -> None:
-    """Check that ``onnx.checker`` accepts a model.
-
-    Raises:
-        AssertionError: it does not.
-    """
+    """Check that ``onnx.checker`` accepts a model; raises `AssertionError` when it does not."""
     reason = invalid(model)
     if reason:
         raise AssertionError(f"{what}: {reason}\n{pretty_onnx(model)}")

@@ -21,15 +21,9 @@ INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.Inference
 
 
 def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
-    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``.
+    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``, and of local functions.
 
-    Args:
-        text: graph, and local functions after it, in ONNX's textual syntax without the header.
-        opset: version of the standard operator set.
-        domains: versions of other operator sets.
-
-    Raises:
-        ValueError: the text is not in that syntax; the message shows it.
+    The text is in ONNX's syntax without the header; otherwise `ValueError` is raised, and the message shows it.
     """
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)]
     version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))

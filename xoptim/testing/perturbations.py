@@ -94,12 +94,7 @@ _EACH = 3
 
 
 def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
-    """Variants of an example, the same ones at each call.
-
-    Args:
-        example: the example.
-        pattern_class: its pattern, which determines the names of new results and the operator sets.
-    """
+    """Variants of an example, the same ones at each call. Its pattern determines names of new results and the operator sets."""
     yield from _variants(Case(example, pattern_class))
 
 
@@ -148,13 +143,9 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
 
 
 def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
-    """Optimize one variant with the pattern alone.
+    """Optimize one variant with the pattern alone; returns the events (``fired``, ``skipped``), and the failure, if any.
 
-    Returns:
-        The events (``fired``, ``skipped``), and the failure, empty when there is none.
-
-    Raises:
-        ValueError: the case has no pattern.
+    Raises `ValueError` when the case has no pattern.
     """
     pattern_class, model = case.pattern, variant.model
     if pattern_class is None:

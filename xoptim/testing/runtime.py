@@ -95,10 +95,8 @@ class Runtime:
     ) -> Iterator[tuple[Fed, list[list[Value] | str]]]:
         """Results of models on the same feeds, until the first model has run ``most`` times; text says why there are none.
 
-        The other process is asked for many runs at once, as the exchange of messages takes longer than a run.
-
-        Returns:
-            The feeds, and the results of each model; of the first one alone where it does not run.
+        Returns the feeds, and the results of each model; of the first one alone where it does not run. The other process is
+        asked for many runs at once, as the exchange of messages takes longer than a run.
         """
         rest = iter(all_feeds)
         while most > 0 and (batch := list(islice(rest, most))):

@@ -13,13 +13,10 @@ _SLOWEST: Final = 2e-10  # seconds for one operation that are assumed then, at m
 
 
 class Budget:
-    """The time for the runs of the original.
+    """The time for the runs of the original: some seconds, ``None`` for the larger of 5 s and five runs like the first one.
 
     Attributes:
         spent: seconds of all runs so far, failures included.
-
-    Args:
-        seconds: the budget, ``None`` for the larger of 5 s and five runs like the first one.
     """
 
     def __init__(self, seconds: float | None = None) -> None:

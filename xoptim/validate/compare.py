@@ -108,14 +108,7 @@ class Comparison:
 
 
 def compare_values(output: str, expected: Value, actual: Value, rules: ComparisonRules) -> list[Comparison]:
-    """Compare two values; a sequence or map gives one comparison an item.
-
-    Args:
-        output: name to report.
-        expected: the reference.
-        actual: the value to judge.
-        rules: the rules of equality.
-    """
+    """Compare a value with a reference under the name of an output; a sequence or map gives one comparison an item."""
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         return [_compare_arrays(output, expected, actual, rules)]
     if type(expected) is not type(actual):

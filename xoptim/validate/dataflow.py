@@ -34,11 +34,7 @@ class Use(NamedTuple):
 
 
 class Dataflow:
-    """Uses, producers, constants and shapes by value name; names inside a function are prefixed with its scope.
-
-    Args:
-        model: the model, which is only read.
-    """
+    """Uses, producers, constants and shapes by value name; names inside a function are prefixed with its scope."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model

@@ -79,12 +79,8 @@ class InputSpec(NamedTuple):
 def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:
     """The values that a model requires; an optional input gets a value of its element type.
 
-    Args:
-        model: the model.
-        given: names of inputs that have a value; those of unsupported kinds are left out.
-
-    Raises:
-        FeedError: no value can be made for the kind of an input, such as a sparse tensor.
+    Inputs in ``given`` that are of unsupported kinds are left out. Raises `FeedError` when no value can be made for the kind of
+    an input, such as a sparse tensor.
     """
     specs: list[InputSpec] = []
     for value in graph_inputs(model):
@@ -140,11 +136,7 @@ def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
 
 
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of an input under an assignment.
-
-    Raises:
-        FeedError: a dimension has no size, or a negative one.
-    """
+    """The shape of an input under an assignment; raises `FeedError` when a dimension has no size, or a negative one."""
     entries = spec.shape
     if entries is None:
         entries = tuple(f"{spec.name}:{axis}" for axis in range(sizes[f"{spec.name}:rank"]))
@@ -192,12 +184,8 @@ def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
 def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
     """Sizes for all open dimensions, the strongest test first, without duplicates.
 
-    Sizes with many elements come after the others and as far as a budget of elements reaches.
-
-    Args:
-        specs: the inputs.
-        model: the model, whose declared sizes are tried too.
-        fixed: sizes that the user has chosen.
+    Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user. Sizes with many elements come last,
+    up to a budget of elements.
     """
     costed = [(_elements(specs, sizes), sizes) for sizes in _distinct(specs, model, fixed)]
     spent = 0

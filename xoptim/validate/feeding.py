@@ -48,21 +48,16 @@ class Feeding:
         self.wanted = options.assignments if self.random else 1
 
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> Plan:
-        """Values for some sizes.
-
-        Raises:
-            FeedError: an input cannot be fed with these sizes.
-        """
+        """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
         seed = self.options.seed + run
         feeds = make_feeds(self.random, self.roles, sizes, seed, Style(run, gentle))
         return Plan("random" if self.random else "given", sizes, seed, self.given | feeds)
 
 
 def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[Plan]]:
-    """Values for a model that cannot be run as a whole: batches of as many as the options require, the next if one fails.
+    """Values for a model that cannot run whole: batches of as many as the options require, the next if one fails.
 
-    Raises:
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
+    Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
     if options.test_data is not None:
         yield [Plan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
@@ -79,8 +74,7 @@ def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Itera
 def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]) -> dict[str, Value]:
     """The values of the user; raw bytes of types that numpy lacks are converted to these types.
 
-    Raises:
-        ChoiceError: the model lacks an input, or the values of one do not fit it.
+    Raises `ChoiceError` when the model lacks an input, or the values of one do not fit it.
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
@@ -128,11 +122,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
-    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence.
-
-    Raises:
-        ChoiceError: the model lacks a dimension.
-    """
+    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence."""
     known = open_dimensions(specs)
     unknown = chosen.keys() - known.keys()
     if unknown:

@@ -36,17 +36,9 @@ class Style(NamedTuple):
 def make_feeds(
     specs: Sequence[InputSpec], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int, style: Style
 ) -> dict[str, Value]:
-    """A value for each input.
+    """A value for each input by its use in the model and the sizes of open dimensions; the same seed gives the same values.
 
-    Args:
-        specs: the inputs.
-        roles: their use in the model.
-        sizes: sizes of the open dimensions.
-        seed: of the generator; the same seed gives the same values.
-        style: the range of the values.
-
-    Raises:
-        FeedError: an input cannot be fed with these sizes.
+    Raises `FeedError` when an input cannot be fed with these sizes.
     """
     rng = np.random.default_rng(seed)
     return {spec.name: _value(spec, roles[spec.name], sizes, rng, style) for spec in specs}

@@ -32,12 +32,9 @@ class Gaps(NamedTuple):
 
 
 def spread(magnitude: np.ndarray, gap: np.ndarray, excess: np.ndarray) -> Iterator[tuple[int, Gaps]]:
-    """The differences by powers of two, in order.
+    """The differences by powers of two, in order; those that are not finite are ignored.
 
-    Args:
-        magnitude: of the elements of the reference, a vector.
-        gap: their differences; those that are not finite are ignored.
-        excess: the differences in units of the tolerance.
+    ``magnitude`` is that of the elements of the reference, ``excess`` the differences in units of the tolerance.
     """
     finite = np.isfinite(magnitude) & np.isfinite(gap)
     magnitude, gap, broken = magnitude[finite], gap[finite], np.where(excess[finite] > 1.0, gap[finite], 0.0)
@@ -59,10 +56,7 @@ def add_gaps(gaps: MutableMapping[int, Gaps], more: Iterator[tuple[int, Gaps]]) 
 def explains(noise: Mapping[int, Gaps], found: Mapping[int, Gaps], multiple: float) -> bool:
     """Whether every difference that breaks the rule is as small as the noise of similar or smaller elements allows.
 
-    Args:
-        noise: differences that rounding makes in the elements of an output.
-        found: differences of the optimized model.
-        multiple: largest allowed ratio of a difference to the noise.
+    ``multiple`` is the largest allowed ratio of a difference to the noise, which rounding makes in the elements of an output.
     """
     powers = sorted(noise)
     levels = list(accumulate((noise[power].largest for power in powers), max))

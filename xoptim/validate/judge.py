@@ -40,14 +40,9 @@ def judge(
     *,
     is_part: bool = False,
 ) -> ValidationReport:
-    """Compare a model with runs of the original.
+    """Compare a model, its external data in ``base_dir``, with runs of the original.
 
-    Args:
-        reference: the original and its runs.
-        optimized: the model to judge.
-        options: the choices of the user.
-        base_dir: folder of the external data of ``optimized``.
-        is_part: whether the models are sections of others: interior results need not hold finite numbers.
+    ``is_part``: whether the models are sections of others, whose interior results need not hold finite numbers.
     """
     judging = Judge(options)
     judging.skipped = reference.skipped

@@ -45,13 +45,7 @@ _ROUNDING_OPERATORS: Final = frozenset({
 
 
 def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Weights moved by one unit in the last place, up or down at random.
-
-    Args:
-        model: the model.
-        base_dir: folder of its external data.
-        rng: source of the directions.
-    """
+    """Weights moved by one unit in the last place, up or down at random."""
     kept, scales = _special_weights(model)
     moved: dict[str, np.ndarray] = {}
     left = {False: _MOST_ELEMENTS, True: _MOST_EXTERNAL}
@@ -70,11 +64,6 @@ class NoisyModel:
     Attributes:
         proto: the model, in which a multiplication follows each result that rounds.
         weights: weights of the main graph, moved once.
-
-    Args:
-        model: the model, unchanged.
-        base_dir: folder of its external data.
-        rng: source of the directions.
     """
 
     def __init__(self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> None:
@@ -90,11 +79,8 @@ class NoisyModel:
 def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A copy in which a multiplication follows each result that rounds, and the factors of these, all 1 by default.
 
-    Only results that have a known type and are not scalars get one; models before opset 7 get none.
-
-    Args:
-        model: the model, unchanged; its external data are not needed.
-        left_out: names of initializers whose data the copy lacks.
+    Only results that have a known type and are not scalars get one; models before opset 7 get none. The copy lacks the data of
+    initializers that are ``left_out``.
     """
     copy, factors = light_copy(model, left_out), dict[str, np.ndarray]()
     if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):

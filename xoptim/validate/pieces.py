@@ -49,19 +49,15 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut.
+    """A model to be cut. It is only read.
 
     Attributes:
-        proto: the model; it is only read.
+        proto: the model.
         base_dir: folder of its external data.
         inputs: names of the inputs to feed.
         outputs: names of the outputs.
-        known: types and shapes of results, as far as they are known.
+        known: types and shapes of results where they are known.
         weights: bytes of each initializer.
-
-    Args:
-        proto: the model.
-        base_dir: folder of its external data.
     """
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
@@ -84,11 +80,9 @@ class Pieces:
             self.known = {}
 
     def cuts(self, other: Pieces, limit: int) -> list[Cut]:
-        """Places to cut at, the end last: as far apart as possible with weights below a limit in between, where one is found.
+        """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes of weights in between.
 
-        Args:
-            other: the model that must have the results at the cuts too.
-            limit: bytes.
+        Where there is no such place, more lie in between. The other model must have the results at the cuts too.
         """
         last = {name: at for at, reads in enumerate(self._reads) for name in reads if name in self._makers}
         found: list[Cut] = []
@@ -142,12 +136,7 @@ class Pieces:
             yield from (name for name in self.outputs if name not in self._makers)
 
     def piece(self, wanted: Sequence[str], known: Collection[str]) -> Piece:
-        """The nodes that compute some results.
-
-        Args:
-            wanted: the results.
-            known: results that are given.
-        """
+        """The nodes that compute the wanted results from those that are known."""
         needed: set[int] = set()
         reads: set[str] = set()
         pending = list(wanted)
@@ -162,12 +151,7 @@ class Pieces:
         return Piece(sorted(needed), frozenset(reads), list(wanted), size)
 
     def model(self, piece: Piece, inputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
-        """A piece as a model; weights in external files stay there.
-
-        Args:
-            piece: the piece.
-            inputs: its inputs, in order.
-        """
+        """A piece as a model with these inputs; weights in external files stay there."""
         graph = onnx.GraphProto(name=self.proto.graph.name or "section")
         graph.node.extend(self.proto.graph.node[at] for at in piece.nodes)
         graph.input.extend(self._declared.get(value.name, value) for value in inputs)

@@ -25,9 +25,7 @@ _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model, external data left outside, and the folder against which their locations resolve.
 
-    Raises:
-        ModelError: the file cannot be read, or is not a model.
-        MemoryError: it does not fit into memory.
+    Raises `ModelError` when the file cannot be read, or is not a model.
     """
     if isinstance(model, onnx.ModelProto):
         return model, base_dir
@@ -67,13 +65,9 @@ def large_tensors(model: onnx.ModelProto, limit: int) -> set[str]:
 
 
 def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelProto:
-    """A copy in which some initializers are stubs: name, type and shape, and a location that does not exist.
+    """A copy in which some initializers of the main graph are stubs: name, type, shape, and a location that does not exist.
 
     The data of the tensors left out are never copied, so this works on models above the 2 GB limit of protobuf.
-
-    Args:
-        model: the model, unchanged.
-        left_out: names of initializers of the main graph.
     """
     copy = onnx.ModelProto()
     copy_fields(model, copy, ("graph",))

@@ -50,8 +50,7 @@ class Reference(NamedTuple):
 def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model and the folder of its external data.
 
-    Raises:
-        LoadError: it cannot be read, or would unfold to more nodes than can be handled.
+    Raises `LoadError` when it cannot be read, or would unfold to more nodes than can be handled.
     """
     try:
         proto, base_dir = read_proto(model, options.original_dir)
@@ -64,12 +63,7 @@ def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.Mo
 
 
 def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.ModelProto | None = None) -> Reference:
-    """Run the original on the number of assignments in the options.
-
-    Args:
-        model: the original.
-        options: the choices of the user.
-        proto: the result of `read_original`, if it is known already.
+    """Run the original on the number of assignments in the options; ``proto`` is the result of `read_original`, if known.
 
     Raises:
         LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.

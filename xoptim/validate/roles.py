@@ -121,9 +121,7 @@ class Role:
 def input_roles(model: onnx.ModelProto, inputs: Mapping[str, int]) -> dict[str, Role]:
     """The role of each input, found by following it forward and, without a result, by its name.
 
-    Args:
-        model: the model; its weights are not needed.
-        inputs: element types of the graph inputs in question, by name.
+    ``inputs`` maps the names of the graph inputs in question to their element types; weights are not needed.
     """
     flow = Dataflow(model)
     return {name: _role(flow, name, is_integer(element)) for name, element in inputs.items()}

@@ -75,15 +75,9 @@ def on_disk(array: np.ndarray) -> np.ndarray:
 
 
 def run_plan(session: Session, plan: Plan, limit: float | None = None) -> ReferenceRun:
-    """Run a model.
+    """Run a model on the values of a plan, for ``limit`` seconds at most if that is less than the limit of the session.
 
-    Args:
-        session: the model.
-        plan: the values.
-        limit: seconds after which the run is stopped, if that is before the limit of the session.
-
-    Raises:
-        RunError: the model cannot run on these values, or not within the limit.
+    Raises `RunError` when the model cannot run on these values, or not within the limit.
     """
     start = time.perf_counter()
     results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)

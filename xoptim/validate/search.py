@@ -30,17 +30,10 @@ _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may 
 
 
 class Search:
-    """The search for sizes and values on which the original runs.
+    """The search for sizes and values on which the original runs, and whose results the store keeps.
 
     Attributes:
         skipped: runs that were left out because of what they cost.
-
-    Args:
-        session: the original.
-        model: the same as a protobuf.
-        base_dir: folder of its external data.
-        options: the choices of the user.
-        store: keeps the results.
     """
 
     def __init__(

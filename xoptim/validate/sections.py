@@ -58,20 +58,9 @@ class _Run:
 
 
 def judge_in_sections(original: Located, optimized: Located, options: ValidationOptions) -> ValidationReport:
-    """Compare a model with the original, section by section.
+    """Compare a model with the original, section by section; ``memory_limit`` bounds the weights of a section.
 
-    The sizes tried are those of `xoptim.validate.validate`, without the extremes.
-
-    Args:
-        original: the model to trust.
-        optimized: the model to judge.
-        options: the choices of the user; ``memory_limit`` bounds the weights of a section.
-
-    Raises:
-        LoadError: onnxruntime refuses a section of the original.
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
-        RunError: the original runs on none of the values tried.
-        ProviderUnavailable: an execution provider is missing.
+    The sizes tried are those of `xoptim.validate.validate`, without the extremes. Raises the errors of `run_reference`.
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)
@@ -151,9 +140,7 @@ class _Sections:
     def verdict(self, runs: list[_Run], failures: list[Exception]) -> ValidationReport | None:
         """The comparison of the models, ``None`` when the original fails on all values.
 
-        Args:
-            runs: the runs; those on which the original fails are dropped.
-            failures: the list to which errors are appended.
+        Runs on which the original fails are dropped, and the errors are appended to ``failures``.
         """
         worst: ValidationReport | None = None
         notes: dict[str, None] = {}

@@ -108,13 +108,9 @@ def is_provider(name: str) -> bool:
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
-    """Full names of execution providers, CPU last.
+    """Full names of execution providers, CPU last, from full or short names: ``cpu``, ``cuda``, ``tensorrt``, ``dml``, ...
 
-    Args:
-        names: full names, or short ones in any case: ``cpu``, ``cuda``, ``tensorrt``, ``dml``, ``coreml``, ...
-
-    Raises:
-        ProviderUnavailable: onnxruntime as installed does not have one of them.
+    Raises `ProviderUnavailable` when the installed onnxruntime lacks one of them.
     """
     available = {name.lower(): name for name in ort.get_available_providers()}
     found: list[str] = []

@@ -16,12 +16,8 @@ from xoptim.validate.session import Value
 def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value]]:
     """The feeds of all data sets of a folder, in the order of their numbers.
 
-    Args:
-        folder: holds ``test_data_set_*``, or is itself one data set.
-        model: ``input_0.pb``, ``input_1.pb``, ... are for its inputs, in order.
-
-    Raises:
-        ChoiceError: the folder has no data set, or a file cannot be read.
+    The folder holds ``test_data_set_*``, or is itself one data set; ``input_0.pb``, ``input_1.pb``, ... are for the inputs of
+    the model, in order. Raises `ChoiceError` when it has no data set, or a file cannot be read.
     """
     if not folder.is_dir():
         raise ChoiceError(f"there is no folder {str(folder)!r} of test data")

@@ -14,10 +14,6 @@ def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The number of steps from one number of a type to the next between two elements; infinite where one of two is NaN.
 
     0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger distance of the two parts counts.
-
-    Args:
-        a: real or complex floating-point numbers of one byte or more.
-        b: as many of the same type.
     """
     if a.dtype.kind == "c":
         part = a.dtype.type(0).real.dtype

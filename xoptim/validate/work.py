@@ -35,13 +35,7 @@ Shapes: TypeAlias = Sequence[tuple[int, ...]]
 
 
 def operations(node: Node, operands: Shapes, results: Shapes) -> int:
-    """The operations of a node; a multiplication and an addition count as two.
-
-    Args:
-        node: the node.
-        operands: shapes of its operands; ``()`` for one that is absent.
-        results: shapes of its results, at least one.
-    """
+    """The operations of a node; a multiplication and an addition count as two. The shape of an absent operand is ``()``."""
     formula = _FORMULAS.get(node.op_type)
     if formula is not None:
         return formula(node, operands, results)
@@ -97,11 +91,7 @@ _FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
 
 
 class Work:
-    """The work of a run of a model, in operations; what is written counts too.
-
-    Args:
-        model: the model.
-    """
+    """The work of a run of a model, in operations; what is written counts too."""
 
     def __init__(self, model: SizedModel) -> None:
         self._model = model
