@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -48,9 +49,9 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
         subjects = []
         for number, (label, model) in enumerate(named):
             if isinstance(model, onnx.ModelProto):
-                path, proto = Path(folder) / f"{number}.onnx", onnx.ModelProto()
-                proto.CopyFrom(model)  # the locations of its weights change when they are written elsewhere
-                save_proto(proto, path, base_dirs.get(label))
+                path = Path(folder) / f"{number}.onnx"
+                # The locations of its weights change when they are written elsewhere.
+                save_proto(deepcopy(model), path, base_dirs.get(label))
             else:
                 path = Path(model)
                 Source(path)  # names what is wrong with a file; onnxruntime would not

@@ -12,6 +12,7 @@ import onnx
 
 from xoptim.diagnose.grade import held_to
 from xoptim.engine.application import Application
+from xoptim.facts.protos import replace_items
 from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -195,6 +196,5 @@ def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProt
     """A copy of a model whose outputs are these results."""
     copy = light_copy(model, ())
     declared = {value.name: value for value in (*model.graph.output, *model.graph.value_info)}
-    del copy.graph.output[:]
-    copy.graph.output.extend(declared.get(name) or onnx.ValueInfoProto(name=name) for name in names)
+    replace_items(copy.graph.output, (declared.get(name) or onnx.ValueInfoProto(name=name) for name in names))
     return copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -108,8 +109,7 @@ def _with_sizes(
     """Fixed sizes, where the model computes with its sizes."""
     if not sizes or all(node.op_type not in ("Shape", "Size") for node in proto.graph.node):
         return None
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
     found = _tried(load_model(copy, base_dir), options, f"fixed sizes, such as --fix {written}")

@@ -16,6 +16,7 @@ from xoptim.dialects.filters import known_filters, misused
 from xoptim.dialects.text_source import FunctionSource, Place
 from xoptim.facts.attributes import AttributeReference, decode_attribute
 from xoptim.facts.moved import MOVED
+from xoptim.facts.protos import standard_domain
 
 Role: TypeAlias = Literal["match", "replace"]
 FILTER, SETTINGS = "filter", "rule"
@@ -103,7 +104,7 @@ def read_function(source: FunctionSource, role: Role) -> Side:
     for node, place in zip(proto.node, source.nodes, strict=True):
         _check_names(node, place, known, side)
         attributes = _attributes(node, place, side)
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = standard_domain(node.domain)
         call = Call(node.op_type, domain, tuple(node.input), tuple(node.output), attributes, place)
         if domain == FILTER:
             _add_filter(side, call)

@@ -15,6 +15,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import ELEMENT_TYPES
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import since_version
 
 _registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -63,7 +64,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
         ``None`` when the provider, the operator, or the type is unknown.
     """
     name = _short(provider)
-    domain = "" if domain == "ai.onnx" else domain
+    domain = standard_domain(domain)
     known = _installed()
     if name in _providers():
         kernels = known.get((name, domain, op_type), ())

@@ -13,6 +13,7 @@ from google.protobuf.message import EncodeError
 from onnx import ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import is_external, replace_items
 from xoptim.graph.data_file import Weight, refer, uses, write_weights
 from xoptim.graph.export import export_model
 from xoptim.graph.external_data import stored_tensors
@@ -92,9 +93,7 @@ class Draft:
         proto = export_model(model, held)
         weights = held.weights_of(proto, model.base_dir)
         given = () if model.graph.source is None else model.graph.source.initializer
-        came = any(
-            t.data_location == TensorProto.EXTERNAL for t in (*given, *(w.proto for w in weights if not is_stub(w.proto)))
-        )
+        came = any(map(is_external, (*given, *(w.proto for w in weights if not is_stub(w.proto)))))
         self.fill(proto, weights, came_external=came)
         return proto
 
@@ -119,7 +118,7 @@ class Draft:
         if moving or shared:
             self._check_link()
         for weight in () if external else weights:
-            if weight.proto.data_location == TensorProto.EXTERNAL:
+            if is_external(weight.proto):
                 _take_in(*weight)
         if moving:
             order = uses(proto)
@@ -150,7 +149,7 @@ class Draft:
                 path.unlink()
 
     def _of(self, proto: ModelProto) -> list[Path]:
-        names = {refers_to(tensor) for tensor in stored_tensors(proto) if tensor.data_location == TensorProto.EXTERNAL}
+        names = {refers_to(tensor) for tensor in filter(is_external, stored_tensors(proto))}
         return [path for path in self._final if path.name in names]
 
     def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
@@ -168,8 +167,8 @@ class Draft:
             for path in self._of(proto):
                 final = self._final.pop(path)
                 files.adopt(path, final)
-                for tensor in stored_tensors(proto):
-                    if tensor.data_location == TensorProto.EXTERNAL and refers_to(tensor) == path.name:
+                for tensor in filter(is_external, stored_tensors(proto)):
+                    if refers_to(tensor) == path.name:
                         _rename(tensor, final.name)
             try:
                 raw = proto.SerializeToString()
@@ -202,12 +201,12 @@ def _rename(proto: TensorProto, location: str) -> None:
 def _is_movable(weight: Weight) -> bool:
     """Whether a tensor is stored in an external file where there is one: ONNX has no raw form for strings."""
     is_large = weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING
-    return is_large or weight.proto.data_location == TensorProto.EXTERNAL
+    return is_large or is_external(weight.proto)
 
 
 def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
     """Copy external weights, found from ``base_dir``, into a protobuf, which refers to no file then; raises `ModelError`."""
-    for tensor in [t for t in stored_tensors(proto) if t.data_location == TensorProto.EXTERNAL]:
+    for tensor in list(filter(is_external, stored_tensors(proto))):
         _take_in(tensor, Tensor.from_proto(tensor, base_dir))
 
 
@@ -229,9 +228,7 @@ def _share(weight: Weight, folder: Path) -> bool:
 
 
 def _note_shared(proto: ModelProto, names: Collection[str]) -> None:
-    kept = [each for each in proto.metadata_props if each.key != SHARED]
-    del proto.metadata_props[:]
-    proto.metadata_props.extend(kept)
+    replace_items(proto.metadata_props, [each for each in proto.metadata_props if each.key != SHARED])
     if names:
         proto.metadata_props.add(key=SHARED, value=", ".join(sorted(names)))
 

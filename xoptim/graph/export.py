@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from typing import TypeAlias
 
 import onnx
@@ -10,7 +11,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from xoptim.facts.dims import fresh
 from xoptim.facts.info import Info
-from xoptim.facts.protos import copy_fields, lack_of_memory, with_headroom
+from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, replace_items, with_headroom
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import UNLISTED_SINCE, Function, Model
@@ -31,12 +32,11 @@ def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
     ``stand`` makes the protobuf of each initializer, which may be a stub for one whose data is written later.
     """
     with collection_paused(), lack_of_memory():
-        proto = ModelProto()
-        proto.CopyFrom(model.shell)
+        proto = deepcopy(model.shell)
         if model.graph.opsets and not proto.opset_import:
             for domain, version in model.graph.opsets.items():
                 proto.opset_import.add(domain=domain, version=version)
-        _add_missing_domains(model, proto)
+        _add_missing_domains(model.opsets, proto)
         export_graph(model.graph, proto.graph, stand)
         if model.lists_initializers and (proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)):
             _unlist_initializers(model.graph, proto.graph)
@@ -46,10 +46,10 @@ def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
     return proto
 
 
-def _add_missing_domains(model: Model, proto: ModelProto) -> None:
+def _add_missing_domains(opsets: Mapping[str, int], proto: ModelProto | onnx.FunctionProto) -> None:
     """Import the operator sets that rewrites have added."""
-    present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
-    for domain, version in model.opsets.items():
+    present = opset_versions(proto.opset_import)
+    for domain, version in opsets.items():
         if domain not in present:
             proto.opset_import.add(domain=domain, version=version)
 
@@ -89,10 +89,8 @@ def _output(name: str, given: ValueInfoProto | None, info: Info) -> ValueInfoPro
     """The declaration of an output, as it was given unless that is wrong."""
     if given is not None and not _is_refuted(given, info):
         return given
-    made = ValueInfoProto()
-    if given is not None:
-        made.CopyFrom(given)
-        made.ClearField("type")
+    made = ValueInfoProto() if given is None else deepcopy(given)
+    made.ClearField("type")
     made.MergeFrom(value_info(name, info))
     return made
 
@@ -139,16 +137,12 @@ def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
     Before version 4 of the format all of them must be listed there; since then, callers may override the listed ones.
     """
     listed = {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
-    inputs = [value for value in proto.input if value.name not in listed]
-    del proto.input[:]
-    proto.input.extend(inputs)
+    replace_items(proto.input, [value for value in proto.input if value.name not in listed])
 
 
 def value_info(name: str, info: Info) -> ValueInfoProto:
     """The declaration of a result, made from the facts about it."""
-    proto = ValueInfoProto(name=name)
-    proto.type.CopyFrom(info_to_type_proto(info))
-    return proto
+    return ValueInfoProto(name=name, type=info_to_type_proto(info))
 
 
 def export_nodes(graph: Graph, stand: Stand = Tensor.to_proto) -> Iterator[NodeProto]:
@@ -186,18 +180,9 @@ def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:
 
 def export_function(function: Function) -> onnx.FunctionProto:
     """A local function as it is now."""
-    proto = onnx.FunctionProto()
-    proto.CopyFrom(function.proto)
-    del proto.node[:]
-    body = function.body
-    proto.node.extend(_constants(body.initializers))
-    proto.node.extend(export_nodes(body))
+    proto, body = deepcopy(function.proto), function.body
+    replace_items(proto.node, (*_constants(body.initializers), *export_nodes(body)))
     if proto.value_info:
-        kept = [v for v in proto.value_info if body.defines(v.name)]
-        del proto.value_info[:]
-        proto.value_info.extend(kept)
-    present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
-    for domain, version in body.opsets.items():
-        if domain not in present:
-            proto.opset_import.add(domain=domain, version=version)
+        replace_items(proto.value_info, [v for v in proto.value_info if body.defines(v.name)])
+    _add_missing_domains(body.opsets, proto)
     return proto

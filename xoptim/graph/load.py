@@ -20,7 +20,7 @@ from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import copy_fields, lack_of_memory, unreadable_texts, with_headroom
+from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_texts, with_headroom
 from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
 from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
@@ -154,7 +154,7 @@ def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
     wrong = next((o for o in imports if not 0 <= o.version < 1 << 31), None)
     if wrong is not None:
         raise ModelError(f"operator set {wrong.domain or 'ai.onnx'!r} has no version {wrong.version}")
-    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
+    return opset_versions(imports)
 
 
 def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:

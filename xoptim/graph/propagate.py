@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
+from copy import deepcopy
 
 import onnx
 
@@ -74,8 +75,7 @@ def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
 def _without_dimension_names(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
     if not any(d.dim_param for d in value.type.tensor_type.shape.dim):
         return value
-    nameless = onnx.ValueInfoProto()
-    nameless.CopyFrom(value)
+    nameless = deepcopy(value)
     for dim in nameless.type.tensor_type.shape.dim:
         dim.ClearField("dim_param")
     return nameless

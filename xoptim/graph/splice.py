@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import GraphProto, NodeProto
 
+from xoptim.facts.protos import own_graphs, own_names
 from xoptim.graph.export import export_node, export_nodes
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import call_domain
@@ -62,8 +64,7 @@ def _store(body: Graph, constants: Iterable[str], into: Graph, names: dict[str, 
 
 def _copy(source: NodeProto, into: Graph, names: dict[str, str]) -> Node:
     """A copy of a node with other names; its results that have no other name yet get new ones."""
-    proto = NodeProto()
-    proto.CopyFrom(source)
+    proto = deepcopy(source)
     proto.name = into.node_names.fresh(source.name or source.op_type)
     names |= {name: into.names.fresh(name) for name in source.output if name and name not in names}
     _rename(proto, names)
@@ -77,15 +78,13 @@ def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
     """Rename operands and results of a node, in its subgraphs too, where these do not define the name themselves."""
     proto.input[:] = [names.get(name, name) for name in proto.input]
     proto.output[:] = [names.get(name, name) for name in proto.output]
-    for attribute in proto.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            rename_graph(attribute.g, names)
+    for body in own_graphs(proto):
+        rename_graph(body, names)
 
 
 def rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
     """Rename what a subgraph reads from outside."""
-    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    own.update(name for node in graph.node for name in node.output)
+    own = own_names(graph)
     outer = {old: new for old, new in names.items() if old not in own}
     for node in graph.node:
         _rename(node, outer)

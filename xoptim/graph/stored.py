@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import stat
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,8 +176,7 @@ class StoredTensor:
         """The protobuf, or a copy of it with another name."""
         if self._proto.name == name:
             return self._proto
-        renamed = TensorProto()
-        renamed.CopyFrom(self._proto)
+        renamed = deepcopy(self._proto)
         renamed.name = name
         return renamed
 

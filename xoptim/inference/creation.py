@@ -11,6 +11,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import product
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.info import Info
+from xoptim.facts.protos import is_external
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import DATA_LIMIT, Values, dimension, integral_values, valued
@@ -54,7 +55,7 @@ def tensor_info(tensor: Any) -> Info:
 
 def _elements(tensor: Any) -> Values | None:
     if isinstance(tensor, onnx.TensorProto):
-        if tensor.data_location == TensorProto.EXTERNAL:
+        if is_external(tensor):
             return None
         try:
             tensor = onnx.numpy_helper.to_array(tensor)

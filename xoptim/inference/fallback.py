@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -95,8 +96,7 @@ def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
     """The node with a name for each output: the checks require one even for unread outputs."""
     if "" not in node.output:
         return node
-    complete = onnx.NodeProto()
-    complete.CopyFrom(node)
+    complete = deepcopy(node)
     # A zero byte, so that no name of the model is the same.
     complete.output[:] = [name or f"\0{index}" for index, name in enumerate(node.output)]
     return complete

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 
 import onnx
 
 from xoptim.facts.errors import Declined
+from xoptim.facts.protos import opset_versions, standard_domain
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_function
@@ -56,9 +58,7 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
 
 def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
     if isinstance(definition, onnx.FunctionProto):
-        copy = onnx.FunctionProto()
-        copy.CopyFrom(definition)
-        return copy
+        return deepcopy(definition)
     header = "" if definition.lstrip().startswith("<") else f'<domain: "{DOMAIN}", opset_import: []>'
     parsed: onnx.FunctionProto = onnx.parser.parse_function(header + definition)
     return parsed
@@ -67,9 +67,9 @@ def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
 def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     """Import the operator sets of the nodes, in the versions of the graph."""
     function.domain = function.domain or DOMAIN
-    imported = {o.domain if o.domain != "ai.onnx" else "" for o in function.opset_import}
+    imported = set(opset_versions(function.opset_import))
     for node in function.node:
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = standard_domain(node.domain)
         if not domain:
             node.ClearField("domain")  # the parser sets it, the exporter of constants does not: runs must not differ
         if domain not in imported:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from xoptim.facts.errors import PatternError
+from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import is_associative
 from xoptim.match.caller import calling_frame
 
@@ -291,7 +292,7 @@ class PatternBuilder:
         associative, any_order = attributes.pop("associative", False), attributes.pop("any_order", False)
         line = self.place[1] if self.place is not None else calling_frame(2).f_lineno
         index = len(self.trace.nodes)
-        domain = "" if domain == "ai.onnx" else domain
+        domain = standard_domain(domain)
         node = PatternNode(index, op_type, domain, inputs, [], attributes, others, line, associative, any_order)
         _check_operands(node)
         if isinstance(outputs, int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from copy import deepcopy
 
 import onnx
 
@@ -99,8 +100,7 @@ def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset) is None}
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for node in all_nodes(copy):
         if node.op_type in hidden:
             node.domain = "com.microsoft"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -132,8 +133,7 @@ def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], dif
         return False
     if not any(node.op_type in WINDOWED or node.op_type.startswith(FORGETFUL) for node in all_nodes(model)):
         return True
-    concrete = onnx.ModelProto()
-    concrete.CopyFrom(model)
+    concrete = deepcopy(model)
     for value in concrete.graph.input:
         if value.name in arrays:
             element = value.type.tensor_type.elem_type

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Final
 
 import numpy as np
 from onnx import ModelProto
 
 from xoptim.testing.models import optimize_alone
-from xoptim.testing.variant import Case, Variant, copy_of, loosen, set_constant
+from xoptim.testing.variant import Case, Variant, loosen, set_constant
 from xoptim.testing.vary_extremes import real_constants
 
 _FAMILIES: Final = (
@@ -51,6 +52,6 @@ def _applies(case: Case, model: ModelProto) -> bool:
 def _with_zeros(word: str, model: ModelProto) -> Iterator[Variant]:
     for name, array in real_constants(model):
         for sign, value in (("0", 0.0), ("-0", -0.0)):
-            changed = copy_of(model)
+            changed = deepcopy(model)
             set_constant(changed, name, np.full_like(array, value))
             yield Variant(f"{word}, {name} {sign}", loosen(changed))

@@ -66,6 +66,5 @@ def _variant(case: Case, position: int, operands: Sequence[str], found: set[tupl
         if like is None or not like.HasField("tensor_type"):
             return
         model.graph.input.append(ValueInfoProto(name=_OTHER, type=like))
-    del node.input[:]
-    node.input.extend(operands)
+    node.input[:] = operands
     yield Variant(f"repeated: {node.op_type} {position} of {', '.join(operands)}", loosen(model))

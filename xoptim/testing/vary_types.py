@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype, type_name
+from xoptim.facts.protos import replace_items
 from xoptim.testing.models import all_graphs
-from xoptim.testing.variant import Case, Variant, constants, copy_of, loosen
+from xoptim.testing.variant import Case, Variant, constants, loosen
 
 _ELEMENT_ATTRIBUTES = frozenset(("to", "dtype", "stash_type", "output_dtype"))
 
@@ -45,7 +47,7 @@ def integers(case: Case) -> Iterator[Variant]:
 
 def retyped(model: ModelProto, mapping: Mapping[int, int]) -> ModelProto:
     """A copy in which tensors of some element types have others: inputs, outputs, constants, targets of Cast."""
-    model = copy_of(model)
+    model = deepcopy(model)
     for graph in all_graphs(model.graph):
         del graph.value_info[:]
         for value in (*graph.input, *graph.output):
@@ -80,8 +82,7 @@ def _retype_constants(model: ModelProto, mapping: Mapping[int, int], only: set[s
             if node.op_type == "Constant" and node.output[0] in (values if only is None else only):
                 changed = _retyped_tensor(values[node.output[0]], mapping)
                 if changed is not values[node.output[0]]:
-                    del node.attribute[:]
-                    node.attribute.append(onnx.helper.make_attribute("value", changed))
+                    replace_items(node.attribute, [onnx.helper.make_attribute("value", changed)])
 
 
 def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorProto:

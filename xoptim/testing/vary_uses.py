@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer
+from xoptim.facts.protos import replace_items
 from xoptim.facts.schema import is_commutative
 from xoptim.testing.models import all_graphs
 from xoptim.testing.variant import Case, Variant, loosen, rename
@@ -23,9 +25,7 @@ def swapped(case: Case) -> Iterator[Variant]:
         model = case.copy()
         nodes = _all_nodes(model)
         for place in chosen:
-            operands = list(nodes[place].input)[::-1]
-            del nodes[place].input[:]
-            nodes[place].input.extend(operands)
+            nodes[place].input[:] = list(nodes[place].input)[::-1]
         yield Variant(f"operands: {', '.join(nodes[p].op_type for p in chosen)} swapped", model)
 
 
@@ -110,11 +110,8 @@ def inputs(case: Case) -> Iterator[Variant]:
 
 def _tied(case: Case, kept: str, gone: str) -> ModelProto:
     model = case.copy()
-    remaining: list[ValueInfoProto] = [v for v in model.graph.input if v.name != gone]
-    others = [ValueInfoProto.FromString(v.SerializeToString()) for v in remaining]
-    del model.graph.input[:]
+    replace_items(model.graph.input, [v for v in model.graph.input if v.name != gone])
     rename([model.graph], lambda name: kept if name == gone else name)
-    model.graph.input.extend(others)
     return model
 
 
@@ -128,9 +125,8 @@ def repeated_reads(case: Case) -> Iterator[Variant]:
         producer = next((n for n in graph.node if output.name in n.output), None)
         if producer is None or producer.op_type == "Constant":
             continue
-        twin = NodeProto.FromString(producer.SerializeToString())
-        del twin.output[:]
-        twin.output.extend(f"near_miss_twin_{i}" if name else "" for i, name in enumerate(producer.output))
+        twin = deepcopy(producer)
+        twin.output[:] = [f"near_miss_twin_{i}" if name else "" for i, name in enumerate(producer.output)]
         graph.node.append(twin)
         graph.output.append(ValueInfoProto(name=twin.output[list(producer.output).index(output.name)]))
         graph.output[-1].type.CopyFrom(graph.output[position].type)

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
-from xoptim.validate.protos import is_external, large_tensors, light_copy
+from xoptim.facts.protos import is_external
+from xoptim.validate.protos import large_tensors, light_copy
 
 Shape: TypeAlias = "tuple[int | str | None, ...]"
 """One entry an axis: its size, the expression that names it, or ``None``."""

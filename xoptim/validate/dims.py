@@ -13,9 +13,10 @@ import onnx
 from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
+from xoptim.facts.protos import is_external
 from xoptim.validate.dataflow import Shape, shape_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.protos import graph_inputs, is_external
+from xoptim.validate.protos import graph_inputs
 
 Sizes: TypeAlias = dict[str, int]
 """A size for each open dimension: its name, or ``input:axis`` for one without a name."""

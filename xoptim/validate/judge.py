@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import onnx
 
+from xoptim.facts.protos import inner_graphs
 from xoptim.validate.compare import Comparison, compare_values
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.gaps import Gaps, add_gaps, explains
@@ -114,14 +115,10 @@ def hollow_outputs(runs: Sequence[RunReport]) -> set[str]:
 
 def _random_operator(model: onnx.ModelProto) -> str:
     """An operator that draws other numbers at another place of the graph, ``""`` when there is none."""
-    nodes = list(model.graph.node) + [node for function in model.functions for node in function.node]
-    for node in nodes:  # grows by the nodes of subgraphs
-        if node.op_type in _RANDOM and all(a.name != "seed" for a in node.attribute):
-            return f"{node.op_type} without a seed"
-        for a in node.attribute:
-            if a.type == onnx.AttributeProto.GRAPH:
-                nodes.extend(a.g.node)
-    return ""
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    nodes += [node for graph in inner_graphs(nodes) for node in graph.node]
+    found = (n.op_type for n in nodes if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute))
+    return next((f"{op_type} without a seed" for op_type in found), "")
 
 
 def _sensitivity(run: RunReport, c: Comparison) -> str:

@@ -13,9 +13,9 @@ import onnx
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.protos import is_external
 from xoptim.graph.graph import Graph
 from xoptim.validate.errors import RunError
-from xoptim.validate.protos import is_external
 from xoptim.validate.sized import SizedModel, Sizing
 
 resource = lazy_module("resource")  # of POSIX only

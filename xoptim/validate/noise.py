@@ -23,7 +23,8 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.validate.protos import graph_inputs, is_external, large_tensors, light_copy, tensor_array
+from xoptim.facts.protos import is_external, replace_items
+from xoptim.validate.protos import graph_inputs, large_tensors, light_copy, tensor_array
 from xoptim.validate.session import Value
 
 _SMALLEST_WEIGHT: Final = 32  # elements
@@ -103,10 +104,9 @@ def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
     """Add inputs with a default to a model."""
-    inputs = graph_inputs(model) if model.ir_version < _DEFAULTS_FROM else list(model.graph.input)
+    if model.ir_version < _DEFAULTS_FROM:
+        replace_items(model.graph.input, graph_inputs(model))
     model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
     for name, value in values.items():
         tensor = numpy_helper.from_array(value, name)
         model.graph.initializer.append(tensor)

@@ -12,7 +12,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import own_graphs
+from xoptim.facts.protos import reads
 from xoptim.graph.load import load_model
 from xoptim.validate.protos import graph_inputs
 from xoptim.validate.sized import quietly
@@ -71,7 +71,7 @@ class Pieces:
         self._stored = {t.name: t for t in graph.initializer}
         self._sparse = {t.values.name: t for t in graph.sparse_initializer}
         self._declared = {value.name: value for value in graph.input}
-        self._reads = [frozenset(_reads(node)) for node in graph.node]
+        self._reads = [frozenset(filter(None, reads(node))) for node in graph.node]
         self._makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
         try:
             with quietly():
@@ -163,19 +163,3 @@ class Pieces:
         model = onnx.ModelProto(ir_version=version, opset_import=self.proto.opset_import, graph=graph)
         model.functions.extend(self.proto.functions)
         return model
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node reads, its subgraphs included."""
-    yield from filter(None, node.input)
-    for body in own_graphs(node):
-        yield from _free_names(body)
-
-
-def _free_names(graph: onnx.GraphProto) -> set[str]:
-    """Names that a subgraph reads and does not define."""
-    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
-    defined.update(name for node in graph.node for name in node.output)
-    read = {value.name for value in graph.output}.union(*map(_reads, graph.node))
-    return read - defined

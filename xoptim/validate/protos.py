@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
-from xoptim.facts.protos import copy_fields
+from xoptim.facts.protos import copy_fields, is_external
 from xoptim.graph import load
 from xoptim.graph.forms import BEGINNING, text_form
 
@@ -37,11 +37,6 @@ def is_text(path: Path) -> bool:
     """Whether a file holds a model in a text form, which onnxruntime does not read."""
     with path.open("rb") as stream:
         return text_form(stream.read(BEGINNING)) is not None
-
-
-def is_external(tensor: TensorProto) -> bool:
-    """Whether the data of a tensor lie outside the protobuf."""
-    return tensor.data_location == TensorProto.EXTERNAL
 
 
 def stored_bytes(tensor: TensorProto) -> int:

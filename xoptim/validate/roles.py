@@ -13,6 +13,7 @@ from onnx import NodeProto, TensorProto
 
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.families import REDUCTIONS
+from xoptim.facts.protos import standard_domain
 from xoptim.validate.dataflow import Dataflow, Use, attribute
 
 Kind: TypeAlias = Literal[
@@ -163,7 +164,7 @@ def _settle(kinds: set[Kind], name: str, integral: bool) -> Kind:
 def _kind(flow: Dataflow, use: Use, role: Role, offset: int) -> Kind | None:
     """The claim that one use makes; limits and choices are noted in the role."""
     node, slot = use.node, use.slot
-    domain = "" if node.domain == "ai.onnx" else node.domain
+    domain = standard_domain(node.domain)
     place = INDEXES.get((domain, node.op_type, slot))
     if place is not None:
         _limit(flow, use, place, role, offset)

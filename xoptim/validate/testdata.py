@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
+from xoptim.facts.protos import is_external
 from xoptim.validate.errors import ChoiceError
 from xoptim.validate.protos import graph_inputs
 from xoptim.validate.session import Value
@@ -57,7 +58,7 @@ def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
 
 def _check_whole(*tensors: onnx.TensorProto) -> None:
     """Raise for values in other files, which onnx would search in the current folder."""
-    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+    if any(map(is_external, tensors)):
         raise ValueError("its data is in another file")
 
 
