@@ -11,12 +11,11 @@ from onnx import numpy_helper
 
 from tests.support import parse
 from xoptim.validate import RunError, Session, ValidationOptions, ValidationReport, search, validate
-from xoptim.validate.budget import Budget
 from xoptim.validate.dims import Sizes, input_specs
 from xoptim.validate.extremes import Ends
 from xoptim.validate.runs import Plan, ReferenceRun, run_plan
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work
+from xoptim.validate.work import Budget, Work
 
 SAME = "agraph (float[batch,seq] x) => (float[batch,m] y) { y = Identity(x) }"
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}>

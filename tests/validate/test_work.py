@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support import parse
-from xoptim.validate.budget import Budget
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work
+from xoptim.validate.work import Budget, Work
 
 
 def work(text: str, opset: int = 23, **sizes: int) -> int:

@@ -15,7 +15,7 @@ from xoptim.dialects.text import Check, Pairs, TextPattern, parse_rules, rule_cl
 from xoptim.dialects.text_source import FunctionSource, Place, parse_functions, without_text
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import TextRuleError
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 
 __all__ = ["SubgraphRewriter", "parse_rules", "read_rules", "register_filter", "register_rewrite", "rewrite_rule"]
 

@@ -19,12 +19,7 @@ class Interval(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The time of a model divided by the time of another one.
-
-    Attributes:
-        value: the ratio.
-        interval: the 95 % confidence interval around it.
-    """
+    """The time of a model divided by the time of another one, and the 95 % confidence interval around it."""
 
     value: float
     interval: Interval

@@ -25,12 +25,7 @@ _ALONE: Final = ["CPUExecutionProvider"]
 
 @dataclass(slots=True)
 class Times:
-    """Times of one model in seconds.
-
-    Attributes:
-        rounds: for each pass, the median of the runs of each round.
-        best: the shortest run.
-    """
+    """Times of one model in seconds: for each pass, the median of the runs of each round, and the best, the shortest run."""
 
     rounds: list[list[float]] = field(default_factory=list)
     best: float = float("inf")

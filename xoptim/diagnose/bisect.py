@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import onnx
 
-from xoptim.diagnose.culprit import STEPS, Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.minimize import minimize
+from xoptim.diagnose.report import STEPS, Culprit
 from xoptim.engine.application import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
@@ -25,13 +25,7 @@ from xoptim.validate.validation import validate
 
 
 class Optimized(NamedTuple):
-    """An optimized model, with the data that its comparison needs.
-
-    Attributes:
-        proto: the model.
-        exactness: the weakest guarantee of the rewrites applied.
-        base_dir: folder of its external data.
-    """
+    """An optimized model, with the data that its comparison needs: the weakest guarantee of its rewrites, and its folder."""
 
     proto: onnx.ModelProto
     exactness: Exactness

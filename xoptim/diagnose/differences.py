@@ -22,10 +22,9 @@ Kind: TypeAlias = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of a model to another.
+    """One difference of a model from another.
 
     Attributes:
-        kind: whether a part was added, removed or changed.
         part: ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``.
         name: of the part; a node without a name is called after its first result.
         detail: its operator, or what changed.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
-from xoptim.diagnose.grade import held_to
 from xoptim.engine.application import Application
+from xoptim.facts.dtypes import Exactness
 from xoptim.facts.protos import replace_items
-from xoptim.graph.fragment import fragment
+from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.side_by_side import side_by_side
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
@@ -26,6 +26,26 @@ from xoptim.validate.reference import run_reference
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Session, Value
 from xoptim.validate.validation import validate
+
+_HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
+    """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
+
+    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the neighbouring nodes and on the
+    subgraph, so that taking a node out of a branch may change how results are rounded.
+    """
+    return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
+
+
+def _has_halves(model: onnx.ModelProto) -> bool:
+    """Whether a value of a model is known to have 16 bits."""
+    graph = model.graph
+    return any(
+        value.type.tensor_type.elem_type in _HALVES for value in (*graph.input, *graph.output, *graph.value_info)
+    ) or any(tensor.data_type in _HALVES for tensor in graph.initializer)
+
 
 _MOST_RECORDED: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""

@@ -93,11 +93,7 @@ class Explanation:
 
 
 class NoMatchError(XoptimError):
-    """The pattern does not match at the node at which it was to be applied.
-
-    Attributes:
-        explanations: the reasons.
-    """
+    """The pattern does not match at the node at which it was to be applied; the explanations give the reasons."""
 
     def __init__(self, explanations: Sequence[Explanation]) -> None:
         super().__init__(explanations[0].headline)

@@ -115,12 +115,7 @@ def all_nodes(model: Model) -> Iterator[Node]:
 
 
 class Places:
-    """The places of the nodes of a model.
-
-    Attributes:
-        graphs: a label for each graph.
-        positions: the number of each node.
-    """
+    """The places of the nodes of a model: a label for each graph, and the number of each node."""
 
     def __init__(self, model: Model) -> None:
         self.graphs = labels(model)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.caller import calling_frame
 from xoptim.match.easy import connect
+from xoptim.match.lines import calling_frame
 from xoptim.match.making import camel_case, is_copy, pattern_class
 from xoptim.match.pattern import PatternOptimization, Refused
 from xoptim.match.refusal import Refusal, listener

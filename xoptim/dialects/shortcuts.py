@@ -12,9 +12,9 @@ from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.facts.info import Shape
 from xoptim.facts.schema import attribute_names, schema
-from xoptim.match.caller import calling_frame
 from xoptim.match.create import make_node
 from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.lines import calling_frame
 from xoptim.match.making import is_copy, pattern_class
 from xoptim.match.pattern import operator_key
 from xoptim.match.trace import ANY, AnyOf, Capture, Condition, PatternBuilder, Symbol, Trace, trace

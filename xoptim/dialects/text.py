@@ -34,13 +34,10 @@ SETTINGS = (
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A pair of functions of the same signature.
+    """A pair of functions of the same signature, and further conditions.
 
-    Attributes:
-        match: the subgraph to find.
-        replace: the replacement.
-        checks: further conditions.
-        origins: for results of ``replace``: number of the call in ``match`` whose name and metadata the new node takes.
+    ``origins`` gives, for results of ``replace``, the number of the call in ``match`` whose name and metadata the new node
+    takes.
     """
 
     match: Side

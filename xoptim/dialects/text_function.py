@@ -32,15 +32,9 @@ _UNSUPPORTED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A call of an operator or of a filter.
+    """A call of an operator or of a filter; names of operands and results that are left out are empty.
 
-    Attributes:
-        op_type: operator.
-        domain: of the operator.
-        inputs: names, empty for operands that are left out.
-        outputs: names, empty for results that are left out.
-        attributes: values, and references to attributes of the function.
-        place: where it is written.
+    Attributes are values, or references to attributes of the function.
     """
 
     op_type: str
@@ -58,19 +52,11 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """A function of a rule.
+    """A function of a rule: its place, signature, calls in order, constants, filters and settings.
 
     Attributes:
-        role: ``match`` or ``replace``.
-        place: where it is written.
-        name: of the rule, from the function.
-        doc: its ``doc_string``.
-        inputs, outputs: its signature.
         parameters: its attributes, with their default, ``None`` for none.
-        calls: operators in order.
-        constants: arrays by name.
         deferred: calls of Constant in ``replace`` whose value is an attribute of the function.
-        filters: conditions, with their calls.
         settings: values in `rule.settings`, with their places.
     """
 

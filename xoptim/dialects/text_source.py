@@ -20,13 +20,7 @@ _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a text.
-
-    Attributes:
-        file: the file, or a label in its place.
-        line: counted from 1; 0 for a function that was not written as text.
-        column: the same, in characters.
-    """
+    """A place in a text, or under a label in place of a file; the line is 0 for a function that was not written as text."""
 
     file: str
     line: int = 0

@@ -39,12 +39,7 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegionResult:
-    """The result of the evaluation of a region.
-
-    Attributes:
-        values: the requested results by name; ``None`` when the region could not be evaluated.
-        reason: why the evaluation failed; empty on success.
-    """
+    """The requested results of a region by name, or ``None`` and the reason why it could not be evaluated."""
 
     values: dict[str, Array] | None
     reason: str = ""

@@ -104,13 +104,13 @@ def inner_graphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
             yield from inner_graphs(graph.node)
 
 
-def reads(node: onnx.NodeProto) -> Iterator[str]:
+def proto_reads(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, the values that its subgraphs take from outside included; a name may be empty or repeat."""
     yield from node.input
     for body in own_graphs(node):
         own = own_names(body)
         for inner in body.node:
-            yield from (name for name in reads(inner) if name not in own)
+            yield from (name for name in proto_reads(inner) if name not in own)
         yield from (value.name for value in body.output if value.name not in own)
 
 

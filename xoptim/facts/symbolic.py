@@ -39,14 +39,10 @@ _anonymous_serial = itertools.count()
 
 @final
 class SymbolicDim:
-    """An integer expression that is not a constant. Equal expressions are the same object.
+    """An integer expression that is not a constant: the polynomial ``terms + constant``. Equal expressions are the same object.
 
     Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: compare by the
     `lower_bound` of a difference.
-
-    Attributes:
-        terms: the polynomial without its constant.
-        constant: the constant.
     """
 
     __slots__ = ("__weakref__", "_high", "_low", "_order", "constant", "terms")

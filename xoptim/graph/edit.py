@@ -264,11 +264,7 @@ class _Watched:
 
 
 class _Before:
-    """The state that a commit changes, recorded to undo a commit that is interrupted.
-
-    Attributes:
-        known: facts about the results of the nodes to be removed.
-    """
+    """The state that a commit changes, facts about removed results included, recorded to undo a commit that is interrupted."""
 
     def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:
         self.graph = graph

@@ -18,13 +18,9 @@ else:
 
 
 class Source:
-    """A model as it was given.
+    """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir (``ir``), or a ``program``.
 
-    Attributes:
-        proto: the model as a protobuf.
-        base_dir: folder of its external data, when known.
-        kind: ``proto``, ``path``, ``bytes``, ``ir`` or ``program``.
-        original: the object that was given.
+    ``base_dir`` is the folder of its external data, when known.
     """
 
     __slots__ = ("base_dir", "kind", "original", "proto")

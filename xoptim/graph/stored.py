@@ -36,11 +36,6 @@ class StoredTensor:
 
     ``base_dir`` is the folder of the model, against which the location of external data is resolved.
 
-    Attributes:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        is_external: whether the data is in a file of its own.
-
     Raises:
         ModelError: when the element type is unknown, or a dimension negative.
     """

@@ -20,13 +20,7 @@ UNIFORM_LIMIT = 1 << 14
 
 
 class Tensor(Parts):
-    """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed.
-
-    Attributes:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        is_external: whether the data is in a file of its own, or is computed from such data when it is needed.
-    """
+    """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed."""
 
     __slots__ = ("_array", "_info", "_key", "_stored", "_uniform")
 

@@ -55,8 +55,7 @@ def item_of(ctx: NodeContext, element: Info | None) -> Info:
 class Invariant:
     """Facts about the values that a loop carries, weakened until every iteration keeps them.
 
-    Attributes:
-        infos: facts that hold at the start of each iteration. Dimensions that change are symbols of this loop.
+    The facts hold at the start of each iteration. Dimensions that change are symbols of this loop.
     """
 
     def __init__(self, ctx: NodeContext, initial: Sequence[Info | None]) -> None:

@@ -54,40 +54,6 @@ def make_node(
     return Node(op_type, given, results, written, domain=domain, name=graph.node_names.fresh(name or op_type))
 
 
-class Draft:
-    """Makes the nodes of a pattern, in the edit if there is one already, else in one that begins with the first node."""
-
-    __slots__ = ("_edit", "_graph")
-
-    def __init__(self, graph: Graph, edit: Edit | None = None) -> None:
-        self._graph = graph
-        self._edit = edit
-
-    @property
-    def edit(self) -> Edit:
-        """The edit."""
-        if self._edit is None:
-            self._edit = Edit(self._graph)
-        return self._edit
-
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[str] | str,
-        outputs: Sequence[str] | str | int,
-        *,
-        domain: str,
-        name: str,
-        attributes: Mapping[str, Any],
-        doc_string: str = "",
-        adapt: bool = False,
-    ) -> Node:
-        """Make a node; arguments as for `make_node`."""
-        made = make_node(self.edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
-        made.doc_string = doc_string
-        return made
-
-
 def _as_written(value: Any, is_float: bool) -> Any:
     """An attribute as ONNX stores it: integers for Booleans, and floats where the operator has floats."""
     if isinstance(value, (bool, np.bool_)):

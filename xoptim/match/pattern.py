@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult, checked
 from xoptim.match.rewrite import Rewrite

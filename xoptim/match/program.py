@@ -36,16 +36,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One variant of a pattern, ready to run.
+    """One variant of a pattern, ready to run, with its numbers of registers (``size``) and nodes (``count``).
 
     Attributes:
-        trace: the pattern that `match_pattern` described.
-        anchor: where the search starts.
-        steps: the instructions.
         path: operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the
             last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is required.
-        size: number of registers.
-        count: number of nodes.
         reach: distance from the anchor to the farthest other node, plus one: a change within it may make the program match.
     """
 

@@ -111,13 +111,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Nodes that a pass considers together.
-
-    Attributes:
-        nodes: the nodes.
-        reason: the reason why they stay as they are; empty when the pass rewrites them.
-        gain: what rewriting them changes, if the pass tells.
-    """
+    """Nodes that a pass considers together; ``reason`` says why they stay as they are, ``gain`` what rewriting them changes."""
 
     nodes: tuple[Node, ...]
     reason: str = ""

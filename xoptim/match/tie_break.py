@@ -40,11 +40,7 @@ def strategy_named(name: str) -> Strategy:
 
 
 class Claims:
-    """Records which nodes are matched, so that each belongs to at most one match.
-
-    Attributes:
-        nodes: nodes that already belong to a match.
-    """
+    """Records which nodes are matched, so that each belongs to at most one match."""
 
     def __init__(self) -> None:
         self.nodes: set[Node] = set()

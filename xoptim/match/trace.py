@@ -12,7 +12,7 @@ import numpy as np
 from xoptim.facts.errors import PatternError
 from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import is_associative
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 
 if TYPE_CHECKING:
     from xoptim.match.ops import PatternOps
@@ -101,19 +101,14 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class PatternNode:
-    """A node in a pattern.
+    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not mentioned.
 
     Attributes:
         index: its place in the order of the calls.
-        op_type: operator.
-        domain: of the operator.
         inputs: operands, ``None`` for those that must be absent.
-        outputs: results.
-        attributes: condition on each attribute.
-        others: condition on the attributes that are not mentioned.
         line: of the call in the pattern.
         associative: whether a tree of such nodes may match it.
-        any_order: whether the operands may stand in any order although the operator is not commutative.
+        any_order: whether the operands may be in any order although the operator is not commutative.
         variadic: place of the operand that takes all remaining ones, -1 when there is none.
     """
 
@@ -144,16 +139,9 @@ class Condition:
 
 @dataclass(slots=True)
 class Trace:
-    """One variant of a pattern: its nodes in the order of the calls, and its results.
+    """One variant of a pattern: its nodes in the order of the calls, its symbols, and the results to replace.
 
-    Attributes:
-        nodes: in the order of the calls.
-        symbols: all results.
-        outputs: results that the replacement must produce.
-        output_names: their names, when the pattern names them.
-        options: answers to the choices of the pattern.
-        conditions: further conditions.
-        file: source file of the pattern.
+    ``output_names`` are given when the pattern names its results; ``options`` are the answers to its choices.
     """
 
     nodes: list[PatternNode] = field(default_factory=list)

@@ -11,16 +11,15 @@ import onnx
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.graph.bodies import rebuilt
 from xoptim.graph.constants import constant_array, evaluate, known_value, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
-from xoptim.graph.splice import lift, splice
+from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import owner_in
-from xoptim.match.create import Draft, OpBuilder
+from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
 from xoptim.match.given import GivenTensors
 from xoptim.match.literals import constant_number, equals_literal
@@ -35,12 +34,12 @@ class GraphBuilderPatternOptimization(GraphQueries):
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
     """
 
-    __slots__ = ("_draft", "_given", "graph", "notes", "provider", "scope")
+    __slots__ = ("_edit", "_given", "graph", "notes", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "") -> None:
         self.graph = self.scope = graph
         self.provider = provider
-        self._draft = Draft(graph)
+        self._edit: Edit | None = None
         self._given = GivenTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
         """Results of searches that a pattern keeps for the next nodes while the graph is unchanged, ``None`` elsewhere."""
@@ -206,9 +205,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
             doc_string: remark on the node.
             **attributes: attributes; ``None`` values are omitted.
         """
-        return self._draft.node(
-            op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, doc_string=doc_string
-        )
+        node = make_node(self._own_edit(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
+        node.doc_string = doc_string
+        return node
 
     def make_node_check_opset(
         self,
@@ -220,12 +219,18 @@ class GraphBuilderPatternOptimization(GraphQueries):
         **attributes: Any,
     ) -> Node:
         """Like `make_node`; attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes."""
-        adapt = not domain
-        return self._draft.node(op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
+        own, adapt = self._own_edit(), not domain
+        return make_node(own, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
+
+    def _own_edit(self) -> Edit:
+        """The edit for what this view makes, which begins with the first node."""
+        if self._edit is None:
+            self._edit = Edit(self.graph)
+        return self._edit
 
     def unique_name(self, prefix: str) -> str:
         """A result name that is not used in the model."""
-        return self._draft.edit.names.fresh(prefix)
+        return self._own_edit().names.fresh(prefix)
 
 
 class PatternRewriter(GraphBuilderPatternOptimization):
@@ -239,16 +244,15 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
     def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
         super().__init__(graph, provider)
-        if edit is not None:
-            self._draft = Draft(graph, edit)
-        own = self.scope = self._draft.edit
+        self._edit = edit
+        own = self.scope = self._own_edit()
         # Not a bound method: views that refer to themselves, of which there are thousands, wait for the garbage collector.
         self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property
     def edit(self) -> Edit:
         """The edit of the graph to which new nodes and constants belong; committing it changes the graph."""
-        return self._draft.edit
+        return self._own_edit()
 
     @property
     def created(self) -> list[Node]:
@@ -276,7 +280,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     def rebuilt(
         self, body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()
     ) -> onnx.GraphProto:
-        """A changed copy of a subgraph, for the attributes of a new node (`xoptim.graph.bodies.rebuilt`)."""
+        """A changed copy of a subgraph, for the attributes of a new node (`xoptim.graph.splice.rebuilt`)."""
         return rebuilt(body, names, inputs, outputs)
 
     def lift(self, body: Graph, nodes: Sequence[Node], names: dict[str, str]) -> list[Node]:

@@ -49,14 +49,10 @@ class DrawnNode:
 
 @dataclass(slots=True)
 class Drawing:
-    """A model as it is drawn.
+    """A model as it is drawn: nodes of all graphs in order, and name, type, shape and small value of each value.
 
-    Attributes:
-        nodes: of all graphs, in order.
-        values: name, and type with shape and small value, of each value.
-        inputs: numbers of the values that the model reads, those with a default not included.
-        outputs: numbers of its results.
-        index: the numbers of the nodes of the model.
+    ``inputs`` are the numbers of the values that the model reads, those with a default not included; ``index`` gives the
+    numbers of the nodes of the model.
     """
 
     nodes: list[DrawnNode] = field(default_factory=list)
@@ -147,12 +143,8 @@ def _attributes(node: Node) -> str:
 class Scope:
     """A box around nodes, drawn open or closed.
 
-    Attributes:
-        path: of the scope.
-        label: the part of the path that its parent does not show.
-        parent: number of the scope around it, -1 for the whole model.
-        nodes: numbers of the nodes directly inside.
-        scopes: numbers of the scopes directly inside.
+    ``label`` is the part of its path that its parent does not show; ``parent`` is -1 for the whole model. Nodes and scopes are
+    those directly inside, by number.
     """
 
     path: Path

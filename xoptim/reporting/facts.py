@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.bench.profile import OperatorTime
-from xoptim.bench.report import BenchReport
+from xoptim.bench.report import BenchReport, bytes_text, circumstances, milliseconds
 from xoptim.facts.dtypes import Exactness
 from xoptim.reporting.drawing import Drawing
 from xoptim.validate.report import ValidationReport
@@ -48,13 +47,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A figure at the head of the page.
-
-    Attributes:
-        label: its name.
-        value: the figure.
-        note: in small print.
-    """
+    """A figure at the head of the page, with a note in small print."""
 
     label: str
     value: str
@@ -63,15 +56,9 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """A row of the table of operators.
+    """A row of the table of operators: numbers of nodes and times, before and after.
 
-    Attributes:
-        name: of the operator.
-        before: number of nodes.
-        after: the same in the result.
-        change: the difference as text.
-        times: time before, time after and change, as text.
-        trend: ``less``, ``more`` or nothing.
+    ``trend`` is ``less``, ``more`` or nothing.
     """
 
     name: str
@@ -87,15 +74,10 @@ class Facts:
     """The texts of a page.
 
     Attributes:
-        title: name of the original.
-        subtitle: name of the result.
-        status: the verdict.
-        verdict: ``equal``, ``different`` or ``unknown``.
+        status: the verdict; ``verdict`` is ``equal``, ``different`` or ``unknown``.
         nodes: number of nodes before and after.
         cards: figures at the head.
         operators: the rows of the table of operators, all operators last.
-        has_times: whether the rows have times.
-        times_note: how the times were measured.
         proof: label and text of each line about the proof.
         outputs: output, sizes, largest difference, relative difference and verdict of each comparison.
     """

@@ -17,14 +17,7 @@ from xoptim.reporting.libraries import check_libraries
 
 @dataclass(slots=True)
 class Step:
-    """A rewrite.
-
-    Attributes:
-        name: of the pattern or the pass; empty when it is not known.
-        removed: nodes that it removed.
-        added: nodes that it added.
-        rewrite: the pattern or the pass, if it is known.
-    """
+    """A rewrite, if it is known, by name (empty when unknown), with the nodes that it removed and added."""
 
     name: str
     removed: Sequence[Node]
@@ -35,11 +28,7 @@ class Step:
 class Journal:
     """The record of the optimization of one model, which is drawn at once, before any rewrite.
 
-    Attributes:
-        model: the model.
-        before: its drawing.
-        steps: the rewrites, in order.
-        folded: nodes whose results were computed ahead of time.
+    ``folded`` are nodes whose results were computed ahead of time.
     """
 
     def __init__(self, model: Model) -> None:

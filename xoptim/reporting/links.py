@@ -26,11 +26,8 @@ REPLACED: Final = 4
 class Change:
     """A rewrite, as nodes of the two drawings.
 
-    Attributes:
-        name: of the pattern or the pass.
-        before: nodes of the original that it removed, or that nothing needed after it.
-        after: nodes of the result that stand in their place; where there are none, those that read their results.
-        is_gone: whether nothing stands in their place.
+    ``before`` are nodes of the original that it removed, or that nothing needed after it, ``after`` the nodes that replace
+    them; where nothing does (``is_gone``), those that read their results.
     """
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.diagnose.explainer import Explainer
+from xoptim.diagnose.explain import Explainer
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.hints import may_match
 from xoptim.graph.model import Model

@@ -13,8 +13,8 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import profile
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.graph.atomic_write import replace_file
 from xoptim.graph.load import load_model
-from xoptim.graph.replacing import replace_file
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.reporting.drawing import draw
 from xoptim.reporting.facts import Subject, facts_of
@@ -35,12 +35,7 @@ _HEIGHT: Final = 760
 
 @dataclass(frozen=True, slots=True)
 class HtmlReport:
-    """A report.
-
-    Attributes:
-        html: the page; it needs no other file and no network.
-        validation: the comparisons of the two models.
-    """
+    """A report as a page, which needs no other file and no network, with the comparisons of the two models."""
 
     html: str
     validation: tuple[ValidationReport, ...] = ()

@@ -13,7 +13,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 from xoptim.doc import pretty_onnx
 from xoptim.facts.attributes import AttributeReference, decode_attribute, same_attribute
 from xoptim.facts.dtypes import type_name
-from xoptim.facts.protos import is_external, opset_versions, reads, standard_domain
+from xoptim.facts.protos import is_external, opset_versions, proto_reads, standard_domain
 from xoptim.facts.schema import attribute_default
 
 _SHOWN = 16
@@ -51,12 +51,7 @@ def _function(function: onnx.FunctionProto) -> list[str]:
 
 
 class _Scope:
-    """The state of writing a graph as text.
-
-    Attributes:
-        known: text that stands for each result written so far.
-        nodes_seen: node lists of this graph and of its subgraphs.
-    """
+    """The state of writing a graph as text: the text for each result so far, and the node lists of this and inner graphs."""
 
     def __init__(
         self,
@@ -122,7 +117,7 @@ class _Scope:
         pending = [self.producers[name]]
         while pending:
             node = pending[-1]
-            waiting = next((r for r in reads(node) if r not in self.known and r in self.producers), None)
+            waiting = next((r for r in proto_reads(node) if r not in self.known and r in self.producers), None)
             if waiting is not None:
                 pending.append(self.producers[waiting])
                 continue
@@ -132,7 +127,7 @@ class _Scope:
 
     def _emit(self, node: NodeProto) -> None:
         self.emitted.add(id(node))
-        for name in reads(node):
+        for name in proto_reads(node):
             self.require(name)  # of an enclosing graph
         outputs = []
         for name in node.output:

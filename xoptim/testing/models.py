@@ -60,13 +60,7 @@ def serialized(model: ModelProto) -> bytes:
 
 
 class Optimized(NamedTuple):
-    """The result of an optimization.
-
-    Attributes:
-        model: the result.
-        applied: how often the pattern was applied.
-        created: operators of the new nodes, in order.
-    """
+    """The result of an optimization: how often the pattern was applied, and the operators of the new nodes, in order."""
 
     model: ModelProto
     applied: int

@@ -37,13 +37,7 @@ NO_KERNEL = "Could not find an implementation"
 
 
 class Numbers(NamedTuple):
-    """The comparison of the results of two models.
-
-    Attributes:
-        runs: number of feeds on which both ran and agreed.
-        difference: the difference; empty when there is none.
-        skipped: the reason, if nothing was compared.
-    """
+    """The comparison of two models on a number of feeds: the difference, empty without one, or why nothing was compared."""
 
     runs: int
     difference: str = ""

@@ -36,13 +36,7 @@ _CRASHED = "onnxruntime crashes"
 
 
 class Loaded(NamedTuple):
-    """A model that onnxruntime has loaded.
-
-    Attributes:
-        number: its key in the other process.
-        model: the model, for loading it again after a crash.
-        outputs: names of its outputs.
-    """
+    """A model that onnxruntime has loaded under a number in the other process; its bytes serve to load it after a crash."""
 
     number: int
     model: bytes
@@ -50,13 +44,7 @@ class Loaded(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """The answer of the other process when a run ended the copy of it that does the work.
-
-    Attributes:
-        reason: how it ended.
-        run: the number of the run in the batch.
-        model: the number of the model in that run.
-    """
+    """The answer of the other process when a run, by its number in the batch and that of the model, ended its working copy."""
 
     reason: str
     run: int

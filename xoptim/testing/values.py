@@ -11,12 +11,9 @@ import numpy as np
 
 
 class Values(NamedTuple):
-    """Other numbers for the inputs of a model.
+    """Other numbers for the inputs of a model, made from plain numbers and the position among the inputs of that kind.
 
-    Attributes:
-        word: their description.
-        change: makes them from the plain numbers of an input and its position among the inputs of that kind.
-        digits: whether each result is judged by its relative error, even if it is small beside the others.
+    ``digits``: whether each result is judged by its relative error, even if it is small beside the others.
     """
 
     word: str

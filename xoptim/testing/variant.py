@@ -51,12 +51,7 @@ FOREIGN = "custom"
 
 @dataclass(frozen=True)
 class Case:
-    """An example of a pattern, and the data for changing it.
-
-    Attributes:
-        example: the example.
-        pattern: the pattern, when it is known.
-    """
+    """An example of a pattern, if that is known, and the data for changing it."""
 
     example: Example
     pattern: type[Rewrite] | None = None

@@ -47,12 +47,7 @@ _Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
 
 
 class Bound(NamedTuple):
-    """A number with which a model compares sizes.
-
-    Attributes:
-        size: the number.
-        dims: the open dimensions, each of which makes the size larger; ``None`` when they are not known.
-    """
+    """A number with which a model compares sizes, and the open dimensions that make the size larger, ``None`` if unknown."""
 
     size: int
     dims: frozenset[str] | None

@@ -19,7 +19,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
-from xoptim.validate.gaps import Gaps, add_gaps, spread
+from xoptim.validate.error_bins import Gaps, add_gaps, spread
 from xoptim.validate.session import Value
 from xoptim.validate.ulps import largest_ulp, ulp_distances
 

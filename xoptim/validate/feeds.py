@@ -24,9 +24,8 @@ _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 class Style(NamedTuple):
     """The range of the values.
 
-    Attributes:
-        run: 0 for the first assignment, 1 for the second, ...; masks hide a tail first, then anything.
-        gentle: whether masks hide nothing and integers are small and not negative.
+    Masks hide a tail in run 0 of the assignments, then anything; ``gentle`` masks hide nothing, and gentle integers are small
+    and not negative.
     """
 
     run: int = 0

@@ -14,8 +14,8 @@ import onnx
 
 from xoptim.facts.protos import inner_graphs
 from xoptim.validate.compare import Comparison, compare_values
+from xoptim.validate.error_bins import Gaps, add_gaps, explains
 from xoptim.validate.errors import LoadError, RunError
-from xoptim.validate.gaps import Gaps, add_gaps, explains
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike

@@ -62,9 +62,7 @@ def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.
 class NoisyModel:
     """A model whose numbers can be moved: one session of it measures the noise as often as needed.
 
-    Attributes:
-        proto: the model, in which a multiplication follows each result that rounds.
-        weights: weights of the main graph, moved once.
+    A multiplication follows each result of ``proto`` that rounds; ``weights`` are those of the main graph, moved once.
     """
 
     def __init__(self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> None:

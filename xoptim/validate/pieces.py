@@ -12,7 +12,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import reads
+from xoptim.facts.protos import proto_reads
 from xoptim.graph.load import load_model
 from xoptim.validate.protos import graph_inputs
 from xoptim.validate.sized import quietly
@@ -21,26 +21,14 @@ _LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
 
 
 class Cut(NamedTuple):
-    """A place between two nodes.
-
-    Attributes:
-        end: number of nodes before it.
-        carried: results of these that the other nodes read.
-    """
+    """A place between two nodes: the number of nodes before it, and their results that the other nodes read."""
 
     end: int
     carried: frozenset[str]
 
 
 class Piece(NamedTuple):
-    """Nodes that compute some results from known ones.
-
-    Attributes:
-        nodes: positions of the nodes, in order.
-        reads: results that they read, and do not make.
-        wanted: results to compute, in order.
-        bytes: size of the weights that they read.
-    """
+    """Nodes, by position, that compute the wanted results from those that they read; ``bytes`` is the size of their weights."""
 
     nodes: list[int]
     reads: frozenset[str]
@@ -49,16 +37,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut. It is only read.
-
-    Attributes:
-        proto: the model.
-        base_dir: folder of its external data.
-        inputs: names of the inputs to feed.
-        outputs: names of the outputs.
-        known: types and shapes of results where they are known.
-        weights: bytes of each initializer.
-    """
+    """A model to be cut, which is only read: ``known`` types and shapes of results, and bytes of the weights by name."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         self.proto = proto
@@ -71,7 +50,7 @@ class Pieces:
         self._stored = {t.name: t for t in graph.initializer}
         self._sparse = {t.values.name: t for t in graph.sparse_initializer}
         self._declared = {value.name: value for value in graph.input}
-        self._reads = [frozenset(filter(None, reads(node))) for node in graph.node]
+        self._reads = [frozenset(filter(None, proto_reads(node))) for node in graph.node]
         self._makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
         try:
             with quietly():

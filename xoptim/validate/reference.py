@@ -11,7 +11,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import input_specs
 from xoptim.validate.errors import LoadError
-from xoptim.validate.feeding import given_feeds
+from xoptim.validate.feeding import given_feeds, load_test_data
 from xoptim.validate.memory import MemoryNeed, fits_into_memory, is_large, size_text, weight_bytes
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, graph_inputs, read_proto
@@ -20,21 +20,12 @@ from xoptim.validate.runs import Plan, ReferenceRun, ResultStore, run_plan
 from xoptim.validate.search import Search
 from xoptim.validate.session import Port, Session, SessionSettings
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.testdata import load_test_data
 
 
 class Reference(NamedTuple):
-    """The original with its inputs, outputs and runs.
+    """The original, external data left outside, with its inputs, outputs and at least one run.
 
-    Attributes:
-        proto: the model, external data left outside.
-        base_dir: folder of the external data.
-        inputs: the inputs to feed.
-        outputs: the outputs.
-        runs: at least one.
-        chosen: the dimensions whose sizes the caller determined, by number or by values.
-        settings: of the session; the optimized model gets the same.
-        skipped: runs that were left out because of what they cost.
+    ``chosen`` are the dimensions whose sizes the caller determined. The optimized model gets the same settings.
     """
 
     proto: onnx.ModelProto

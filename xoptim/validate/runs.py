@@ -19,14 +19,7 @@ _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are k
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Values to run the original on.
-
-    Attributes:
-        source: where the values come from.
-        sizes: sizes of the open dimensions (of those that are known when the values are given).
-        seed: of the random values.
-        feeds: values of the inputs.
-    """
+    """Values to run the original on, by their source; sizes are those of the open dimensions that are known."""
 
     source: Source
     sizes: Sizes
@@ -38,10 +31,7 @@ class Plan:
 class ReferenceRun(Plan):
     """One run of the original on the values of a plan.
 
-    Attributes:
-        results: values of the outputs.
-        seconds: wall time of the run.
-        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
+    A failure is not an error of a probe, a run with extreme sizes.
     """
 
     results: list[Value]

@@ -11,7 +11,6 @@ from typing import Final
 
 import onnx
 
-from xoptim.validate.budget import Budget
 from xoptim.validate.dims import Sizes, assignments
 from xoptim.validate.errors import FeedError, RunError
 from xoptim.validate.extremes import Ends
@@ -22,7 +21,7 @@ from xoptim.validate.report import SkippedRun
 from xoptim.validate.runs import ReferenceRun, ResultStore, run_plan
 from xoptim.validate.session import Session
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work
+from xoptim.validate.work import Budget, Work
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
@@ -32,8 +31,7 @@ _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may 
 class Search:
     """The search for sizes and values on which the original runs, and whose results the store keeps.
 
-    Attributes:
-        skipped: runs that were left out because of what they cost.
+    ``skipped`` lists the runs that were left out because of what they cost.
     """
 
     def __init__(

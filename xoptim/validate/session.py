@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import ml_dtypes
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from xoptim.facts.dtypes import byte_size, element_type, numpy_dtype
+from xoptim.facts.dtypes import bits, byte_size, element_type, numpy_dtype
 from xoptim.facts.lazy import lazy_module
+from xoptim.graph.stored import raw_data
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.libraries import EXTENSIONS, library_file
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
@@ -40,8 +41,6 @@ _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 Gi
 _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
 _CUDA: Final = "CUDAExecutionProvider"
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
-_INT4, _INT2, _FLOAT4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.float4_e2m1fn)
-_PACKED: Final = {_INT4: 4, np.dtype(ml_dtypes.uint4): 4, _FLOAT4: 4, _INT2: 2, np.dtype(ml_dtypes.uint2): 2}
 _PLAIN_TYPES: Final = {
     "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
     "string", "complex64", "complex128",
@@ -280,10 +279,6 @@ def _call(run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float
         pool.shutdown()
 
 
-def _provider_options(provider: str, settings: SessionSettings) -> dict[str, str]:
-    return {"use_tf32": str(int(settings.tf32))} if provider == _CUDA else {}
-
-
 def _is_numeric(type_name: str) -> bool:
     """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a device."""
     inner = type_name.removeprefix("tensor(").removesuffix(")")
@@ -301,7 +296,8 @@ def _from_python(result: Any) -> Value:
 
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
     """A session of onnxruntime for a file or the bytes of a model; raises what onnxruntime raises."""
-    given = [(name, _provider_options(name, settings)) for name in resolve_providers(settings.providers)]
+    tf32 = {_CUDA: {"use_tf32": str(int(settings.tf32))}}
+    given = [(name, tf32.get(name, {})) for name in resolve_providers(settings.providers)]
     off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
     # Without the fallback to other providers, which onnxruntime would take silently.
     return ort.InferenceSession(source, options, providers=given, enable_fallback=0, **off)
@@ -349,8 +345,9 @@ def _to_ort_value(value: Value) -> Any:
     """Copy an array into memory of onnxruntime, packed as it packs elements smaller than a byte."""
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OUST":
         raise RunError("strings, sequences and maps cannot be fed along with bfloat16, float8 or int4 tensors")
-    result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element_type(value.dtype))
-    data = pack_bits(value) if value.dtype in _PACKED else np.asarray(value, order="C")
+    element = element_type(value.dtype)
+    result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element)
+    data = np.asarray(value, order="C") if bits(element) >= 8 else np.frombuffer(raw_data(element, value), np.uint8)
     if data.nbytes:
         ctypes.memmove(result.data_ptr(), data.ctypes.data, data.nbytes)
     return result
@@ -362,34 +359,11 @@ def _from_ort_value(value: Any) -> Value:
     if not value.is_tensor() or value.data_type() == "tensor(string)":
         raise RunError("strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors")
     number, shape = value.element_type(), tuple(value.shape())
-    dtype, count = numpy_dtype(number), math.prod(value.shape())
+    count = math.prod(shape)
     raw = ctypes.string_at(value.data_ptr(), byte_size(number, count)) if count else b""
-    array = unpack_bits(raw, dtype, count) if dtype in _PACKED else np.frombuffer(raw, dtype)
-    return array.reshape(shape)
-
-
-def pack_bits(array: np.ndarray) -> np.ndarray:
-    """Bytes that hold the elements of an int4, uint4, float4, int2 or uint2 array, the first element lowest."""
-    width = _PACKED[array.dtype]
-    per_byte = 8 // width
-    codes = array.reshape(-1).view(np.uint8) & ((1 << width) - 1)
-    codes = np.pad(codes, (0, -codes.size % per_byte)).reshape(-1, per_byte)
-    shifts = np.arange(per_byte, dtype=np.uint8) * width
-    packed: np.ndarray = np.bitwise_or.reduce(codes << shifts, axis=1, dtype=np.uint8)
-    return packed
-
-
-def unpack_bits(raw: bytes, dtype: np.dtype, count: int) -> np.ndarray:
-    """The ``count`` elements that `pack_bits` put into bytes, as a vector."""
-    width = _PACKED[dtype]
-    shifts = np.arange(8 // width, dtype=np.uint8) * width
-    codes = (np.frombuffer(raw, np.uint8)[:, None] >> shifts).reshape(-1)[:count] & ((1 << width) - 1)
-    if dtype == _FLOAT4:
-        return codes.view(dtype)
-    numbers = codes.astype(np.int8)
-    if dtype in (_INT4, _INT2):
-        numbers[codes >> (width - 1) == 1] -= 1 << width
-    return numbers.astype(dtype)
+    if bits(number) < 8:
+        return numpy_helper.to_array(onnx.TensorProto(data_type=number, dims=shape, raw_data=raw))
+    return np.frombuffer(raw, numpy_dtype(number)).reshape(shape)
 
 
 def _one_line(error: Exception) -> str:

@@ -34,11 +34,7 @@ def _nothing(_: logging.LogRecord) -> bool:
 
 
 class SizedModel:
-    """A model, loaded without its weights.
-
-    Attributes:
-        graph: the main graph with inferred shapes, ``None`` when the model cannot be loaded.
-    """
+    """A model, loaded without its weights; ``graph`` has inferred shapes, and is ``None`` when the model cannot be loaded."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         try:

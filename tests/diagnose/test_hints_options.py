@@ -7,8 +7,8 @@ import pytest
 
 from tests.support import parse
 from xoptim import optimize, prepare
-from xoptim.diagnose import option_hints as module
-from xoptim.diagnose.option_hints import OptionHint, option_hints
+from xoptim.diagnose import hints as module
+from xoptim.diagnose.hints import OptionHint, option_hints
 from xoptim.engine.options import OptimizationOptions
 
 FUSED = "agraph (float[k,n,8] x, float[k,n,8] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(x, t) }"

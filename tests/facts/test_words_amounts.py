@@ -2,7 +2,7 @@
 
 import pytest
 
-from xoptim.facts.amounts import byte_amount
+from xoptim.facts.words import byte_amount
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from xoptim.diagnose.forms import Call, Inner, Leaf, canonical
+from xoptim.diagnose.mining import Call, Inner, Leaf, canonical
 
 X, Y, C = Leaf("value", 0), Leaf("value", 1), Leaf("constant", 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import FrameType
 
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 
 
 def asked(levels: int) -> FrameType:

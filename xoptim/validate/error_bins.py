@@ -18,13 +18,7 @@ _FEWEST: Final = 32  # similar elements that are compared: the noise of a few ma
 
 
 class Gaps(NamedTuple):
-    """Differences of the elements of one power of two.
-
-    Attributes:
-        elements: their number.
-        largest: largest difference.
-        broken: largest difference among those that break the rule.
-    """
+    """Differences of the elements of one power of two: their number, the largest, and the largest that breaks the rule."""
 
     elements: int
     largest: float

@@ -10,9 +10,9 @@ from onnx import numpy_helper
 
 from tests.support import parse
 from xoptim.facts.errors import ModelError
-from xoptim.graph.draft import Draft, shared_files
 from xoptim.graph.load import load_model, read_proto
 from xoptim.graph.model import Model
+from xoptim.graph.save import Draft, shared_files
 
 
 def weighty(folder: Path, value: float) -> Model:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support import parse, run
 from xoptim.builder import GraphBuilder
-from xoptim.diagnose.grade import held_to
+from xoptim.diagnose.each import held_to
 from xoptim.engine.options import OptimizationOptions
 
 # Beside the branch, onnxruntime keeps 32 bits from one node to the next one.

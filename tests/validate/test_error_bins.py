@@ -11,7 +11,7 @@ from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.validate import ValidationOptions, ValidationReport, validate
 from xoptim.validate.compare import ComparisonRules, compare_values
-from xoptim.validate.gaps import Gaps, explains
+from xoptim.validate.error_bins import Gaps, explains
 
 CLASSES = 6625  # of a published recognizer of Chinese text
 RNG = np.random.default_rng(1)

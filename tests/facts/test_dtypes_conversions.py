@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from xoptim.facts.conversions import LOSSLESS, is_one_conversion
-from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype, type_name
+from xoptim.facts.dtypes import LOSSLESS, is_float, is_integer, is_one_conversion, numpy_dtype, type_name
 
 COMMON = sorted(LOSSLESS.keys() | {t for types in LOSSLESS.values() for t in types})
 
