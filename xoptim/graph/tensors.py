@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.facts.attributes import constant_value
 from xoptim.facts.info import Info
 from xoptim.graph.node import Node
 from xoptim.graph.parts import Parts
@@ -157,17 +158,9 @@ class Tensor(Parts):
         return f"Tensor({TensorProto.DataType.Name(self.dtype)}, {self.shape})"
 
 
-def constant_value(node: Node) -> Tensor | None:
+def constant_tensor(node: Node) -> Tensor | None:
     """The value of a Constant node, ``None`` when it is an attribute of the calling function or sparse."""
-    for name, value in node.attribute.items():
-        if name == "value" and isinstance(value, np.ndarray):
-            return Tensor.from_array(value)
-        if name == "value" and hasattr(value, "data_type"):
-            return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)
-        if name in ("value_float", "value_floats") and isinstance(value, (float, list)):
-            return Tensor.from_array(np.asarray(value, dtype=np.float32))
-        if name in ("value_int", "value_ints") and isinstance(value, (int, list)):
-            return Tensor.from_array(np.asarray(value, dtype=np.int64))
-        if name in ("value_string", "value_strings") and isinstance(value, (str, bytes, list)):
-            return Tensor.from_array(np.asarray(value, dtype=object))
-    return None
+    value = constant_value(node.attribute)
+    if value is None or isinstance(value, np.ndarray):
+        return None if value is None else Tensor.from_array(value)
+    return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)

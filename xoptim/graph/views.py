@@ -37,11 +37,9 @@ class View(Tensor):
         raise NotImplementedError
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part."""
         raise NotImplementedError
 
     def numpy(self) -> np.ndarray:
-        """All numbers; they are not kept."""
         return self.read(self.whole)
 
     def check_count(self) -> None:
@@ -56,7 +54,6 @@ class View(Tensor):
         return False
 
     def is_readable(self) -> bool:
-        """Whether the data of all operands can be read."""
         return all(operand.is_readable() for operand in self.operands)
 
     def fast_axes(self) -> tuple[int, ...]:
@@ -67,11 +64,9 @@ class View(Tensor):
         return type(self).__name__, self.settings, *(operand.key() for operand in self.operands)
 
     def to_raw(self) -> bytes:
-        """The data as ``raw_data`` holds it."""
         return raw_data(self.dtype, self.numpy())
 
     def to_proto(self, name: str) -> TensorProto:
-        """A protobuf with this name that holds the numbers."""
         return TensorProto(name=name, data_type=self.dtype, dims=self.shape, raw_data=self.to_raw())
 
 
@@ -86,7 +81,6 @@ class Transposed(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The permutation."""
         return (self.perm,)
 
     def _outer(self, box: Box) -> Box:
@@ -95,11 +89,9 @@ class Transposed(View):
         return tuple(of_axis[axis] for axis in range(len(box)))
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, as a view of numpy."""
         return self.operands[0].read(self._outer(box)).transpose(self.perm)
 
     def is_hole(self, box: Box) -> bool:
-        """Whether the part of the operand is a hole."""
         return self.operands[0].is_hole(self._outer(box))
 
     def fast_axes(self) -> tuple[int, ...]:
@@ -119,7 +111,6 @@ class Reshaped(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The shape."""
         return (self.shape,)
 
     def place(self) -> tuple[Path, int, int] | None:
@@ -164,7 +155,6 @@ class Sliced(View):
         return tuple(found)
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, as a view of numpy."""
         return self.operands[0].read(self._outer(box))[tuple(slice(None, None, step) for step in self.steps)]
 
     def place(self) -> tuple[Path, int, int] | None:
@@ -177,11 +167,9 @@ class Sliced(View):
         return place[0], place[1] + self.starts[axis] * row, self.nbytes
 
     def is_hole(self, box: Box) -> bool:
-        """Whether the range of the operand is a hole."""
         return self.operands[0].is_hole(self._outer(box))
 
     def fast_axes(self) -> tuple[int, ...]:
-        """Those of the operand."""
         source = self.operands[0]
         return source.fast_axes() if isinstance(source, View) else ()
 
@@ -199,11 +187,9 @@ class Joined(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The axis."""
         return (self.axis,)
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, from the constants that it covers."""
         found, place, wanted = [], 0, box[self.axis]
         for part in self.operands:
             low, high = max(wanted.start - place, 0), min(wanted.stop - place, part.shape[self.axis])
@@ -224,11 +210,9 @@ class Elementwise(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The name of the function, and the type."""
         return self.name, self.dtype
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, computed."""
         values = []
         for operand in self.operands:
             aligned = box[len(box) - len(operand.shape) :]

@@ -11,8 +11,8 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from xoptim.doc import pretty_onnx
-from xoptim.facts.attributes import AttributeReference, decode_attribute, same_attribute
-from xoptim.facts.dtypes import type_name
+from xoptim.facts.attributes import AttributeReference, constant_value, decode_attribute, same_attribute
+from xoptim.facts.dtypes import element_type, type_name
 from xoptim.facts.protos import is_external, opset_versions, proto_reads, standard_domain
 from xoptim.facts.schema import attribute_default
 
@@ -174,17 +174,10 @@ def _constant_text(node: NodeProto) -> str | None:
     """The value of a Constant node as text, ``None`` for any other node (and for a sparse or referred value)."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
-    attribute = node.attribute[0]
-    value = decode_attribute(attribute)
-    if isinstance(value, TensorProto):
-        return _tensor_text(value)
-    if attribute.name in ("value_float", "value_floats") and not isinstance(value, AttributeReference):
-        return _array_text(np.asarray(value, np.float32), TensorProto.FLOAT)
-    if attribute.name in ("value_int", "value_ints") and not isinstance(value, AttributeReference):
-        return _array_text(np.asarray(value, np.int64), TensorProto.INT64)
-    if attribute.name in ("value_string", "value_strings") and not isinstance(value, AttributeReference):
-        return _array_text(np.asarray(value, object), TensorProto.STRING)
-    return None
+    value = constant_value({node.attribute[0].name: decode_attribute(node.attribute[0])})
+    if value is None or isinstance(value, TensorProto):
+        return None if value is None else _tensor_text(value)
+    return _array_text(value, element_type(value.dtype))
 
 
 def _tensor_text(tensor: TensorProto) -> str:
