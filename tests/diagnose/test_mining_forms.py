@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from xoptim.diagnose.mining import Call, Inner, Leaf, canonical
+from xoptim.diagnose.mining import Inner, Leaf, PieceCall, canonical
 
 X, Y, C = Leaf("value", 0), Leaf("value", 1), Leaf("constant", 0)
 
 
-def call(op_type: str, *operands: Leaf | Inner, domain: str = "") -> Call:
-    return Call(domain, op_type, operands)
+def call(op_type: str, *operands: Leaf | Inner, domain: str = "") -> PieceCall:
+    return PieceCall(domain, op_type, operands)
 
 
 def test_operands_of_commutative_operators_stand_in_any_order() -> None:

@@ -11,7 +11,7 @@ from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.validate import ValidationOptions, ValidationReport, validate
 from xoptim.validate.compare import ComparisonRules, compare_values
-from xoptim.validate.error_bins import Gaps, explains
+from xoptim.validate.error_bins import ErrorBin, explains
 
 CLASSES = 6625  # of a published recognizer of Chinese text
 RNG = np.random.default_rng(1)
@@ -76,26 +76,26 @@ def test_a_map_that_is_zero_nearly_everywhere() -> None:
 
 def test_explained_by_what_is_similar() -> None:
     """100 elements of about 1e-6 that move by 1e-12, and one of about 1 that moves by 1e-6."""
-    noise = {-19: Gaps(100, 1e-12, 0.0), 1: Gaps(1, 1e-6, 0.0)}
-    assert explains(noise, {1: Gaps(1, 3e-6, 3e-6)}, 4)
-    assert not explains(noise, {1: Gaps(1, 5e-6, 5e-6)}, 4)
-    assert explains(noise, {-19: Gaps(100, 3e-12, 3e-12)}, 4)
-    assert not explains(noise, {-19: Gaps(100, 1e-9, 1e-9)}, 4)
-    assert explains(noise, {-19: Gaps(100, 1e-9, 0.0)}, 4)  # within the tolerance
-    few = {-19: Gaps(3, 1e-12, 0.0), 1: Gaps(1, 1e-6, 0.0)}
-    assert explains(few, {-19: Gaps(3, 1e-9, 1e-9)}, 4)
-    assert not explains({}, {1: Gaps(1, 1.0, 1.0)}, 4)
-    zeros = {-(1 << 14): Gaps(10_000, 0.0, 0.0), **few}
-    assert explains(zeros, {-(1 << 14): Gaps(10_000, 1e-9, 1e-9)}, 4)  # zeros say nothing about how far numbers move
+    noise = {-19: ErrorBin(100, 1e-12, 0.0), 1: ErrorBin(1, 1e-6, 0.0)}
+    assert explains(noise, {1: ErrorBin(1, 3e-6, 3e-6)}, 4)
+    assert not explains(noise, {1: ErrorBin(1, 5e-6, 5e-6)}, 4)
+    assert explains(noise, {-19: ErrorBin(100, 3e-12, 3e-12)}, 4)
+    assert not explains(noise, {-19: ErrorBin(100, 1e-9, 1e-9)}, 4)
+    assert explains(noise, {-19: ErrorBin(100, 1e-9, 0.0)}, 4)  # within the tolerance
+    few = {-19: ErrorBin(3, 1e-12, 0.0), 1: ErrorBin(1, 1e-6, 0.0)}
+    assert explains(few, {-19: ErrorBin(3, 1e-9, 1e-9)}, 4)
+    assert not explains({}, {1: ErrorBin(1, 1.0, 1.0)}, 4)
+    zeros = {-(1 << 14): ErrorBin(10_000, 0.0, 0.0), **few}
+    assert explains(zeros, {-(1 << 14): ErrorBin(10_000, 1e-9, 1e-9)}, 4)  # zeros say nothing about how far numbers move
 
 
 def test_differences_by_magnitude() -> None:
     expected = np.array([0, 1e-6, 3, 3.5, 1e38, np.inf, np.nan], np.float32)
     actual = np.array([1e-3, 1e-6, 3.5, 3.5, 1e38, np.inf, np.nan], np.float32)
     (found,) = compare_values("y", expected, actual, ComparisonRules())
-    assert found.gaps[2] == Gaps(2, 0.5, 0.5)
-    assert found.gaps[-(1 << 14)].elements == 1
+    assert found.error_bins[2] == ErrorBin(2, 0.5, 0.5)
+    assert found.error_bins[-(1 << 14)].elements == 1
     assert found.top == 3.5  # masks use numbers next to the largest
-    assert sum(gaps.elements for gaps in found.gaps.values()) == 5
+    assert sum(each.elements for each in found.error_bins.values()) == 5
     (same,) = compare_values("y", expected, expected, ComparisonRules())
-    assert same.gaps == {}
+    assert same.error_bins == {}

@@ -40,7 +40,6 @@ def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactnes
 
 
 def _has_halves(model: onnx.ModelProto) -> bool:
-    """Whether a value of a model is known to have 16 bits."""
     graph = model.graph
     return any(
         value.type.tensor_type.elem_type in _HALVES for value in (*graph.input, *graph.output, *graph.value_info)

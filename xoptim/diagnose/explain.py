@@ -7,8 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from xoptim.catalogue.selection import Item, select
-from xoptim.diagnose.explanation import Explanation, NoMatchError, Status
-from xoptim.diagnose.words import Place, Places, ValueFacts, describe, locate, plain
+from xoptim.diagnose.explanation import (
+    Explanation,
+    NodePlaces,
+    NoMatchError,
+    Place,
+    Status,
+    ValueFacts,
+    describe,
+    locate,
+    plain,
+)
 from xoptim.engine.engine import Engine
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import UnknownPatternError, XoptimError
@@ -28,7 +37,7 @@ _MOST = 3
 """Readers that are named."""
 
 
-def advice_about(refusal: Refusal, graph: Graph, places: Places, functions: Collection[tuple[str, str]]) -> str:
+def advice_about(refusal: Refusal, graph: Graph, places: NodePlaces, functions: Collection[tuple[str, str]]) -> str:
     """The advice about a condition that failed in the graph of an anchor; empty when there is none.
 
     ``functions`` are the domains and names of the local functions of the model.
@@ -50,7 +59,7 @@ def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
     return f"`--provider {pattern.providers[0]}` optimizes for it" if attribute == "providers" else ""
 
 
-def _read_elsewhere(refusal: Refusal, graph: Graph, places: Places) -> Iterator[str]:
+def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Iterator[str]:
     """The readers of results of the node that do not belong to the match; the pattern alone knows which results it replaces."""
     for name in filter(None, refusal.values):
         if name in graph.outputs:
@@ -86,7 +95,7 @@ class Explainer:
         self.pattern = pattern
         self.keys = pattern.anchor_keys()
         self._provider = provider
-        self._places = Places(model)
+        self._places = NodePlaces(model)
         self.place = self._places.of
         self._functions = {(f.proto.domain, f.proto.name) for f in model.functions}
         self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs}
@@ -184,7 +193,6 @@ class Explainer:
         )
 
     def _silent(self, anchor: Node) -> Explanation:
-        """The explanation for a pattern that returned ``None`` without a reason."""
         where = class_line(
             type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
         )
@@ -250,7 +258,7 @@ def explain_model(
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
     """The findings of passes, refusals of most nodes first; ``None`` if there is a pattern, or a pass that has none."""
-    places, explained = Places(model), []
+    places, explained = NodePlaces(model), []
     for chosen in select(pattern):
         found = chosen.findings(model) if isinstance(chosen, ModelPass) else None
         if found is None:

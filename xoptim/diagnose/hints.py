@@ -1,4 +1,4 @@
-"""What would make an optimized model smaller: a newer operator set, or options of the command."""
+"""Ways to make an optimized model smaller: a newer operator set, or options of the command."""
 
 from __future__ import annotations
 
@@ -181,7 +181,6 @@ def _inlined(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Pat
 
 
 def _tried(model: Model, options: OptimizationOptions, option: str) -> OptionHint | None:
-    """The effect of an optimization on a copy, ``None`` without one."""
     before = _count(model)
     optimizer = Optimizer(model, options)
     optimizer.run()

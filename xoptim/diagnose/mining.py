@@ -39,7 +39,7 @@ class Inner(NamedTuple):
     output: int
 
 
-class Call(NamedTuple):
+class PieceCall(NamedTuple):
     """A node of the subgraph."""
 
     domain: str
@@ -47,7 +47,7 @@ class Call(NamedTuple):
     operands: tuple[Leaf | Inner, ...]
 
 
-Piece = tuple[Call, ...]
+Piece = tuple[PieceCall, ...]
 """The nodes of a subgraph, producers before their readers."""
 
 
@@ -62,7 +62,7 @@ def canonical(piece: Piece) -> str:
     return min(_Text(calls).of(ends) for ends in permutations(results) for calls in orders)
 
 
-def _orders(call: Call) -> Sequence[Call]:
+def _orders(call: PieceCall) -> Sequence[PieceCall]:
     """A call with its operands in all orders that compute the same."""
     few = len(call.operands) <= _MOST_ORDERED
     if not few or not is_commutative(call.op_type, call.domain):
@@ -73,7 +73,7 @@ def _orders(call: Call) -> Sequence[Call]:
 class _Text:
     """Writes a subgraph as an expression."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[PieceCall]) -> None:
         self._calls = calls
         self._uses = Counter(operand.place for call in calls for operand in call.operands if isinstance(operand, Inner))
         self._leaves: dict[str, dict[Leaf, str]] = {"value": {}, "constant": {}}
@@ -90,7 +90,7 @@ class _Text:
         label = f"{call.domain}::{call.op_type}" if call.domain else call.op_type
         return f"{label}({', '.join(self._operands(call))})"
 
-    def _operands(self, call: Call) -> Iterator[str]:
+    def _operands(self, call: PieceCall) -> Iterator[str]:
         for operand in call.operands:
             if isinstance(operand, Leaf):
                 yield self._leaf(operand)
@@ -270,7 +270,7 @@ class _Links:
         leaves: dict[str, Leaf] = {}
         return tuple(self._call(self._nodes[number], inside, leaves) for number in places)
 
-    def _call(self, node: Node, inside: Mapping[int, int], leaves: dict[str, Leaf]) -> Call:
+    def _call(self, node: Node, inside: Mapping[int, int], leaves: dict[str, Leaf]) -> PieceCall:
         operands: list[Leaf | Inner] = []
         for name in node.input:
             number, output = self._made.get(name, (-1, 0))
@@ -278,7 +278,7 @@ class _Links:
             operands.append(
                 Inner(inside[number], output) if number in inside else leaves.setdefault(name, Leaf(kind, text or len(leaves)))
             )
-        return Call(node.domain, node.op_type, tuple(operands))
+        return PieceCall(node.domain, node.op_type, tuple(operands))
 
     def _row(self, node: Node, values: dict[str, int], words: dict[Hashable, int]) -> tuple[int, list[tuple[int, int]]]:
         """The number of the operator; for each operand the number of its kind, and its own, -1 if the kind says all."""

@@ -55,7 +55,7 @@ def is_at(explanation: Explanation, at: str) -> bool:
     return any(at in (place.name, f"#{place.position}", *place.outputs) for place in explanation.matched)
 
 
-class Session:
+class Optimizations:
     """The optimizations of a model, which is as it was before the first of them."""
 
     def __init__(self, model: Model) -> None:
@@ -106,5 +106,4 @@ class Session:
 
 
 def _count(model: Model) -> int:
-    """Number of nodes, subgraphs and functions included."""
     return sum(len(nodes) for graph in model.graphs() for nodes in graph.types.values())

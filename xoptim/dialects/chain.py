@@ -13,8 +13,7 @@ from xoptim.facts.schema import schema
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import operator_key
-from xoptim.match.result import MatchResult
-from xoptim.match.tie_break import disjoint
+from xoptim.match.result import MatchResult, disjoint
 from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
@@ -22,7 +21,7 @@ INITIALIZER = "Initializer"
 """Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant node."""
 Rule: TypeAlias = Callable[[PatternRewriter, Match], Any]
 """Makes the replacement of a match; returns the names of the results, one or several, like `apply_pattern`."""
-Region: TypeAlias = Literal["any", "constant", "variable"]
+Area: TypeAlias = Literal["any", "constant", "variable"]
 View: TypeAlias = GraphBuilderPatternOptimization
 
 
@@ -46,7 +45,7 @@ class ChainPattern(EasyPatternOptimization):
     """
 
     rule: ClassVar[Rule | None] = None
-    region: ClassVar[Region] = "any"
+    region: ClassVar[Area] = "any"
 
     @classmethod
     def entries(cls) -> Sequence[str]:
@@ -193,7 +192,7 @@ def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
     return True
 
 
-def _gives_output(region: Region, g: View, m: Match) -> bool:
+def _gives_output(region: Area, g: View, m: Match) -> bool:
     """Whether a result of the root leaves the graph, or the constant sub-graph when the pattern looks only there."""
     if any(map(g.is_output, m.outputs)):
         return True

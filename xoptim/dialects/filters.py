@@ -20,7 +20,6 @@ Found: TypeAlias = "Match"
 
 
 def _each(holds: Callable[[View, str], bool]) -> Filter:
-    """A condition that holds for each of one or more results."""
 
     def check(g: View, m: Found, x: str, *more: str) -> bool:
         return all(holds(g, name) for name in (x, *more))

@@ -12,7 +12,7 @@ from xoptim.graph.node import Node
 from xoptim.match.easy import connect
 from xoptim.match.lines import calling_frame
 from xoptim.match.making import camel_case, is_copy, pattern_class
-from xoptim.match.pattern import PatternOptimization, Refused
+from xoptim.match.pattern import PatternOptimization, Returned
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
@@ -33,7 +33,7 @@ class LocalView(PatternRewriter):
         self._pattern = pattern
         self.has_refused = False
 
-    def refuse(self, reason: str, node: Node | None = None) -> Refused | None:
+    def refuse(self, reason: str, node: Node | None = None) -> Returned | None:
         """Refuse with a reason: ``return g.refuse("the axis is not the last one", node)``.
 
         Args:

@@ -286,7 +286,6 @@ def _may_be_equal(given: Shape, wanted: Shape) -> bool:
 
 
 def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) -> Constraint:
-    """A condition on one result of a pattern."""
 
     def check(g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
         name = m[symbol.name] if symbol.producer is None else m.nodes[symbol.producer.index].output[0]
@@ -319,7 +318,6 @@ def _constant(g: PatternRewriter, value: Any, result: str) -> str:
 
 
 def _parts(term: tuple[Any, ...]) -> tuple[tuple[str, str], tuple[Any, ...], dict[str, Any]]:
-    """Operator, operands and attributes of an expression."""
     operands, attributes = term[1:], {}
     if operands and isinstance(operands[-1], dict) and not _is_sub_pattern(operands[-1]):
         operands, attributes = operands[:-1], operands[-1]
@@ -342,7 +340,6 @@ def _calls(term: Any) -> Iterator[tuple[tuple[str, str], tuple[Any, ...], dict[s
 
 
 def _variables(term: Any) -> Iterator[str]:
-    """Variables of an expression, one entry for each occurrence."""
     if isinstance(term, str):
         yield term
     elif isinstance(term, dict):
@@ -400,6 +397,5 @@ def _operator(name: Any, where: str) -> tuple[str, str]:
 
 
 def _caller() -> str:
-    """Name of the module that calls the function that calls this one."""
     module: str = calling_frame(2).f_globals.get("__name__", "")
     return module

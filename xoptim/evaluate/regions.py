@@ -156,7 +156,6 @@ def _to_numpy(value: Any) -> Array:
 
 
 def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Names of all inputs of the nodes and of the nodes within them."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)
@@ -167,7 +166,6 @@ def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionProto]) -> list[onnx.FunctionProto]:
-    """The functions that the nodes call, directly or through other functions."""
     by_name = {(f.domain, f.name): f for f in functions}
     found: dict[tuple[str, str], onnx.FunctionProto] = {}
     pending = list(nodes)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from xoptim.facts.dim_atoms import Atom, Bounds
-from xoptim.facts.polynomials import Monomial, Terms, merge_terms, scale_terms
+from xoptim.facts.polynomials import Atom, Bounds, Monomial, Terms, merge_terms, scale_terms
 
 _UNBOUNDED: Final = (None, None)
 INTEGER_BITS: Final = {"int32": 32, "int64": 64}

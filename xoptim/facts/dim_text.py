@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xoptim.facts.dim_atoms import Atom
-from xoptim.facts.polynomials import Monomial, Terms
+from xoptim.facts.polynomials import Atom, Monomial, Terms
 
 
 def text_of(terms: Terms, constant: int) -> str:

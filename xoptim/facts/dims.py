@@ -14,10 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xoptim.facts.dim_atoms import Atom, Bounds
-from xoptim.facts.dim_division import ceil_div, exact_quotient, floor_div, mod, multiplied_out
-from xoptim.facts.dim_extremes import broadcast, dim_max, dim_min, is_never_one
-from xoptim.facts.dim_integers import as_integer, before_wrapping
+from xoptim.facts.dim_operations import (
+    as_integer,
+    before_wrapping,
+    broadcast,
+    ceil_div,
+    dim_max,
+    dim_min,
+    exact_quotient,
+    floor_div,
+    is_never_one,
+    mod,
+    multiplied_out,
+)
+from xoptim.facts.polynomials import Atom, Bounds
 from xoptim.facts.symbolic import (
     LARGEST_SIZE,
     Dim,

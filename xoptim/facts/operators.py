@@ -205,6 +205,5 @@ def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands:
 
 
 def _names(domain: str) -> list[str]:
-    """The operators of a domain."""
     own = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
     return sorted({*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)})

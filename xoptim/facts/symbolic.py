@@ -12,10 +12,22 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
-from xoptim.facts.dim_atoms import Atom, Bounds, Table, digest_of, opaque_atom
 from xoptim.facts.dim_bounds import operation_bounds, prove_low
 from xoptim.facts.dim_text import text_of
-from xoptim.facts.polynomials import Monomial, Terms, add_terms, degree, multiply_terms, scale_terms, term_order
+from xoptim.facts.polynomials import (
+    Atom,
+    Bounds,
+    Monomial,
+    Table,
+    Terms,
+    add_terms,
+    degree,
+    digest_of,
+    multiply_terms,
+    opaque_atom,
+    scale_terms,
+    term_order,
+)
 
 Dim: TypeAlias = "int | SymbolicDim"
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 
-from xoptim.evaluate.blocked import copy_in_blocks
+from xoptim.evaluate.movement import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
 from xoptim.facts.protos import own_graphs
 from xoptim.graph.file_ranges import check_space, copy_range, write_at

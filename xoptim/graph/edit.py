@@ -122,7 +122,6 @@ class Edit(Graph):
         self._carry_out({}, [node], [self.target.nodes.last], [])
 
     def _split(self, removed: Sequence[Node], added: Sequence[Node]) -> tuple[dict[Node, None], list[Node]]:
-        """The nodes to remove, and those to add."""
         if any(node.graph is not self.target for node in removed):
             raise RewriteError("a node that is to be replaced is not a node of this graph")
         new = [node for node in added if node.graph is None]

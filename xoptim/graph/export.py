@@ -22,11 +22,11 @@ from xoptim.inference.types import info_to_type_proto
 _REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name"))
 
 
-Stand: TypeAlias = Callable[[Tensor, str], TensorProto]
+ToProto: TypeAlias = Callable[[Tensor, str], TensorProto]
 """Makes the protobuf of a constant with a name."""
 
 
-def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
+def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
     """A protobuf of the whole model. It shares no objects with the one the model came from.
 
     ``stand`` makes the protobuf of each initializer, which may be a stub for one whose data is written later.
@@ -54,7 +54,7 @@ def _add_missing_domains(opsets: Mapping[str, int], proto: ModelProto | onnx.Fun
             proto.opset_import.add(domain=domain, version=version)
 
 
-def export_graph(graph: Graph, proto: GraphProto, stand: Stand = Tensor.to_proto) -> None:
+def export_graph(graph: Graph, proto: GraphProto, stand: ToProto = Tensor.to_proto) -> None:
     """Write a graph into an empty protobuf."""
     source = graph.source
     if source is not None:
@@ -145,12 +145,12 @@ def value_info(name: str, info: Info) -> ValueInfoProto:
     return ValueInfoProto(name=name, type=info_to_type_proto(info))
 
 
-def export_nodes(graph: Graph, stand: Stand = Tensor.to_proto) -> Iterator[NodeProto]:
+def export_nodes(graph: Graph, stand: ToProto = Tensor.to_proto) -> Iterator[NodeProto]:
     """The nodes of a graph. Unchanged ones are the protobufs they came from, not copies: do not modify them."""
     return (export_node(node, stand) for node in with_headroom(graph.nodes))
 
 
-def export_node(node: Node, stand: Stand = Tensor.to_proto) -> NodeProto:
+def export_node(node: Node, stand: ToProto = Tensor.to_proto) -> NodeProto:
     """A node with its subgraphs; when unchanged, the protobuf it came from, not a copy: do not modify it."""
     proto = node.untouched_proto
     if proto is None or node.bodies or node.metadata or node.input != tuple(proto.input) or node.output != tuple(proto.output):
@@ -160,7 +160,7 @@ def export_node(node: Node, stand: Stand = Tensor.to_proto) -> NodeProto:
     return proto
 
 
-def _export_body(proto: NodeProto, name: str, body: Graph, stand: Stand) -> None:
+def _export_body(proto: NodeProto, name: str, body: Graph, stand: ToProto) -> None:
     for attribute in proto.attribute:
         if attribute.name == name:
             attribute.ClearField("g")

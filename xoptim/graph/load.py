@@ -274,7 +274,6 @@ def _wrap(graph: Graph, protos: Iterable[onnx.NodeProto]) -> list[Node]:
 
 
 def _check_results(graph: Graph, nodes: Iterable[Node]) -> None:
-    """Refuse a result that is defined twice."""
     seen: dict[str, None] = {}
     for node in nodes:
         for name in node.output:
@@ -317,7 +316,6 @@ def load_bodies(graph: Graph, node: Node) -> None:
 
 
 def _depth(graph: Graph) -> int:
-    """The number of graphs that enclose a graph."""
     depth, outer = 0, graph.parent
     while outer is not None:
         depth, outer = depth + 1, outer.parent

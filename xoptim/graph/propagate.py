@@ -9,7 +9,7 @@ from copy import deepcopy
 
 import onnx
 
-from xoptim.facts.dim_integers import before_wrapping
+from xoptim.facts.dim_operations import before_wrapping
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError

@@ -211,7 +211,6 @@ def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
 
 
 def _take_in(proto: TensorProto, tensor: Tensor) -> None:
-    """Store the data of a tensor in its protobuf."""
     raw = tensor.to_raw()
     del proto.external_data[:]
     proto.data_location = TensorProto.DEFAULT
@@ -240,7 +239,6 @@ def shared_files(proto: ModelProto) -> list[str]:
 
 
 def _files_in(folder: Path, weights: Iterable[Weight]) -> set[str]:
-    """The names of the files of a folder that hold weights."""
     places = (weight.tensor.place() for weight in weights)
     return {place[0].name for place in places if place is not None and place[0].parent == folder.resolve()}
 

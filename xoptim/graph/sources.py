@@ -76,7 +76,6 @@ def size_of(model: Source | onnx.ModelProto) -> int:
 
 
 def _folder(model: ir.Model) -> Path | None:
-    """The folder of the external data of a model, ``None`` when it has none."""
     values = (value for graph in model.graphs() for value in graph.initializers.values())
     tensors = (value.const_value for value in values)
     return next((Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None)

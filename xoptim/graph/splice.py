@@ -123,7 +123,6 @@ def rebuilt(body: Graph, names: Mapping[str, str], inputs: Collection[int] = (),
 
 
 def _needed(nodes: list[NodeProto], outputs: set[str]) -> set[str]:
-    """The values that the outputs depend on."""
     needed = set(outputs)
     for node in reversed(nodes):
         if any(name in needed for name in node.output):

@@ -55,7 +55,6 @@ class StoredTensor:
 
     @property
     def _label(self) -> str:
-        """The name of the tensor in messages."""
         return f"tensor {self._proto.name!r}" if self._proto.name else "a constant"
 
     @property

@@ -156,7 +156,6 @@ def _batched(ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequen
 
 
 def _without(info: Info | None, axis: int) -> Info:
-    """The tensor without one axis."""
     shape = shape_of(info)
     dtype = 0 if info is None or info.container else info.dtype
     at = None if shape is None else normalized(axis, len(shape))

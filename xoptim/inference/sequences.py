@@ -23,7 +23,6 @@ def _sequence(element: Info | None) -> Info:
 
 
 def _items(info: Info | None) -> Info | None:
-    """Facts about the items of a sequence."""
     return info.element if info is not None and info.container == "sequence" else None
 
 

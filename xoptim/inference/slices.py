@@ -42,7 +42,6 @@ def slice_(ctx: NodeContext) -> Results:
 
 
 def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
-    """The axes that are sliced, ``None`` when unknown or malformed."""
     if not is_given(ctx, "axes"):
         count = listed_count(ctx, "starts")
         return list(range(count)) if count is not None and count <= rank else None

@@ -201,7 +201,6 @@ class EasyPatternOptimization(PatternOptimization):
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """The results, with lists of results flattened."""
     for value in values:
         if isinstance(value, (tuple, list)):
             yield from value
@@ -333,7 +332,6 @@ def _conditions(variants: Sequence[Trace]) -> list[Any]:
 
 
 def _captured(found: Trace) -> set[str]:
-    """All names that a variant of a pattern captures."""
     names = {symbol.name for symbol in found.symbols} | set(found.options)
     for node in found.nodes:
         names |= {value.name for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)}

@@ -40,7 +40,6 @@ class Attempt:
         return self._steps(0) if self.pairing.bind(self.pairing.program.anchor, anchor) else None
 
     def _steps(self, position: int) -> MatchResult | None:
-        """Run the rest of the program."""
         pairing = self.pairing
         choices: Iterable[Any]
         fits: Callable[[PatternNode, Any], bool]

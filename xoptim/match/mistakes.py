@@ -141,7 +141,6 @@ def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code and those within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -149,7 +148,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _texts(code: CodeType) -> Iterator[str]:
-    """The texts among the constants of a code."""
     for constant in code.co_consts:
         for each in constant if isinstance(constant, tuple) else (constant,):
             if isinstance(each, str):

@@ -242,5 +242,4 @@ def _shown(value: Any) -> str:
 
 
 def _kind(node: Node | PatternNode) -> str:
-    """The operator, with its domain outside the standard one."""
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type

@@ -128,7 +128,6 @@ class Pairing:
         return True
 
     def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
-        """Whether an operand is absent, as the pattern requires."""
         return place >= len(node.input) or not node.input[place]
 
     def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:

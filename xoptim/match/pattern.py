@@ -15,7 +15,7 @@ from xoptim.match.rewrite import Rewrite
 if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
-Refused = TypeVar("Refused")
+Returned = TypeVar("Returned")
 """The return type of the function that calls `PatternOptimization.none`."""
 Key = tuple[str, str]
 """Domain and operator."""
@@ -93,7 +93,7 @@ class PatternOptimization(Rewrite):
 
     def none(
         self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
-    ) -> Refused | None:
+    ) -> Returned | None:
         """Refuse a match: ``return self.none(node, msg="...")``. Without a listener, the reason is not computed.
 
         Args:

@@ -161,7 +161,6 @@ def _constant_key(node: PatternNode) -> tuple[Key, ...]:
 
 
 def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
-    """Nodes that share a result with a node."""
     mine = {s.index for s in (*node.inputs, *node.outputs) if s is not None}
     return [n for n in trace.nodes if n is not node and any(s is not None and s.index in mine for s in (*n.inputs, *n.outputs))]
 

@@ -309,7 +309,6 @@ class PatternBuilder:
 
 
 def _mistake(text: str) -> PatternError:
-    """An error at the place of the call in the pattern."""
     frame = calling_frame()
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back

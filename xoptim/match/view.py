@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.kernels import has_kernel
 from xoptim.graph.constants import constant_array, evaluate, known_value, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
@@ -21,9 +23,50 @@ from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import owner_in
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
-from xoptim.match.given import GivenTensors
 from xoptim.match.literals import constant_number, equals_literal
 from xoptim.match.moved import read_moved
+
+
+class GivenTensors:
+    """The tensor inputs of a graph and of the enclosing graphs, those of the graph first."""
+
+    __slots__ = ("_by_axis", "_graph", "_leading")
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._by_axis: dict[Dim, dict[int, tuple[str, Shape]]] | None = None
+        self._leading: frozenset[str] = frozenset()
+
+    @property
+    def leading(self) -> frozenset[str]:
+        """Symbols in their first two axes."""
+        self._index()
+        return self._leading
+
+    def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
+        """Those that have one of some axes, with their shapes, in order."""
+        index = self._index()
+        found = {place: tensor for axis in axes for place, tensor in index.get(axis, {}).items()}
+        return [found[place] for place in sorted(found)]
+
+    def _index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
+        """The tensors by axis and position, listed once: there may be as many of them as nodes that look them up."""
+        if self._by_axis is None:
+            self._by_axis = {}
+            scope: Graph | None = self._graph
+            place, leading = 0, set[str]()
+            while scope is not None:
+                for name in scope.inputs:
+                    info = scope.info_of(name)
+                    if info.shape is None or not info.is_tensor:
+                        continue
+                    place += 1
+                    for axis in info.shape:
+                        self._by_axis.setdefault(axis, {})[place] = (name, info.shape)
+                    leading.update(*(axis.symbols for axis in info.shape[:2] if not isinstance(axis, int)))
+                scope = scope.parent
+            self._leading = frozenset(leading)
+        return self._by_axis
 
 
 class GraphBuilderPatternOptimization(GraphQueries):
@@ -194,16 +237,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
         doc_string: str = "",
         **attributes: Any,
     ) -> Node:
-        """Make a node without adding it to the graph.
+        """Make a node without adding it to the graph; its name is generated when it is empty.
 
-        Args:
-            op_type: operator.
-            inputs: names of its operands.
-            outputs: names of its results, or how many new names to make.
-            domain: of the operator.
-            name: of the node; generated when empty.
-            doc_string: remark on the node.
-            **attributes: attributes; ``None`` values are omitted.
+        ``outputs`` are the names of its results, or how many new names to make. Attributes that are ``None`` are omitted.
         """
         node = make_node(self._own_edit(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
         node.doc_string = doc_string
@@ -293,3 +329,17 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         Without a name, ``source`` is used.
         """
         return store(self.edit, name or source or "constant", np.asarray(value))
+
+
+def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: str = "") -> bool:
+    """Whether the provider is known to have a kernel of an operator for the element type of the result ``like``.
+
+    On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once for the fused operator and
+    once for each of the operators that it replaces.
+    """
+    dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
+    if has_kernel(g.provider, domain, op_type, dtype, opset):
+        return True
+    # `is True`, because has_kernel returns None for unknown providers, operators and types.
+    on_cpu = g.provider.lower().removesuffix("executionprovider") == "cpu"
+    return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from xoptim.blocks.scopes import scope_of
 from xoptim.diagnose.differences import attributes_of
-from xoptim.diagnose.words import Places, describe
+from xoptim.diagnose.explanation import NodePlaces, describe
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -85,7 +85,7 @@ class _Drawer:
     def __init__(self, model: Model) -> None:
         self.drawing = Drawing()
         self._numbers: dict[tuple[int, str], int] = {}
-        self._places = Places(model)
+        self._places = NodePlaces(model)
         self._add(model.graph, ())
         free = [name for name in model.graph.inputs if name not in model.graph.initializers]
         self.drawing.inputs = [self._value(model.graph, name) for name in free]

@@ -19,7 +19,7 @@ _CLEAR: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ReportSubject:
     """Two models, as far as their graphs do not tell.
 
     Attributes:
@@ -70,7 +70,7 @@ class OperatorRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PageFacts:
     """The texts of a page.
 
     Attributes:
@@ -95,7 +95,7 @@ class Facts:
     outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
 
 
-def facts_of(subject: Subject, before: Drawing, after: Drawing) -> Facts:
+def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
     """The texts about two models."""
     doubtful = [report for report in subject.validation if not report.ok]
     worst = min(doubtful, key=lambda report: report.status != "different", default=None)
@@ -104,7 +104,7 @@ def facts_of(subject: Subject, before: Drawing, after: Drawing) -> Facts:
     if subject.operators and subject.latency is not None:
         where = circumstances(subject.latency)
         note = f"Times of a run by operator, from onnxruntime's profiler, which takes time itself: {where}"
-    return Facts(
+    return PageFacts(
         title=subject.title,
         subtitle=f"→ {subject.result}",
         status=status,
@@ -126,7 +126,7 @@ def _percent(before: float, after: float) -> str:
     return f"{'+' if change > 0 else '−'}{abs(change):.{0 if abs(change) >= 10 else 1}f} %"
 
 
-def _cards(subject: Subject, before: int, after: int) -> list[Card]:
+def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
     cards = [Card("nodes", f"{before} → {after}", _percent(before, after))]
     if all(subject.sizes):
         cards.append(Card("size", " → ".join(map(bytes_text, subject.sizes)), _percent(*subject.sizes)))
@@ -151,7 +151,7 @@ def _tolerance(limits: tuple[float, float] | None) -> str:
     return "" if limits is None else f"rtol {limits[0]:g}, atol {limits[1]:g}"
 
 
-def _operators(subject: Subject, before: Drawing, after: Drawing) -> list[OperatorRow]:
+def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[OperatorRow]:
     """The operators, those with the most nodes, or, where times are known, with the largest change first."""
     counts = [Counter(node.op_type for node in drawing.nodes) for drawing in (before, after)]
     times = [{name: each.seconds for name, each in model.items()} for model in subject.operators] or [{}, {}]
@@ -181,7 +181,7 @@ def _row(name: str, counts: tuple[int, int], times: tuple[float | None, float | 
     return OperatorRow(name, before, after, change, (texts[0], texts[1], text), trend)
 
 
-def _proof(subject: Subject) -> list[tuple[str, str]]:
+def _proof(subject: ReportSubject) -> list[tuple[str, str]]:
     lines = []
     for report in subject.validation:
         lines.append((", ".join(report.providers), report.summary()))

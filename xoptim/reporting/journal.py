@@ -16,7 +16,7 @@ from xoptim.reporting.libraries import check_libraries
 
 
 @dataclass(slots=True)
-class Step:
+class RewriteStep:
     """A rewrite, if it is known, by name (empty when unknown), with the nodes that it removed and added."""
 
     name: str
@@ -34,7 +34,7 @@ class Journal:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.before: Drawing = draw(model)
-        self.steps: list[Step] = []
+        self.steps: list[RewriteStep] = []
         self.folded: set[Node] = set()
 
     def __call__(self, event: Event) -> None:
@@ -42,7 +42,7 @@ class Journal:
         if event.kind == "folded" and event.node is not None:
             self.folded.add(event.node)
         elif event.application is not None and event.application.graph.model is self.model:
-            self.steps.append(Step(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
+            self.steps.append(RewriteStep(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
 
 
 class Builder(Protocol):

@@ -46,5 +46,4 @@ def _misses(model: Model, pattern: PatternOptimization, provider: str) -> Sequen
 
 
 def _share(miss: Explanation) -> float:
-    """The part of the nodes of the pattern that fit."""
     return len(miss.matched) / (miss.total or len(miss.matched) or 1)

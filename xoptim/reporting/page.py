@@ -16,7 +16,7 @@ from xoptim.diagnose.explanation import Explanation
 from xoptim.facts.lazy import lazy_module
 from xoptim.match.rewrite import Rewrite
 from xoptim.reporting.drawing import Drawing, scopes_of, to_json
-from xoptim.reporting.facts import Facts
+from xoptim.reporting.facts import PageFacts
 from xoptim.reporting.layout import arrange
 from xoptim.reporting.links import Links
 
@@ -29,7 +29,7 @@ _SCRIPTS: Final = ("geometry.js", "pane.js", "app.js")
 
 
 def render(
-    facts: Facts,
+    facts: PageFacts,
     before: Drawing,
     after: Drawing,
     links: Links,
@@ -79,7 +79,6 @@ def _side(drawing: Drawing) -> dict[str, Any]:
 
 
 def _installed(links: Links) -> dict[str, Any]:
-    """The patterns by name, where a change names them."""
     known = installed_patterns()
     return {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
 

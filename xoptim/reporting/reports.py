@@ -17,13 +17,12 @@ from xoptim.graph.atomic_write import replace_file
 from xoptim.graph.load import load_model
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.reporting.drawing import draw
-from xoptim.reporting.facts import Subject, facts_of
+from xoptim.reporting.facts import ReportSubject, facts_of
 from xoptim.reporting.journal import Journal
 from xoptim.reporting.libraries import check_libraries
-from xoptim.reporting.links import link
+from xoptim.reporting.links import link, steps_between, twins_of
 from xoptim.reporting.misses import nearest_misses
 from xoptim.reporting.page import render
-from xoptim.reporting.regions import steps_between, twins_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -58,7 +57,7 @@ class HtmlReport:
         return f"HtmlReport({len(self.html)} characters)"
 
 
-def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> HtmlReport:
+def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -> HtmlReport:
     """The report of an optimization from its record, whose model is optimized by now, and still in memory.
 
     Raises `XoptimError` when a library of the report is not installed.
@@ -72,11 +71,11 @@ def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> Html
     return HtmlReport(page, tuple(subject.validation))
 
 
-def subject_of(report: OptimizationReport, title: str, result: str) -> Subject:
+def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSubject:
     """The names and figures of an optimization that its report has."""
     notes = [("left out", str(each)) for each in report.left_out]
     notes += [("repeats", str(each)) for each in report.repetitions]
-    return Subject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
+    return ReportSubject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
 
 
 def report(
@@ -117,7 +116,7 @@ def report(
     twins = twins_of(*drawings)
     links = link(*drawings, steps_between(*drawings, twins), twins=twins)
     titles = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
-    subject = Subject(
+    subject = ReportSubject(
         title=titles[0],
         result=titles[1],
         sizes=(size_of(sources[0]), size_of(sources[1])),
@@ -136,7 +135,7 @@ def report(
     return made
 
 
-def measured(subject: Subject, before: ModelLike, after: ModelLike, options: BenchOptions) -> Subject:
+def measured(subject: ReportSubject, before: ModelLike, after: ModelLike, options: BenchOptions) -> ReportSubject:
     """The figures with the times of both models, and of each operator in them; raises `XoptimError` when one does not run."""
     models = {"original": before, "result": after}
     latency = subject.latency or measure(models, replace(options, compare=False, loading=False))

@@ -14,7 +14,7 @@ from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
 from xoptim.validate.dims import InputSpec, concrete_shape, input_specs, open_dimensions
 from xoptim.validate.errors import FeedError
 from xoptim.validate.feeds import Style, make_feeds
-from xoptim.validate.roles import input_roles
+from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.session import Value
 
 Feeds: TypeAlias = "dict[str, Value]"
@@ -40,11 +40,11 @@ def make_all_feeds(
         specs = tensor_specs(model)
     except FeedError:
         return
-    roles = input_roles(model, {s.name: s.element_type for s in specs})
+    uses = input_kinds(model, {s.name: s.element_type for s in specs})
     for seed, sizes in enumerate(assignments(specs)):
         try:
             # Masks hide nothing and integers are small in the first feeds only.
-            feeds = make_feeds(specs, roles, sizes, seed, Style(seed, gentle=seed == 0))
+            feeds = make_feeds(specs, uses, sizes, seed, Style(seed, gentle=seed == 0))
         except FeedError:
             continue
         feeds = _within(feeds, ranges, seed)

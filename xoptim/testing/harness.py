@@ -15,7 +15,7 @@ from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import (
     INFERENCE_ERRORS,
-    Optimized,
+    OptimizedAlone,
     all_nodes,
     opset_of,
     optimize_alone,
@@ -140,7 +140,7 @@ def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
     return "" if serialized(again) == serialized(found) else f"a second run changes the result to\n{pretty_onnx(again)}"
 
 
-def _untagged(pattern_class: type[Rewrite], result: Optimized) -> str:
+def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
     made = set(result.created) - {"Identity"}
     tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if _is_tag(p, pattern_class)}
     remaining = made & {n.op_type for n in all_nodes(result.model)}

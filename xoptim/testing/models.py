@@ -59,7 +59,7 @@ def serialized(model: ModelProto) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-class Optimized(NamedTuple):
+class OptimizedAlone(NamedTuple):
     """The result of an optimization: how often the pattern was applied, and the operators of the new nodes, in order."""
 
     model: ModelProto
@@ -67,7 +67,7 @@ class Optimized(NamedTuple):
     created: tuple[str, ...]
 
 
-def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimized:
+def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> OptimizedAlone:
     """Optimize with one pattern (or none) and the default cleaning; errors in the pattern are fatal."""
     created: list[str] = []
     reports: list[OptimizationReport] = []
@@ -84,7 +84,7 @@ def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimize
     )
     result = optimize(model, options, report=reports.append)
     applied = 0 if pattern is None else reports[0].applied.get(pattern.name(), 0)
-    return Optimized(result, applied, tuple(created))
+    return OptimizedAlone(result, applied, tuple(created))
 
 
 def provider_of(pattern: type[Rewrite]) -> str:

@@ -88,7 +88,6 @@ def same_numbers(
 def _judge(
     reference: Loaded, judged: Loaded | str, expected: list[Value], actual: list[list[Value] | str], exactness: Exactness
 ) -> str:
-    """The failure of a model, empty when there is none."""
     if isinstance(judged, str):
         return f"onnxruntime refuses the result, though not the original: {judged}"
     names, found = list(reference.outputs), list(judged.outputs)

@@ -196,7 +196,6 @@ def _check_preset(case: Case, variant: Variant) -> str:
 
 
 def _is_same(found: onnx.ModelProto, model: onnx.ModelProto) -> bool:
-    """Whether two models compute the same by the same operators."""
     return found == model or canonical(found) == canonical(model)
 
 

@@ -73,7 +73,6 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
 
 
 def _size(dim: Dim, sizes: dict[str, int]) -> int | None:
-    """The number of a dimension, ``None`` when unknown."""
     if not isinstance(dim, SymbolicDim):
         return int(dim)
     try:

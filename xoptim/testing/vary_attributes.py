@@ -29,7 +29,6 @@ _FLAGS = frozenset(
 
 
 def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
-    """The nodes of the main graph and its subgraphs that are not constants."""
     return [n for g in all_graphs(model.graph) for n in g.node if n.op_type != "Constant"]
 
 

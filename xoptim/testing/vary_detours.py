@@ -115,7 +115,6 @@ def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
 
 
 def _edges(case: Case) -> list[str]:
-    """Inputs of the model and interior results that are read."""
     return [*(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")), *case.interior]
 
 

@@ -14,7 +14,6 @@ Dim = onnx.TensorShapeProto.Dimension
 
 
 def _dims(model: ModelProto) -> Iterator[tuple[str, int, Dim]]:
-    """Input, axis and dimension of all inputs that are tensors of known rank."""
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             yield value.name, axis, dim

@@ -228,7 +228,6 @@ def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen:
 
 
 def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
-    """One size for each purpose."""
     sizes = scale._asdict()
     if "past" not in dims.values():
         sizes["past"] = 0

@@ -17,10 +17,10 @@ from xoptim.facts.protos import is_external
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import ChoiceError, FeedError
 from xoptim.validate.feeds import Style, has_daring_values, make_feeds
+from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import graph_inputs
-from xoptim.validate.roles import input_roles
-from xoptim.validate.runs import Plan
+from xoptim.validate.runs import RunPlan
 from xoptim.validate.session import Value
 
 
@@ -92,24 +92,24 @@ class Feeding:
         self.specs = list(specs.values())
         self.random = [spec for spec in self.specs if spec.name not in self.given]
         self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
-        self.roles = input_roles(model, {spec.name: spec.element_type for spec in self.random})
-        self.styles = (False, True) if has_daring_values(self.random, self.roles) else (False,)
+        self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
+        self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
         self.wanted = options.assignments if self.random else 1
 
-    def plan(self, sizes: Sizes, run: int, gentle: bool) -> Plan:
+    def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
         seed = self.options.seed + run
-        feeds = make_feeds(self.random, self.roles, sizes, seed, Style(run, gentle))
-        return Plan("random" if self.random else "given", sizes, seed, self.given | feeds)
+        feeds = make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle))
+        return RunPlan("random" if self.random else "given", sizes, seed, self.given | feeds)
 
 
-def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[Plan]]:
+def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
     """Values for a model that cannot run whole: batches of as many as the options require, the next if one fails.
 
     Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
     if options.test_data is not None:
-        yield [Plan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
+        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
         return
     feeding = Feeding(model, options)
     sizes = assignments(feeding.specs, model, feeding.fixed)

@@ -14,7 +14,7 @@ import onnx
 
 from xoptim.facts.protos import inner_graphs
 from xoptim.validate.compare import Comparison, compare_values
-from xoptim.validate.error_bins import Gaps, add_gaps, explains
+from xoptim.validate.error_bins import ErrorBin, add_bins, explains
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
@@ -25,7 +25,7 @@ from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Port, Session, Value
 
 _DRAWS: Final = 4  # most times that the noise is measured
-_Levels: TypeAlias = dict[str, dict[int, Gaps]]
+_Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 _HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
@@ -122,7 +122,6 @@ def _random_operator(model: onnx.ModelProto) -> str:
 
 
 def _sensitivity(run: RunReport, c: Comparison) -> str:
-    """The reason why the differences of an output are not evidence."""
     return (
         f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all numbers move by one unit in "
         f"the last place (its largest magnitude is {c.top:.2g}); give rtol and atol to judge it"
@@ -219,7 +218,7 @@ class Judge:
                     run = reference.runs[index]
                     moved = session.run(model.feeds(run.feeds, rng))
                     for c in _compare_results(reference.outputs, run.results, moved, self._options):
-                        add_gaps(levels[index].setdefault(c.output, {}), iter(c.gaps.items()))
+                        add_bins(levels[index].setdefault(c.output, {}), iter(c.error_bins.items()))
                     self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
                 if all(self.runs[index].is_accepted() for index in broken):
                     break
@@ -233,8 +232,8 @@ class Judge:
         for c in run.comparisons:
             if c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess):
                 moved = levels.get(c.output, {})
-                level = max((gaps.largest for gaps in moved.values()), default=0.0)
-                explained = explains(moved, c.gaps, multiple)
+                level = max((each.largest for each in moved.values()), default=0.0)
+                explained = explains(moved, c.error_bins, multiple)
                 noise[c.output] = Noise(level, explained, explained and multiple * level <= _HOPELESS * c.top)
         return noise
 

@@ -101,7 +101,6 @@ def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple
 
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
-    """Add inputs with a default to a model."""
     if model.ir_version < _DEFAULTS_FROM:
         replace_items(model.graph.input, graph_inputs(model))
     model.ir_version = max(model.ir_version, _DEFAULTS_FROM)

@@ -93,7 +93,6 @@ class Pieces:
         return change
 
     def _is_common(self, name: str, other: Pieces) -> bool:
-        """Whether the other model computes a tensor of this name, type and shape."""
         if name not in other._makers:
             return False
         mine, its = self.known.get(name), other.known.get(name)

@@ -16,7 +16,7 @@ from xoptim.validate.memory import MemoryNeed, fits_into_memory, is_large, size_
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, graph_inputs, read_proto
 from xoptim.validate.report import SkippedRun
-from xoptim.validate.runs import Plan, ReferenceRun, ResultStore, run_plan
+from xoptim.validate.runs import ReferenceRun, ResultStore, RunPlan, run_plan
 from xoptim.validate.search import Search
 from xoptim.validate.session import Port, Session, SessionSettings
 from xoptim.validate.sized import SizedModel
@@ -75,7 +75,7 @@ def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.Mode
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
         specs = {spec.name: spec for spec in input_specs(proto, [value.name for value in graph_inputs(proto)])}
         data = [given_feeds(feeds, specs, specs) for feeds in load_test_data(options.test_data, proto)]
-        runs = [store.keep(run_plan(session, Plan("test data", {}, options.seed, feeds))) for feeds in data]
+        runs = [store.keep(run_plan(session, RunPlan("test data", {}, options.seed, feeds))) for feeds in data]
         return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
     search = Search(session, proto, base_dir, options, store)
     runs, chosen = search.runs(), frozenset(search.chosen)

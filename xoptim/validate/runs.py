@@ -12,23 +12,23 @@ import numpy as np
 from xoptim.validate.dims import Sizes
 from xoptim.validate.session import Session, Value
 
-Source: TypeAlias = Literal["random", "given", "test data"]
+FeedSource: TypeAlias = Literal["random", "given", "test data"]
 
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """Values to run the original on, by their source; sizes are those of the open dimensions that are known."""
 
-    source: Source
+    source: FeedSource
     sizes: Sizes
     seed: int
     feeds: dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceRun(Plan):
+class ReferenceRun(RunPlan):
     """One run of the original on the values of a plan.
 
     A failure is not an error of a probe, a run with extreme sizes.
@@ -64,7 +64,7 @@ def on_disk(array: np.ndarray) -> np.ndarray:
         return np.memmap(stream, array.dtype, "r", shape=array.shape)
 
 
-def run_plan(session: Session, plan: Plan, limit: float | None = None) -> ReferenceRun:
+def run_plan(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
     """Run a model on the values of a plan, for ``limit`` seconds at most if that is less than the limit of the session.
 
     Raises `RunError` when the model cannot run on these values, or not within the limit.

@@ -21,7 +21,7 @@ from xoptim.validate.report import SkippedRun
 from xoptim.validate.runs import ReferenceRun, ResultStore, run_plan
 from xoptim.validate.session import Session
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Budget, Work
+from xoptim.validate.work import RunBudget, Work
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
@@ -48,7 +48,7 @@ class Search:
         self._sized = SizedModel(model, base_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
         self._work = Work(self._sized)
-        self._budget = Budget(options.budget)
+        self._budget = RunBudget(options.budget)
         self._deadline = time.perf_counter() + options.time_limit
         self._options = options
         self._feeding = Feeding(model, options)
@@ -119,7 +119,6 @@ class Search:
             yield from itertools.islice((each for each in (sizes, ends.single(sizes)) if not self._objection(each)), 1)
 
     def _objection(self, sizes: Sizes) -> str:
-        """The reason why a run costs too much, empty when it does not."""
         work = self._work.of(sizes)
         if self._need.total(sizes) > _PROBE_BYTES and (size := self._need.at_least(sizes)) > _PROBE_BYTES:
             return f"needs {size_text(size)} of memory, and a run with large sizes may take {size_text(_PROBE_BYTES)}"

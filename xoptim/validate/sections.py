@@ -27,7 +27,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.pieces import Piece, Pieces
 from xoptim.validate.reference import Reference
 from xoptim.validate.report import RunReport, ValidationReport, rounding_note
-from xoptim.validate.runs import Plan, ReferenceRun
+from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.session import Port, Session, Value
 from xoptim.validate.sized import SizedModel
 
@@ -41,7 +41,7 @@ _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
 class _Run:
     """One run through the sections: the results of the original so far, and the comparisons of the sections."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
         self.values: dict[str, Value] = dict(plan.feeds)
         self.reports: list[RunReport] = []
@@ -85,7 +85,7 @@ def judge_in_sections(original: Located, optimized: Located, options: Validation
     raise RunError(f"it ran with none of {len(failures)} feeds{first}")
 
 
-def _possible(plans: Sequence[Plan], need: MemoryNeed, failures: list[Exception]) -> Iterator[Plan]:
+def _possible(plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Exception]) -> Iterator[RunPlan]:
     """The plans whose results fit into memory, as far as their sizes are known."""
     for plan in plans:
         try:
@@ -107,7 +107,6 @@ def _type(name: str, pieces: Pieces, other: Pieces) -> str:
 
 
 def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece, Piece]]:
-    """The pieces of both models, in order."""
     known = frozenset(before.inputs)
     start = 0
     for end, carried in before.cuts(after, limit):

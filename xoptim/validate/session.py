@@ -1,14 +1,15 @@
-"""Sessions of onnxruntime for every element type and every size of model."""
+"""Sessions of onnxruntime for every element type and every size of model, with further libraries of operators."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -19,9 +20,49 @@ from onnx import numpy_helper
 from xoptim.facts.dtypes import bits, byte_size, element_type, numpy_dtype
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
-from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.validate.libraries import EXTENSIONS, library_file
+from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
+
+_onnxruntime = lazy_module("onnxruntime")
+EXTENSIONS: Final = "onnxruntime-extensions"
+_PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
+"""Packages that give the path of their library by a function ``get_library_path``."""
+
+
+def library_file(name: str) -> str:
+    """The file of a library.
+
+    Args:
+        name: the file, or the name of a package that has one: ``onnxruntime-extensions``.
+
+    Raises:
+        ChoiceError: there is no such file or package, or onnxruntime cannot load it.
+    """
+    module = _PACKAGES.get(name.replace("_", "-"))
+    if module is not None:
+        try:
+            found: str = importlib.import_module(module).get_library_path()
+        except ImportError as error:
+            raise ChoiceError(f"the package {name} is not installed: pip install {name}") from error
+        return found
+    if not Path(name).is_file():
+        raise ChoiceError(f"there is no library of operators {name!r}")
+    file = str(Path(name).resolve())
+    reason = _objection(file)
+    if reason:
+        raise ChoiceError(f"onnxruntime cannot load {name!r} as a library of operators: {reason}")
+    return file
+
+
+@cache
+def _objection(file: str) -> str:
+    """The reason why onnxruntime cannot load a library; empty when it can."""
+    try:
+        _onnxruntime.SessionOptions().register_custom_ops_library(file)
+    except Exception as error:  # onnxruntime has no common base class
+        return " ".join(str(error).rpartition(f"{file}: ")[2].split())
+    return ""
+
 
 ort = lazy_module("onnxruntime")
 
@@ -242,7 +283,6 @@ class Session:
         return partial(self._session.run_with_ort_values, None, {name: _to_ort_value(value) for name, value in feeds.items()})
 
     def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The values of inputs that the model has."""
         return {name: value for name, value in feeds.items() if name in self._names}
 
     def end_profiling(self) -> Path:

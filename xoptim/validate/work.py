@@ -22,7 +22,7 @@ _WORTH: Final = 1 << 20  # operations; neither does one with less work, whatever
 _SLOWEST: Final = 2e-10  # seconds for one operation that are assumed then, at most
 
 
-class Budget:
+class RunBudget:
     """The time for the runs of the original: some seconds, ``None`` for the larger of 5 s and five runs like the first one.
 
     The seconds ``spent`` include those of failures.

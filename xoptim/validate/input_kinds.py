@@ -16,7 +16,7 @@ from xoptim.facts.families import REDUCTIONS
 from xoptim.facts.protos import standard_domain
 from xoptim.validate.dataflow import Dataflow, Use, attribute
 
-Kind: TypeAlias = Literal[
+ValueKind: TypeAlias = Literal[
     "free",  # anything of moderate size
     "index",  # 0 to a limit
     "position",  # 0, 1, 2, ... along the last axis
@@ -74,7 +74,7 @@ INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
 }
 
 # (operator, input): the kind of value that makes sense there. The standard domain only.
-_SLOTS: Final[dict[tuple[str, int], Kind]] = {
+_SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
     ("Reshape", 1): "keep", ("Expand", 1): "one", ("Tile", 1): "one", ("ConstantOfShape", 0): "count",
     ("TopK", 1): "one", ("Slice", 1): "zero", ("Slice", 2): "all", ("Slice", 3): "axes", ("Slice", 4): "one",
     ("Pad", 1): "one", ("Pad", 3): "axes", ("Resize", 2): "one", ("Range", 0): "zero", ("Range", 1): "count",
@@ -95,14 +95,14 @@ _KNOWN_VALUES: Final = (
 )  # fmt: skip
 
 # The strongest claim first: a claim without which a run fails comes before one without which it only tests less.
-_PRECEDENCE: Final[tuple[Kind, ...]] = (
+_PRECEDENCE: Final[tuple[ValueKind, ...]] = (
     "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask", "unit", "positive",
 )  # fmt: skip
 _POSITION: Final = re.compile(r"position|(^|[_.])pos(_ids)?$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Role:
+class InputKind:
     """The use of an input.
 
     Attributes:
@@ -113,46 +113,46 @@ class Role:
         landmarks: integers that the model compares with, such as the token that ends a text.
     """
 
-    kind: Kind = "free"
+    kind: ValueKind = "free"
     limits: list[tuple[int | str, int]] = field(default_factory=list)
     choices: list[Any] = field(default_factory=list)
     landmarks: list[int] = field(default_factory=list)
 
 
-def input_roles(model: onnx.ModelProto, inputs: Mapping[str, int]) -> dict[str, Role]:
-    """The role of each input, found by following it forward and, without a result, by its name.
+def input_kinds(model: onnx.ModelProto, inputs: Mapping[str, int]) -> dict[str, InputKind]:
+    """The use of each input, found by following it forward or else by its name.
 
     ``inputs`` maps the names of the graph inputs in question to their element types; weights are not needed.
     """
     flow = Dataflow(model)
-    return {name: _role(flow, name, is_integer(element)) for name, element in inputs.items()}
+    return {name: _followed(flow, name, is_integer(element)) for name, element in inputs.items()}
 
 
-def _role(flow: Dataflow, name: str, integral: bool) -> Role:
-    role = Role()
-    kinds: set[Kind] = set()
+def _followed(flow: Dataflow, name: str, integral: bool) -> InputKind:
+    result = InputKind()
+    kinds: set[ValueKind] = set()
     pending = [(name, 0)]
     seen = {name}
     while pending:
         value, offset = pending.pop()
         following = [(alias, offset) for alias in flow.aliases(value)]
         for use in flow.uses(value):
-            kind = _kind(flow, use, role, offset)
+            kind = _kind(flow, use, result, offset)
             if kind is not None:
                 kinds.add(kind)
             elif use.node.op_type in _COMPARISONS:
                 other = _whole_number(flow, use)
-                role.landmarks += [] if other is None else [other - offset]
+                result.landmarks += [] if other is None else [other - offset]
             step = _step(flow, use)
             if step is not None:
                 following += [(use.scope + out, offset + step) for out in use.node.output]
         pending += [item for item in following if item[0] not in seen]
         seen.update(value for value, _ in following)
-    role.kind = _settle(kinds, name, integral)
-    return role
+    result.kind = _settle(kinds, name, integral)
+    return result
 
 
-def _settle(kinds: set[Kind], name: str, integral: bool) -> Kind:
+def _settle(kinds: set[ValueKind], name: str, integral: bool) -> ValueKind:
     """One kind out of all claims; names are used where ONNX exporters use them consistently."""
     if integral and _POSITION.search(name) and kinds <= {"index", "mask"}:
         return "position"
@@ -161,26 +161,26 @@ def _settle(kinds: set[Kind], name: str, integral: bool) -> Kind:
     return next((kind for kind in _PRECEDENCE if kind in kinds), "free")
 
 
-def _kind(flow: Dataflow, use: Use, role: Role, offset: int) -> Kind | None:
-    """The claim that one use makes; limits and choices are noted in the role."""
+def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind | None:
+    """The claim that one use makes; limits and choices are noted in the result."""
     node, slot = use.node, use.slot
     domain = standard_domain(node.domain)
     place = INDEXES.get((domain, node.op_type, slot))
     if place is not None:
-        _limit(flow, use, place, role, offset)
+        _limit(flow, use, place, result, offset)
         return "index"
     known = _known_values(node)
     if known:
-        role.choices += known
+        result.choices += known
         return "choice"
     if domain:
         return None
     kind = _SLOTS.get((node.op_type, slot)) or ("axes" if slot == 1 and node.op_type in REDUCTIONS else None)
     if kind == "index":
         depth = flow.constant(use.operand(1))
-        role.limits.append((1 if depth is None else int(depth.reshape(-1)[0]), offset))
+        result.limits.append((1 if depth is None else int(depth.reshape(-1)[0]), offset))
     elif kind == "length":
-        _limit(flow, use, (0, _time_axis(node)), role, -1)
+        _limit(flow, use, (0, _time_axis(node)), result, -1)
     elif kind is None and _is_mask_use(flow, use):
         return "mask"
     return kind
@@ -192,19 +192,19 @@ def _time_axis(node: NodeProto) -> int:
     return attribute(node, "layout", 0)
 
 
-def _limit(flow: Dataflow, use: Use, place: tuple[int, str | int], role: Role, offset: int) -> None:
+def _limit(flow: Dataflow, use: Use, place: tuple[int, str | int], result: InputKind, offset: int) -> None:
     """Note the sizes of the axes that are indexed; a size that is unknown counts as 1."""
     table, axis = place
     shape = flow.shape(use.operand(table))
     if shape is None:
-        role.limits.append((1, offset))
+        result.limits.append((1, offset))
         return
     if axis == "all":
         sizes = shape[attribute(use.node, "batch_dims", 0) :]
     else:
         position = attribute(use.node, axis, 0) if isinstance(axis, str) else axis
         sizes = (shape[position],) if -len(shape) <= position < len(shape) else ()
-    role.limits += [(1 if size is None else size, offset) for size in sizes]
+    result.limits += [(1 if size is None else size, offset) for size in sizes]
 
 
 def _step(flow: Dataflow, use: Use) -> int | None:

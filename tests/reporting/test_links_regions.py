@@ -7,8 +7,7 @@ import pytest
 from tests.support import load
 from xoptim.graph.model import Model
 from xoptim.reporting.drawing import draw
-from xoptim.reporting.links import KEPT, REWRITTEN, Change, Links, link
-from xoptim.reporting.regions import steps_between, twins_of
+from xoptim.reporting.links import KEPT, REWRITTEN, Change, Links, link, steps_between, twins_of
 
 pytest.importorskip("igraph")
 
