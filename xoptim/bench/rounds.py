@@ -41,11 +41,7 @@ def clock_for(settings: Iterable[SessionSettings]) -> Clock:
 
 
 def measure_pass(
-    runs: Sequence[Callable[[], object]],
-    times: Sequence[Times],
-    seconds: float,
-    rng: random.Random,
-    clock: Clock | None = None,
+    runs: Sequence[Callable[[], object]], times: Sequence[Times], seconds: float, rng: random.Random, clock: Clock | None = None
 ) -> None:
     """Measure sessions against each other for some seconds, five rounds at least, and add a pass to the times of each.
 

@@ -153,9 +153,7 @@ def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptio
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
     return _tried(
-        load_model(proto, base_dir),
-        replace(options, patterns=extra, constant_folding=False, merge=False),
-        _PRESETS[preset],
+        load_model(proto, base_dir), replace(options, patterns=extra, constant_folding=False, merge=False), _PRESETS[preset]
     )
 
 

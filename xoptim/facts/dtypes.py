@@ -169,10 +169,7 @@ def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
 
 
 _EVERY: Final = frozenset(
-    (
-        *(T.UINT8, T.INT8, T.UINT16, T.INT16, T.UINT32, T.INT32, T.UINT64, T.INT64),
-        *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE),
-    )
+    (*(T.UINT8, T.INT8, T.UINT16, T.INT16, T.UINT32, T.INT32, T.UINT64, T.INT64), *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE))
 )
 """The common types but for Booleans."""
 

@@ -30,10 +30,7 @@ _MAGIC: Final = (
     (re.compile(rb"\x1f\x8b"), "it is compressed with gzip; unpack it first"),
     (re.compile(rb"BZh|\xfd7zXZ|\x28\xb5\x2f\xfd"), "it is compressed; unpack it first"),
     (re.compile(rb"PK\x03\x04[\s\S]*data\.pkl"), "it is a model of PyTorch; torch.onnx.export makes an ONNX model of it"),
-    (
-        re.compile(rb"\x80[\x02-\x05]"),
-        "it is a pickle, as PyTorch writes them; torch.onnx.export makes an ONNX model",
-    ),
+    (re.compile(rb"\x80[\x02-\x05]"), "it is a pickle, as PyTorch writes them; torch.onnx.export makes an ONNX model"),
     (re.compile(rb"PK\x03\x04"), "it is a zip archive; unpack it first"),
     (re.compile(rb"[\s\S]{4}TFL3"), "it is a model of TensorFlow Lite; tf2onnx converts it"),
     (re.compile(rb"[\s\S]{4}ORTM"), "it is a model in onnxruntime's own format; give the ONNX model of which it was made"),
@@ -41,10 +38,7 @@ _MAGIC: Final = (
     (re.compile(rb"GGUF"), "it is a GGUF file, which holds weights and no graph"),
     (re.compile(rb"\x93NUMPY"), "it is an array of numpy"),
     (re.compile(rb"<\?xml"), "it is an XML file"),
-    (
-        re.compile(rb"[\s\S]{4}\x00{4}\{"),
-        "it is a file of safetensors, which holds weights and no graph",
-    ),
+    (re.compile(rb"[\s\S]{4}\x00{4}\{"), "it is a file of safetensors, which holds weights and no graph"),
 )
 
 

@@ -21,10 +21,7 @@ _NUMPY: Final[dict[int, type]] = {TensorProto.INT64: np.int64, TensorProto.INT32
 
 
 def infer_with_onnx(
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Info | None],
-    constants: Callable[[int], np.ndarray[Any, Any] | None],
+    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
 ) -> list[Info | None]:
     """Facts about each output of a node, which has no subgraphs and belongs to a domain that the ``onnx`` package defines.
 
@@ -48,10 +45,7 @@ def infer_with_onnx(
 
 
 def is_refused(
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Info | None],
-    constants: Callable[[int], np.ndarray[Any, Any] | None],
+    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
 ) -> tuple[bool, list[Info | None]]:
     """Whether a node fails for certain: runtimes refuse to load a model with such a node, even if it is never run.
 
@@ -67,10 +61,7 @@ def is_refused(
 
 
 def _infer(
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Info | None],
-    constants: Callable[[int], np.ndarray[Any, Any] | None],
+    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
 ) -> list[Info | None] | None:
     found = schema(node.op_type, node.domain, opset)
     if found is None:

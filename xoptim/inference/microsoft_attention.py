@@ -121,11 +121,7 @@ def group_query_attention(ctx: NodeContext) -> Results:
     if ctx.num_outputs == 1:
         return [output]
     dtype = dtype_of(query) if past is None else dtype_of(past)
-    return [
-        output,
-        *_grouped_caches(ctx, dtype, (batch, known(ctx, kv_heads)), size),
-        _scores(ctx, batch, length, heads),
-    ]
+    return [output, *_grouped_caches(ctx, dtype, (batch, known(ctx, kv_heads)), size), _scores(ctx, batch, length, heads)]
 
 
 def _scores(ctx: NodeContext, batch: Dim, length: Dim, heads: int | None) -> Info:

@@ -32,11 +32,7 @@ def dequantize_linear(ctx: NodeContext) -> Results:
 @infers("DynamicQuantizeLinear")
 def dynamic_quantize_linear(ctx: NodeContext) -> Results:
     """The quantized tensor, its scale and its zero point, both scalars."""
-    return (
-        Info(TensorProto.UINT8, shape_of(ctx.input(0))),
-        Info(TensorProto.FLOAT, ()),
-        Info(TensorProto.UINT8, ()),
-    )
+    return (Info(TensorProto.UINT8, shape_of(ctx.input(0))), Info(TensorProto.FLOAT, ()), Info(TensorProto.UINT8, ()))
 
 
 @infers("QuantizeLinear", domain="com.microsoft")

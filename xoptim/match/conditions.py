@@ -98,11 +98,7 @@ def unexpected_operands(g: GraphBuilderPatternOptimization, wanted: PatternNode,
 
 
 def unfit_attribute(
-    g: GraphBuilderPatternOptimization,
-    wanted: PatternNode,
-    node: Node,
-    captured: dict[str, Any],
-    excused: Collection[str] = (),
+    g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node, captured: dict[str, Any], excused: Collection[str] = ()
 ) -> str | None:
     """The first attribute of a node that does not fit the pattern node's conditions, ``None`` when all do or are excused.
 

@@ -268,12 +268,7 @@ def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], o
 
 
 def _cannot_stay(
-    g: GraphBuilderPatternOptimization,
-    pairing: Pairing,
-    kept: Sequence[Node],
-    match: Match,
-    operands: set[str],
-    interior: str,
+    g: GraphBuilderPatternOptimization, pairing: Pairing, kept: Sequence[Node], match: Match, operands: set[str], interior: str
 ) -> Misfit | None:
     """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None`` if they can."""
     trace = pairing.program.trace

@@ -121,12 +121,7 @@ def _wires(drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[in
 
 
 def _connect(
-    wires: list[dict[Wire, None]],
-    start: Sequence[int],
-    maker: Item,
-    end: Sequence[int],
-    reader: Item,
-    value: int,
+    wires: list[dict[Wire, None]], start: Sequence[int], maker: Item, end: Sequence[int], reader: Item, value: int
 ) -> None:
     """Draw an edge through the borders of the scopes between two nodes."""
     depth = 0

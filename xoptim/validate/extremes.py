@@ -45,12 +45,7 @@ class Ends:
     """
 
     def __init__(
-        self,
-        specs: Sequence[InputSpec],
-        model: SizedModel,
-        base: Sizes,
-        fixed: Mapping[str, int],
-        work: Callable[[Sizes], int],
+        self, specs: Sequence[InputSpec], model: SizedModel, base: Sizes, fixed: Mapping[str, int], work: Callable[[Sizes], int]
     ) -> None:
         self._purposes = open_dimensions(specs)
         self._base = base

@@ -58,12 +58,7 @@ def _value(spec: InputSpec, use: InputKind, sizes: Mapping[str, int], rng: np.ra
 
 
 def _tensor(
-    spec: InputSpec,
-    use: InputKind,
-    shape: tuple[int, ...],
-    sizes: Mapping[str, int],
-    rng: np.random.Generator,
-    style: Style,
+    spec: InputSpec, use: InputKind, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator, style: Style
 ) -> np.ndarray:
     try:
         dtype = numpy_dtype(spec.element_type)

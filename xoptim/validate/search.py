@@ -35,12 +35,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        session: Session,
-        model: onnx.ModelProto,
-        base_dir: Path | None,
-        options: ValidationOptions,
-        store: ResultStore,
+        self, session: Session, model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions, store: ResultStore
     ) -> None:
         self._store = store
         self._session = session
