@@ -7,8 +7,8 @@ import pytest
 from tests.support import load
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import OperatorTime
-from xoptim.bench.ratio import Interval, Ratio
 from xoptim.bench.report import BenchReport, ModelTimes
+from xoptim.bench.rounds import Interval, Ratio
 from xoptim.reporting.drawing import Drawing, draw
 from xoptim.reporting.facts import Card, ReportSubject, facts_of
 from xoptim.validate.compare import Comparison

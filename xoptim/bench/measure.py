@@ -9,9 +9,8 @@ from typing import Final, Unpack
 
 from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
-from xoptim.bench.ratio import ratio_of
 from xoptim.bench.report import BenchReport, ModelTimes
-from xoptim.bench.rounds import Times, clock_for, measure_pass
+from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.bench.subjects import Models, Subject, as_files, opened, values_for
 from xoptim.facts.given import given
 from xoptim.validate.options import ValidationOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.bench.loading import Loading
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.ratio import Ratio
+from xoptim.bench.rounds import Ratio
 from xoptim.facts.words import counted
 from xoptim.validate.report import ValidationReport
 

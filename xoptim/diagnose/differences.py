@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import is_anonymous
 from xoptim.facts.dtypes import type_name
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -82,12 +82,8 @@ def _functions(model: Model) -> dict[str, str]:
 
 def _type(graph: Graph, name: str) -> str:
     info = graph.info_of(name)
-    shape = "[...]" if info.shape is None else f"[{', '.join('?' if _is_unnamed(dim) else str(dim) for dim in info.shape)}]"
+    shape = "[...]" if info.shape is None else f"[{', '.join('?' if is_anonymous(dim) else str(dim) for dim in info.shape)}]"
     return f"{type_name(info.dtype)}{shape}"
-
-
-def _is_unnamed(dim: Dim) -> bool:
-    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def _constants(graph: Graph) -> dict[str, str]:
@@ -201,12 +197,9 @@ def _changes(node: Node, twin: Node) -> str:
         texts.append(f"operands {', '.join(node.input)} → {', '.join(twin.input)}")
     if len(node.output) != len(twin.output):
         texts.append(f"{len(node.output)} → {len(twin.output)} results")
-    inner = [name for name, body in node.bodies.items() if name in twin.bodies and _bodies_differ(body, twin.bodies[name])]
+    pairs = {name: (body, twin.bodies[name]) for name, body in node.bodies.items() if name in twin.bodies}
+    inner = [name for name, both in pairs.items() if len({_Keys(body, lambda name: name).whole() for body in both}) > 1]
     return "; ".join([*texts, *(f"subgraph {name}" for name in inner)])
-
-
-def _bodies_differ(body: Graph, other: Graph) -> bool:
-    return _Keys(body, lambda name: name).whole() != _Keys(other, lambda name: name).whole()
 
 
 def common_results(first: Model, second: Model) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.facts.info import Shape
@@ -279,7 +279,7 @@ def _may_be_equal(given: Shape, wanted: Shape) -> bool:
     """Whether two shapes may be the same; an axis of length 1 is usually one that is broadcast."""
 
     def fits(a: Dim, b: Dim) -> bool:
-        is_open = any(not isinstance(d, int) and d.is_anonymous for d in (a, b))
+        is_open = any(map(is_anonymous, (a, b)))
         return a == b or (is_open and a != 1)
 
     return len(given) == len(wanted) and all(map(fits, given, wanted))

@@ -21,7 +21,7 @@ from xoptim.evaluate.kernel_table import (
     without_nan,
 )
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.inference.ranges import range_length
+from xoptim.inference.creation import range_length
 
 _EXACT_IN_DOUBLE = 1 << 53
 

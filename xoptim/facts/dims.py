@@ -60,6 +60,7 @@ __all__ = [
     "exact_quotient",
     "floor_div",
     "fresh",
+    "is_anonymous",
     "is_never_one",
     "is_nonnegative",
     "is_nonzero",
@@ -72,6 +73,11 @@ __all__ = [
     "substitute",
     "upper_bound",
 ]
+
+
+def is_anonymous(dim: Dim) -> bool:
+    """Whether a dimension is unknown: a symbol without a name in the model, or an expression with one."""
+    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def product(dims: Iterable[Dim]) -> Dim:

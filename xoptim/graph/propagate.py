@@ -10,7 +10,7 @@ from copy import deepcopy
 import onnx
 
 from xoptim.facts.dim_operations import before_wrapping
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
@@ -220,16 +220,12 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
 
 def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:
     """The inferred facts, completed by the declared ones."""
-    if inferred.dtype and inferred.shape is not None and not any(map(_is_anonymous, inferred.shape)):
+    if inferred.dtype and inferred.shape is not None and not any(map(is_anonymous, inferred.shape)):
         return inferred
     declared = type_proto_to_info(proto.type)
     if inferred is UNKNOWN:
         return declared
     return refine(inferred, declared) if inferred.is_tensor and declared.is_tensor else inferred
-
-
-def _is_anonymous(dim: Dim) -> bool:
-    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
@@ -244,4 +240,4 @@ def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
     if len(tensor.shape.dim) != len(inferred.shape):
         return True
     pairs = zip(tensor.shape.dim, inferred.shape, strict=True)
-    return any(d.dim_value > 0 and d.dim_value != i and not _is_anonymous(i) for d, i in pairs)
+    return any(d.dim_value > 0 and d.dim_value != i and not is_anonymous(i) for d, i in pairs)

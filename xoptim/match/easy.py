@@ -298,7 +298,8 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
         check_description(pattern.name(), variants)
         programs = tuple(compile_trace(variant, anchors) for variant in variants)
         captured = set().union(*map(_captured, variants))
-        checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *_conditions(variants)
+        conditions = [condition.check for found in variants for condition in found.conditions]
+        checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions
         check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
         found = _PROGRAMS[cls] = programs
     return found
@@ -319,11 +320,6 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
                 )
             given[parameter.name] = None
     return given
-
-
-def _conditions(variants: Sequence[Trace]) -> list[Any]:
-    """The checks of the conditions that `match_pattern` states."""
-    return [condition.check for found in variants for condition in found.conditions]
 
 
 def _captured(found: Trace) -> set[str]:

@@ -21,7 +21,6 @@ from xoptim.testing import (
     vary_dims,
     vary_extremes,
     vary_operands,
-    vary_operators,
     vary_overrides,
     vary_types,
     vary_uses,
@@ -76,7 +75,7 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_operands.ranges,
     vary_overrides.constants_overridden,
     vary_overrides.results_overridden,
-    vary_operators.siblings,
+    vary_attributes.siblings,
 )
 _TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
 """Families in which inferred facts are compared with computed results."""

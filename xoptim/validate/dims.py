@@ -14,7 +14,7 @@ from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.protos import is_external
-from xoptim.validate.dataflow import Shape, shape_of
+from xoptim.validate.dataflow import shape_of
 from xoptim.validate.errors import FeedError
 from xoptim.validate.protos import graph_inputs
 
@@ -100,8 +100,10 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
         return _spec(name, type_proto.optional_type.elem_type)
     if kind == "tensor_type":
         tensor = type_proto.tensor_type
-        shape = _named_axes(name, shape_of(tensor.shape)) if tensor.HasField("shape") else None
-        return InputSpec(name, tensor.elem_type, shape)
+        if not tensor.HasField("shape"):
+            return InputSpec(name, tensor.elem_type, None)
+        shape = (f"{name}:{axis}" if size is None else size for axis, size in enumerate(shape_of(tensor.shape)))
+        return InputSpec(name, tensor.elem_type, tuple(shape))
     if kind == "sequence_type" and type_proto.sequence_type.elem_type.WhichOneof("value") == "tensor_type":
         item = _spec(name, type_proto.sequence_type.elem_type)
         return None if item is None else item._replace(container="sequence")
@@ -109,10 +111,6 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
         element = type_proto.map_type.value_type.tensor_type.elem_type
         return InputSpec(name, element, (), "map", type_proto.map_type.key_type)
     return None
-
-
-def _named_axes(name: str, shape: Shape) -> tuple[int | str, ...]:
-    return tuple(f"{name}:{axis}" if size is None else size for axis, size in enumerate(shape))
 
 
 def names_in(entry: int | str) -> list[str]:

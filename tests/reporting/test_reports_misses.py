@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support import load
-from xoptim.reporting.misses import nearest_misses
+from xoptim.reporting.reports import nearest_misses
 
 GELU = """agraph (float[n] x) => (float[n] y) {
     s = Constant <value = float {1.41421354}> ()
