@@ -23,8 +23,8 @@ class ModelTimes:
         spread: seconds between the first and the third quartile of the rounds.
         rounds: number of rounds.
         loading: time and memory to load it, ``None`` when they were not measured.
-        ratio: its time divided by that of the first model, ``None`` for the first model.
-        comparison: its results compared with those of the first model, ``None`` for the first model, or when nothing was
+        ratio: its time divided by the first model's, ``None`` for the first model.
+        comparison: its results compared with the first model's, ``None`` for the first model, or when nothing was
             compared.
     """
 

@@ -59,7 +59,7 @@ class Bisection:
     def find_culprit(self) -> Culprit | None:
         """The rewrite or step that changes a result; ``None`` when the models are equal or cannot be compared.
 
-        Every rewrite is checked by itself first; when each of them is right by itself, the sequence of rewrites is bisected,
+        Every rewrite is checked alone first; when each of them is right alone, the sequence of rewrites is bisected,
         which takes a number of runs that is logarithmic in their number.
         """
         self._runs, self.report = 0, None

@@ -35,7 +35,7 @@ class Cost:
         flops: operations; a multiplication and an addition count as two.
         read: bytes of operands, constants included.
         written: bytes of results.
-        unknown: number of nodes some of whose sizes are not known; these sizes count as 0.
+        unknown: number of nodes with unknown sizes, which count as 0.
     """
 
     nodes: int = 0

@@ -130,7 +130,7 @@ class _Keys:
         return self._outer(name) if found is None else found
 
     def whole(self) -> str:
-        """The key of the graph: that of its results."""
+        """The key of the graph's results."""
         return _hash(self.value(name) for name in self._graph.outputs)
 
     def _key(self, node: Node) -> str:

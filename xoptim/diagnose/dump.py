@@ -30,7 +30,7 @@ def dump_to(folder: Path) -> Callable[[Event], None]:
 def dump_application(folder: Path, application: Application) -> None:
     """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is created when missing.
 
-    The models are those of `xoptim.graph.fragment`. Their metadata names the pattern and its exactness. Raises
+    The models come from `xoptim.graph.fragment`. Their metadata names the pattern and its exactness. Raises
     `XoptimError` when the folder cannot be written.
     """
     pattern, matched, given = application.pattern, application.matched, application.given

@@ -1,4 +1,4 @@
-"""Check every rewrite by itself: run the matched nodes and their replacement on values of a recorded run."""
+"""Check every rewrite alone: run the matched nodes and their replacement on values of a recorded run."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class EachCheck:
         if report.status == "equal":
             self.checked += 1
         elif report.status == "different" and any(value.name not in feeds for value in before.graph.input):
-            # Random values may be inconsistent with each other, such as those of a sequence and of its items.
+            # Random values may be inconsistent with each other, such as a sequence and its items.
             self.unchecked.append((application.pattern.name(), f"on random values {report.summary()}"))
         elif report.status == "different":
             anchor = application.anchor

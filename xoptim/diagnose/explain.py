@@ -109,7 +109,7 @@ class Explainer:
         return [node for node in self._places.positions if self.is_anchor(node)]
 
     def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
-        """Those of these nodes that can be the anchor, then the anchors of matches that contain one of the nodes."""
+        """The given nodes that can be the anchor, then the anchors of matches that contain one of the nodes."""
         yield from filter(self.is_anchor, wanted)
         places = {self.place(node) for node in wanted}
         for node in self.candidates():

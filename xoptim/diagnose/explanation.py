@@ -31,7 +31,7 @@ class Place:
     """The description of a node.
 
     Attributes:
-        position: its number: nodes of the main graph first, then those of its subgraphs, then those of local functions.
+        position: its number: nodes of the main graph first, then of its subgraphs, then of local functions.
         op_type: operator, with its domain outside the standard one.
         name: name of the node, may be empty.
         outputs: names of its results.
@@ -182,7 +182,7 @@ class Explanation:
     Attributes:
         pattern: name of the pattern.
         status: ``refused``, ``matches``, ``failed`` when the pattern raised an error, or ``taken`` when it matched before other
-            patterns were applied; places are then those of the model as it was.
+            patterns were applied; places then refer to the model as it was.
         anchor: node at which the search began.
         reason: the first condition that failed; empty when the pattern gave none, or for a match.
         culprit: the node that does not fit, if it is a single one; the reader of a result that no fitting node computes.
@@ -193,7 +193,7 @@ class Explanation:
         total: number of nodes of the pattern, 0 when it is not known.
         progress: how much of the match fitted; comparable only between explanations of one pattern.
         bindings: captures of a match, by name.
-        others: further results at this node, such as those of other variants, best first.
+        others: further results at this node, such as other variants, best first.
         gain: what a pass changes by rewriting the nodes, if it tells.
         advice: what else matters, such as the readers of a result, or an option that helps; may be empty.
     """

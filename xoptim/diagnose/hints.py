@@ -56,7 +56,7 @@ class OpsetHint:
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
 
-    The copy is made only if operators around a node are those of such a pattern. ``None`` when no pattern of the selection
+    The copy is made only if the operators around a node occur in such a pattern. ``None`` when no pattern of the selection
     waits for an operator set that the provider supports, or none applies.
     """
     model = load_model(proto, base_dir, infer=False)
@@ -82,13 +82,13 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
 
 
 def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
-    """Whether the operators around some node are those of one of these patterns: a fast, necessary condition."""
+    """Whether the operators around some node occur in one of these patterns: a fast, necessary condition."""
     index = index_of(tuple(p for p in patterns if defect_of(p) is None), ())
     return any(index.candidates(graph, index.anchors_in(graph)) for graph in model.graphs())
 
 
 MOST_NODES: Final = 5000
-"""Nodes of a model above which nothing is tried: the time for it is a part of that of the optimization."""
+"""Nodes of a model above which nothing is tried: the optimization has to wait for it."""
 _MOST_BYTES: Final = 1 << 28
 _PRESETS: Final = {
     "onnxruntime": "--include onnxruntime",
@@ -121,7 +121,7 @@ def option_hints(
 ) -> list[OptionHint]:
     """The options among ``--include`` with a preset, ``--fix`` and ``--inline`` that would change an optimized model.
 
-    ``sizes`` are those of the open dimensions with which the model runs; without any, fixed sizes are not tried.
+    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried.
     """
     if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
         return []

@@ -72,7 +72,7 @@ def _neighbours(graph: Graph, node: Node) -> list[Node]:
 
 
 def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -> list[Node]:
-    """A subset of nodes that fails, and of which no smaller subset that was tried fails."""
+    """A subset of nodes that fails, although no smaller subset that was tried does."""
     left = list(nodes)
     pieces = 2
     while len(left) >= 2:

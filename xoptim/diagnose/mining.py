@@ -81,7 +81,7 @@ class _Text:
         self._lines: list[str] = []
 
     def of(self, results: Sequence[int]) -> str:
-        """The expressions of the results, after those of what is read more than once."""
+        """The expressions of values that are read more than once, then of the results."""
         last = [self._call(place) for place in results]
         return "; ".join((*self._lines, *last))
 
@@ -168,7 +168,7 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
         size: most nodes of a subgraph, from 2 to `MOST_NODES`.
 
     Returns:
-        All forms, those of most nodes first, and of these the most frequent first. Two runs give the same list.
+        All forms, largest first, then most frequent first. Two runs give the same list.
 
     Raises:
         ModelError: a model cannot be read.

@@ -26,7 +26,7 @@ View: TypeAlias = GraphBuilderPatternOptimization
 
 
 class ChainPattern(EasyPatternOptimization):
-    """A chain of operators, each of which reads the result of the next one in `entries`.
+    """A chain of operators: each reads the result of the next one in `entries`.
 
     Every entry but the last has one input: the next entry computes one operand, the others are parameters, that is,
     constants (in a constant sub-graph: stored constants). Only the chain may read the result of an entry other than the
@@ -99,7 +99,7 @@ class ChainPattern(EasyPatternOptimization):
         return flow
 
     def reach(self) -> int:
-        """The length of the chain and that of the chains that feed its parameters."""
+        """The length of the chain and of the chains that feed its parameters."""
         sub_chains = [sub.entries() for parameters in self.sub_patterns() for sub in parameters.values()]
         return super().reach() + max(map(len, sub_chains), default=0)
 
@@ -221,7 +221,7 @@ def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View,
 
 
 def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
-    """The operands that stand for a formal input: one, none when it is left out, or several when it is variadic."""
+    """The operands of a formal input: one, none when it is left out, or several when it is variadic."""
     found = schema(node.op_type, node.domain, node.opset)
     formal = [] if found is None else list(found.inputs)
     for place, each in enumerate(formal):

@@ -98,7 +98,7 @@ def register_filter(name: str, check: Filter) -> None:
             the filter as keywords.
 
     Raises:
-        ValueError: when the name is that of a built-in filter, or not a word.
+        ValueError: when the name belongs to a built-in filter, or is not a word.
     """
     if name in BUILT_IN:
         raise ValueError(f"the filter {name!r} is built in; choose another name")

@@ -201,13 +201,13 @@ def PatternSub(  # noqa: N802 - returns a class
     An expression is a tuple of an operator (``"domain::Op"`` outside the standard domain), its operands, and a dictionary of
     its attributes, if any. Operands are expressions; variables (texts: the same one stands for the same result); numbers and
     arrays (a constant of that value); ``None`` for one that must be absent. Those of commutative operators may stand in any
-    order. Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which stands for the captured value in
+    order. Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which becomes the captured value in
     the second expression. ``{"pattern": expression, "constraint": f}`` is an expression with a condition: ``f(g, name)`` is
     called with the view of the graph and the name of the result.
 
     Args:
         in_pattern: the expression to find.
-        out_pattern: an expression; a variable, which must have the type and the shape of the result as far as these are known;
+        out_pattern: an expression; a variable, which must have the type and the shape of the result where these are known;
             or a constant, which takes them.
         constraint: condition on the whole match: called with the view of the graph and the match, as ``validate_mapping``.
         name: of the class; made from the operators of ``in_pattern``, in the order of computation, when empty.

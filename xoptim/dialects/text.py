@@ -129,7 +129,7 @@ class TextPattern(EasyPatternOptimization):
 
 
 def _literal(array: np.ndarray) -> Any:
-    """The operand of a pattern that stands for a constant: a number of any type and form in the model, or an array."""
+    """The operand of a pattern that matches a constant: a number of any type and form in the model, or an array."""
     return number(array) if array.ndim == 0 else array
 
 

@@ -108,7 +108,7 @@ def div(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
 
 @kernel("Mod")
 def mod(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Remainder: with the sign of the divisor on integers, with that of the dividend when ``fmod`` is set."""
+    """Remainder: with the sign of the divisor on integers, of the dividend when ``fmod`` is set."""
     pair = _operands(node, inputs)
     if pair is None or not is_number(*pair) or not divisor_is_safe(pair[1], pair[0]):
         return None

@@ -136,7 +136,7 @@ def is_number(*values: Array) -> bool:
     """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
 
     These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime computes chains of
-    them in 32 bits and rounds only at the end, so the result of one node alone differs from that of the model.
+    them in 32 bits and rounds only at the end, so the result of one node alone differs from the model's.
     """
     dtype = values[0].dtype
     return (dtype.kind in "iu" or dtype in _FLOATS) and all(v.dtype == dtype for v in values)

@@ -27,7 +27,7 @@ from xoptim.evaluate.kernel_table import (
 
 _ROWS: Final = 512
 _LINE: Final = 64
-"""Blocks have so many rows, each as many bytes as a line of the cache: all of a block fits into the first cache."""
+"""Rows of a block, and bytes of a row, a line of the cache: all of a block fits into the first cache."""
 
 
 def copy_in_blocks(source: Array, result: Array) -> None:
@@ -113,7 +113,7 @@ def constant_of_shape(node: EvaluationNode, inputs: list[Array | None]) -> list[
 
 @kernel("Reshape")
 def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the remaining factor."""
+    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 means the remaining factor."""
     data = required(inputs, 0)
     dims = ints_of(node, "shape", inputs)
     typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])  # runtimes refuse models with others
@@ -327,7 +327,7 @@ def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
 
 
 def split_lengths(node: EvaluationNode, inputs: list[Array | None], length: int) -> list[int] | None:
-    """The lengths of the parts of a Split, ``None`` when they are not those of an axis of this length."""
+    """The lengths of the parts of a Split, ``None`` when they do not fit an axis of this length."""
     lengths = ints_of(node, "split", inputs)
     if lengths is None:
         lengths = _equal_parts(length, node)

@@ -56,11 +56,11 @@ def evaluate_with_onnxruntime(
     """Evaluate a region in one session of onnxruntime's CPU provider, optimizations off, one thread.
 
     A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix products of repacked
-    weights add up in another order than those of computed matrices. No feed is copied but text and packed types.
+    weights add up in another order than products of computed matrices. No feed is copied but text and packed types.
 
     Args:
         nodes: the region, in topological order.
-        feeds: values of all results that the region and its subgraphs read from outside. An array stands for a tensor
+        feeds: values of all results that the region and its subgraphs read from outside. An array is a tensor
             that the model stores; a computed value has to be marked as `Computed`.
         outputs: results to return.
         opsets: imported version by domain.
@@ -215,7 +215,7 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
 
 
 def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
-    """Element types by result name, those of subgraphs included."""
+    """Element types by result name, subgraphs included."""
     types = {v.name: v.type.tensor_type.elem_type for v in (*graph.value_info, *graph.input, *graph.output)}
     for node in graph.node:
         for subgraph in own_graphs(node):

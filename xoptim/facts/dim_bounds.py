@@ -30,12 +30,12 @@ def _all_or_none(numbers: Sequence[int | None]) -> Sequence[int | None]:
 
 
 def integer_range(bits: int) -> tuple[int, int]:
-    """The least and the largest integer of so many bits."""
+    """The least and the largest integer of this many bits."""
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
-    """Bounds of an operation from those of its operands; a bound of more than `_MOST_BITS` bits is left out."""
+    """Bounds of an operation from the bounds of its operands; a bound of more than `_MOST_BITS` bits is left out."""
     low, high = _operation_bounds(kind, operands)
     return _kept(low), _kept(high)
 

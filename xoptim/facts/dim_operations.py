@@ -162,7 +162,7 @@ RULES["%"] = mod
 
 
 MOST_OPERANDS: Final = 12
-"""Most operands of one operation; a symbol stands for more of them."""
+"""Most operands of one operation; a symbol replaces more of them."""
 
 
 def _operands(kind: str, dim: Dim) -> Sequence[Dim]:
@@ -212,7 +212,7 @@ def dim_min(*dims: Dim) -> Dim:
 def broadcast(a: Dim, b: Dim) -> Dim:
     """The dimension of an axis where ``a`` and ``b`` meet under multidirectional broadcasting.
 
-    It is the one that is not 1; where both may be 1, an atom stands for the pair. Two numbers that are not broadcast-compatible
+    It is the one that is not 1; where both may be 1, an atom represents the pair. Two numbers that are not broadcast-compatible
     give an anonymous dimension: there is no value.
     """
     if a is b or (type(b) is int and b == 1):
@@ -304,7 +304,7 @@ def _reduced(value: Dim, bits: int) -> Dim:
 
 
 def before_wrapping(value: Dim, bits: int = 32) -> Dim:
-    """The exact value behind one that wrapped around in a type of at least ``bits`` bits."""
+    """The exact value before it wrapped around in a type of at least ``bits`` bits."""
     atom = single_atom(value)
     return cast(Dim, atom.args[0]) if atom is not None and INTEGER_BITS.get(atom.kind, 0) >= bits else value
 

@@ -22,7 +22,7 @@ def text_of(terms: Terms, constant: int) -> str:
 
 
 def _is_tight(atom: Atom) -> bool:
-    """Whether the text of an atom may stand next to any operator without parentheses."""
+    """Whether the text of an atom needs no parentheses next to any operator."""
     return atom.kind not in ("//", "%")
 
 

@@ -6,7 +6,7 @@ around. Every symbol is at least 0 unless it was made with ``fresh(nonnegative=F
 simplification holds for all such assignments. Division and modulo round as Python's do.
 
 Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol instead, the same one
-for the same operation on the same operands, of which only bounds are known.
+for the same operation on the same operands, with known bounds only.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Tolerance(NamedTuple):
     atol: float
 
 
-# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6 and those of float16
+# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6 and models of float16
 # below 1.4e-3 when onnxruntime fuses and reorders them; the smallest types are allowed one step.
 _ROUNDING: Final[dict[int, Tolerance]] = {
     TensorProto.DOUBLE: Tolerance(1e-12, 1e-15),

@@ -85,7 +85,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
 
 
 def lacks_copies(dtype: int, opset: int) -> bool:
-    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for those of 4 bits."""
+    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for types of 4 bits."""
     return has_kernel("cpu", "", "Identity", dtype, opset) is False
 
 
@@ -135,7 +135,7 @@ _LETTERS: Final = {
     "i": TensorProto.INT32,
 }
 
-# Operators and, behind them, ``first-last:types``; f float, d double, h float16, b bfloat16, i int32.
+# Operators, then ``first-last:types``; f float, d double, h float16, b bfloat16, i int32.
 _CUDA_STANDARD: Final = {
     "Gelu": "20-:fdhb",
     "RMSNormalization": "23-:fdhb",

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module until the first access to an attribute, and delegates to the module from then on.
+    """Represents a module until the first access to an attribute, and delegates to the module from then on.
 
     It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all loaded modules would
     trigger the import, and before Python 3.12 two threads could meet a half-initialized module. Here the import

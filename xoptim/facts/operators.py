@@ -22,7 +22,7 @@ _NEWEST: Final = 1 << 30
 
 @cache
 def _schemas_of_onnxruntime() -> dict[tuple[str, str], list[Any]]:
-    """Schemas by domain and operator, those of older versions first."""
+    """Schemas by domain and operator, older versions first."""
     try:
         listed = _onnxruntime.get_all_operator_schema()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
@@ -133,7 +133,7 @@ def constant_types(opset: int) -> frozenset[int]:
 
 
 class _Operand(NamedTuple):
-    """The types of an operand, and the parameter that stands for its type; empty without a constraint."""
+    """The types of an operand, and its type parameter; empty without a constraint."""
 
     types: frozenset[int]
     parameter: str

@@ -206,7 +206,7 @@ def _divide_monomial(dividend: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def divide_terms(dividend: Terms, divisor: Terms, most: int) -> Terms | None:
-    """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none of at most so many terms.
+    """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none of at most this many terms.
 
     Constants are written with the empty monomial. Long division by the leading term: in an admissible order it finds
     the quotient whenever one with integer coefficients exists.

@@ -19,7 +19,7 @@ COMMUTATIVE = frozenset(
 """Operators with the same bits for any order of two operands (sums of more operands round differently in another order)."""
 
 ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
-"""Operators of which a tree may be rearranged (floating-point sums and products round differently then)."""
+"""Operators whose trees may be rearranged (floating-point sums and products round differently then)."""
 
 NON_DETERMINISTIC = frozenset(
     ("", op_type)

@@ -334,7 +334,7 @@ def named(name: str) -> SymbolicDim:
 def fresh(nonnegative: bool = True) -> SymbolicDim:
     """A new anonymous symbol, equal only to itself. Numbered in the order of creation.
 
-    It stands for a dimension or, without ``nonnegative``, for any integer of 64 bits.
+    It is a dimension or, without ``nonnegative``, any integer of 64 bits.
     """
     number = next(_anonymous_serial)
     limits = (0, LARGEST_SIZE) if nonnegative else (-(2**63), 2**63 - 1)

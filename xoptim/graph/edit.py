@@ -1,4 +1,4 @@
-"""A transaction, the only way in which a rewrite changes a graph: checked as a whole, then committed as a whole or dropped."""
+"""A transaction, the only way in which a rewrite changes a graph: it is checked, then committed completely or dropped."""
 
 from __future__ import annotations
 

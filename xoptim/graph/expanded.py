@@ -28,7 +28,7 @@ _TYPES: Final = (
 
 
 class ExpandedTensor(Tensor):
-    """A constant of which one copy of the elements that repeat, the ``core``, is kept: it has 1 along the axes that repeat.
+    """A constant that keeps one copy of its repeated elements, the ``core``, which has size 1 along the axes that repeat.
 
     ``maker`` is the node that computed the constant in the model, and its operands, if it is one that `write` could make.
     """
@@ -137,7 +137,7 @@ def _core(array: np.ndarray) -> np.ndarray | None:
 
 
 def _repeats(array: np.ndarray, first: np.ndarray, axis: int) -> bool:
-    second = array[(slice(None),) * axis + (slice(1, 2),)]  # most arrays differ here, so the rest need not be read
+    second = array[(slice(None),) * axis + (slice(1, 2),)]  # most arrays differ here, so the rest is rarely read
     return bool((second == first).all()) and bool((array == first).all())
 
 

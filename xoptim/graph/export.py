@@ -29,7 +29,7 @@ ToProto: TypeAlias = Callable[[Tensor, str], TensorProto]
 def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
     """A protobuf of the whole model. It shares no objects with the one the model came from.
 
-    ``stand`` makes the protobuf of each initializer, which may be a stub for one whose data is written later.
+    ``stand`` makes the protobuf of each initializer: possibly a stub, if its data is written later.
     """
     with collection_paused(), lack_of_memory():
         proto = deepcopy(model.shell)
@@ -111,7 +111,7 @@ def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
 
 
 def _scanned(graph: Graph) -> dict[str, Info]:
-    """Computed results that a Scan reads, with those of their sizes that are numbers.
+    """Computed results that a Scan reads, with their fixed sizes.
 
     onnxruntime must find the rank of the results of a Scan when it loads the model. It may have found the rank at a node that a
     rewrite removed, such as the Reshape of a result of a Loop; so the rank is declared.
@@ -125,7 +125,7 @@ def _scanned(graph: Graph) -> dict[str, Info]:
 
 
 def _has_other_initializers(model: Model) -> bool:
-    """Whether the initializers differ from those of the model as loaded."""
+    """Whether the initializers have changed since the model was loaded."""
     graphs = list(model.graph.all_graphs())
     came = [[] if graph.source is None else [tensor.name for tensor in graph.source.initializer] for graph in graphs]
     return any(list(graph.initializers) != names for graph, names in zip(graphs, came, strict=True))

@@ -125,7 +125,7 @@ class FactTable:
 def can_fold(node: Node) -> bool:
     """Whether the results of a node depend on its inputs only and can be computed ahead of time.
 
-    Those of DequantizeLinear are computed at run time always: wide weights would replace narrow ones, and hide the quantization
-    from the runtime.
+    Results of DequantizeLinear are always computed at run time: wide weights would replace narrow ones, and hide the
+    quantization from the runtime.
     """
     return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type not in _AT_RUN_TIME

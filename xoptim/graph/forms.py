@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from xoptim.facts.errors import ModelError
 
 TextForm: TypeAlias = Literal["text", "textproto", "json"]
-"""The syntax of `onnx.parser`; that of protobuf; JSON."""
+"""The syntax of `onnx.parser`; text of protobuf; JSON."""
 
 BEGINNING: Final = 4096
 """Bytes at the beginning of a file from which its form is known."""
@@ -33,7 +33,7 @@ _MAGIC: Final = (
     (re.compile(rb"\x80[\x02-\x05]"), "it is a pickle, as PyTorch writes them; torch.onnx.export makes an ONNX model"),
     (re.compile(rb"PK\x03\x04"), "it is a zip archive; unpack it first"),
     (re.compile(rb"[\s\S]{4}TFL3"), "it is a model of TensorFlow Lite; tf2onnx converts it"),
-    (re.compile(rb"[\s\S]{4}ORTM"), "it is a model in onnxruntime's own format; give the ONNX model of which it was made"),
+    (re.compile(rb"[\s\S]{4}ORTM"), "it is a model in onnxruntime's own format; give the ONNX model it was made from"),
     (re.compile(rb"\x89HDF\r\n"), "it is an HDF5 file, such as a model of Keras; tf2onnx converts it"),
     (re.compile(rb"GGUF"), "it is a GGUF file, which holds weights and no graph"),
     (re.compile(rb"\x93NUMPY"), "it is an array of numpy"),

@@ -84,7 +84,7 @@ def _all_nodes(node: Node) -> Iterator[Node]:
 _SMALL = 1 << 20
 """Bytes up to which a constant is stored in the models; a larger one is an input of both, if both read it."""
 _CONTEXT = 100
-"""Maximal number of nodes that are added around those of the match."""
+"""Maximal number of nodes that are added around a match."""
 _BEHIND = 24
 """Maximal number of them that compute what only one side reads."""
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32)
@@ -157,7 +157,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     """
     stored: dict[str, Tensor | None] = {}
     before, after = _update(graph, fragments, stored)
-    # Results that only one side reads are computed: as inputs of their own, they could contradict those of the other side.
+    # Results that only one side reads are computed: as separate inputs, they could contradict the other side.
     apart = {name for name in before.keys() ^ after.keys() if stored[name] is None}
     two_sided = not apart <= before.keys() and not apart <= after.keys()
     line, context = set(apart), _Fragment([])

@@ -15,7 +15,7 @@ from xoptim.graph.node import LOCAL
 from xoptim.graph.references import Listener
 
 UNLISTED_SINCE = 4
-"""Version of the file format since which initializers need not be listed as inputs: a listed one may be overridden."""
+"""Version of the file format since which initializers may be absent from the inputs: a listed one may be overridden."""
 
 
 def call_domain(domain: str) -> str:

@@ -153,13 +153,13 @@ class Node:
         return self._proto
 
     def metadata_props(self) -> dict[str, str]:
-        """Metadata of the node, including that of the protobuf it came from."""
+        """Metadata of the node and of the protobuf it came from."""
         found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
         return {**found, **(self.metadata or {})}
 
     @property
     def remark(self) -> str:
-        """The ``doc_string`` of the node, else that of the protobuf it came from."""
+        """The ``doc_string`` of the node, else of the protobuf it came from."""
         return self.doc_string or ("" if self._proto is None else self._proto.doc_string)
 
     def to_proto(self) -> onnx.NodeProto:

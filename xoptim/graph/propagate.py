@@ -123,7 +123,7 @@ def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
 
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
-    """Infer the facts about the results of nodes, and those of their readers as long as new facts are found."""
+    """Infer the facts about the results of nodes, and of their readers as long as new facts are found."""
     pending = deque(nodes)
     while pending:
         node = pending.popleft()

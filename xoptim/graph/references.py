@@ -134,7 +134,7 @@ class References:
         self.consumers = self._uses.readers
         """The nodes of this graph that read a result, each once."""
         self.captures = self._captures.readers
-        """The nodes of subgraphs that read a result of this graph, and those with a subgraph of which it is an output."""
+        """The nodes of subgraphs that read a result of this graph, and owners whose subgraph outputs it."""
         self.use_count = self._uses.count
         """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
         self.is_output = self._output_names.__contains__
@@ -236,7 +236,7 @@ class References:
         self.notify(node)
 
     def rename(self, old: str, new: str) -> None:
-        """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except those of subgraphs."""
+        """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except in subgraphs."""
         for node in self.consumers(old):
             _replace(self, node, old, new)
         for node in self.captures(old) if old in self._captures else ():

@@ -33,7 +33,7 @@ _HELD: Final = "held"
 
 
 class Held:
-    """Constants that are left out of a protobuf while it is made; a stub with a number stands for each."""
+    """Constants that are left out of a protobuf while it is made; a numbered stub replaces each."""
 
     def __init__(self) -> None:
         self._tensors: list[Tensor] = []
@@ -141,7 +141,7 @@ class Draft:
             self._final[path] = final
 
     def discard(self, proto: ModelProto | None = None) -> None:
-        """Remove the weights of a model that is not needed; those of all models without an argument."""
+        """Remove the weights of a model that is no longer needed; without an argument, the weights of all models."""
         gone = list(self._final) if proto is None else self._of(proto)
         for path in gone:
             del self._final[path]
@@ -183,7 +183,7 @@ class Draft:
 
 
 def is_stub(proto: TensorProto) -> bool:
-    """Whether a tensor stands for one that is left out."""
+    """Whether a tensor is the stub of one that is left out."""
     return any(entry.key == _HELD for entry in proto.external_data)
 
 
@@ -274,7 +274,7 @@ def save_proto(
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.
-        target: the file to write. Where it is a symbolic link, the file behind the link is replaced.
+        target: the file to write. Where it is a symbolic link, its target is replaced.
         base_dir: folder against which the external locations of ``proto`` are resolved.
         external: write weights to a file of their own (``TARGET.data``); by default only when some of them are in an
             external file already, or when the model would not fit into a protobuf.

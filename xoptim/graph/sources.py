@@ -68,7 +68,7 @@ def title_of(source: Source, other: str = "model") -> str:
 
 
 def size_of(model: Source | onnx.ModelProto) -> int:
-    """Bytes of a model with its external weights; those of its file when it comes from one."""
+    """Bytes of a model with its external weights; the size of its file when it comes from one."""
     proto = model if isinstance(model, onnx.ModelProto) else model.proto
     is_file = isinstance(model, Source) and model.kind == "path"
     own = Path(model.original).stat().st_size if isinstance(model, Source) and is_file else proto.ByteSize()

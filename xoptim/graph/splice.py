@@ -48,7 +48,7 @@ def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str])
     """Copies of some nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
 
     Their results get new names, and the initializers that they read are stored in ``into``. ``names`` holds names outside of
-    values of the subgraph; those of the new results and initializers are added. The nodes, in an order in which they can run,
+    values of the subgraph; the new results and initializers are added. The nodes, in an order in which they can run,
     read only each other's results besides such initializers, values in ``names`` and values from outside.
     """
     read = dict.fromkeys(name for node in nodes for name in reads(node) if name in body.initializers and name not in names)

@@ -137,7 +137,7 @@ class Tensor(Parts):
         if self.dtype == TensorProto.STRING:
             return tuple(self.numpy().ravel().tolist())
         raw = self.to_raw()
-        # A digest, because keys are kept: those of large tensors would hold copies of their data.
+        # A digest, because keys are kept: keys of large tensors would hold copies of their data.
         return raw if len(raw) <= 64 else hashlib.blake2b(raw, digest_size=20).digest()
 
     def to_raw(self) -> bytes:

@@ -51,7 +51,7 @@ def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> lis
 
 
 def _values(operands: list[Tensor]) -> list[np.ndarray | None]:
-    """The operands behind the first, which say how it is moved, as arrays."""
+    """The operands after the first, which say how it is moved, as arrays."""
     return [None, *(each.numpy() for each in operands[1:])]
 
 

@@ -46,7 +46,7 @@ class View(Tensor):
         """Nothing to check: the operands are."""
 
     def place(self) -> tuple[Path, int, int] | None:
-        """File, offset and number of bytes, if the data of an operand are those of the view."""
+        """File, offset and number of bytes, if an operand has the same data as the view."""
         return None
 
     def is_hole(self, box: Box) -> bool:
@@ -223,7 +223,7 @@ class Elementwise(View):
         return np.broadcast_to(found, [each.stop - each.start for each in box])
 
     def fast_axes(self) -> tuple[int, ...]:
-        """Those of the operand with as many elements."""
+        """The fast axes of the operand of this shape."""
         source = next((each for each in self.operands if each.shape == self.shape), None)
         return source.fast_axes() if isinstance(source, View) else ()
 
@@ -242,7 +242,7 @@ def transposed(source: Tensor, perm: Sequence[int]) -> Tensor:
 
 
 def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """A constant with other axes; that of a reshaped constant, or the constant itself, where that is the same."""
+    """A constant with other axes: a view of what a reshaped one is made from, or that itself where it has this shape."""
     if isinstance(source, Reshaped):
         source = source.operands[0]
     return source if tuple(shape) == source.shape else Reshaped(source, shape)

@@ -71,7 +71,7 @@ def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
 
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
-    """A shape of which only the rank is known; raises `ValueError` for a rank that no tensor has."""
+    """A shape whose rank alone is known; raises `ValueError` for a rank that no tensor has."""
     if rank > _MOST_AXES:
         raise ValueError(f"a tensor of {rank} axes")
     return tuple(ctx.fresh() for _ in range(rank))

@@ -87,7 +87,7 @@ def unsqueeze(ctx: NodeContext) -> Results:
 
 @infers("Reshape")
 def reshape(ctx: NodeContext) -> Results:
-    """The elements are those of the input, the shape is as much as is known of the target."""
+    """The elements of the input, in as much of the target shape as is known."""
     x = ctx.input(0)
     if x is None or x.container:
         return ()
@@ -101,7 +101,7 @@ def reshape(ctx: NodeContext) -> Results:
 
 
 def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -> Shape | None:
-    """Result for a target of which only the length is known."""
+    """Result for a target whose length alone is known."""
     if type(count) is not int:
         return None
     if source is not None and count == 1:

@@ -41,7 +41,7 @@ def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[lis
             if not invariant.admit(step(invariant.infos)):
                 return invariant
         invariant.forget(dtypes=dtypes)
-    step(invariant.infos)  # the caller reads the outputs of the last step, which must be that of the invariant
+    step(invariant.infos)  # the caller reads the outputs of the last step, which must see the invariant
     return invariant
 
 
@@ -86,7 +86,7 @@ def _limit(ctx: NodeContext) -> Dim | None:
 
 
 def stacked(info: Info, length: Dim, axis: int) -> Info:
-    """A tensor of which ``length`` are stacked along a new axis."""
+    """``length`` such tensors, stacked along a new axis."""
     shape = None if info.container else info.shape
     if shape is None or not -len(shape) - 1 <= axis <= len(shape):
         return Info(0 if info.container else info.dtype)

@@ -40,7 +40,7 @@ def like_inputs(ctx: NodeContext) -> Results:
 
 @infers("Scatter", "ScatterElements", "ScatterND")
 def scatter(ctx: NodeContext) -> Results:
-    """Type and shape of the data, into a copy of which the operator writes."""
+    """Type and shape of the data; the operator writes into a copy of it."""
     x = ctx.input(0)
     return (x if x is None or x.data is None else Info(x.dtype, x.shape),)
 

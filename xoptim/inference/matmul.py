@@ -122,7 +122,7 @@ def _free_axis(ctx: NodeContext, shape: Shape | None, transposed: int | None, ax
 def gemm_microsoft(ctx: NodeContext) -> Results:
     """As Gemm; B of QGemm is input 3.
 
-    The result of GemmFloat8 has the type in attribute ``dtype``, that of QGemm the type of the zero point of the result
+    The result of GemmFloat8 has the type in attribute ``dtype``, the result of QGemm the type of its zero point
     (8), floats without one.
     """
     dtype, b = dtype_of(ctx.input(0)), 1
@@ -156,7 +156,7 @@ def einsum(ctx: NodeContext) -> Results:
 
 
 def _contracted(ctx: NodeContext, terms: Sequence[str], shapes: Sequence[Shape | None], result: str) -> Shape | None:
-    """Shape of the result; ``None`` where an ellipsis stands for an unknown number of axes."""
+    """Shape of the result; ``None`` where an ellipsis covers an unknown number of axes."""
     sizes: dict[str, Dim] = {}
     hidden: Shape | None = ()
     for term, shape in zip(terms, shapes, strict=True):

@@ -151,7 +151,7 @@ def expand(ctx: NodeContext) -> Results:
 
 
 def _unknown_target(ctx: NodeContext, shape: Shape | None, count: Dim | None) -> Shape | None:
-    """Result for a shape of which only the length is known: it may stretch axes of size 1 only."""
+    """Result for a shape whose length alone is known: it may stretch axes of size 1 only."""
     if shape is None or type(count) is not int:
         return None
     lead = len(shape) - count

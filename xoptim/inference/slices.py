@@ -16,7 +16,7 @@ Span: TypeAlias = "tuple[Dim, Dim, int]"
 """Start, end and step as written."""
 
 _FAR: Final = 2**31 - 1
-"""Positions from here on stand for the end of the axis: exporters write the largest 32- or 64-bit integer."""
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
 
 
 @infers("Slice")
@@ -78,7 +78,7 @@ def _is_sound(end: Dim, step: int) -> bool:
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
     """Return the positions taken from an axis. Unlike in Python, a negative step from before the first one takes the first."""
-    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end behind the first position
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end past the first position
     first = min(max(start + size if start < 0 else start, 0), highest)
     stop = min(max(end + size if end < 0 else end, lowest), highest)
     return range(first, stop, step) if size else range(0)

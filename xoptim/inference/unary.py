@@ -39,7 +39,7 @@ _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
     "Sign": _sign,
 }
 _OWN_FORMULAS: Final = frozenset(("Cast", "Clip", "IsInf", "IsNaN", "Not"))
-"""Elementwise operators of which more is known, or whose result has another type."""
+"""Elementwise operators with further known facts, or whose result has another type."""
 
 
 @infers(*sorted(ELEMENTWISE - _OWN_FORMULAS))

@@ -60,7 +60,7 @@ def keeps_shape(
     """Whether the other operands determine the shape of the result, so that a constant may take the place of a number.
 
     ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent); ``beside`` are the other
-    operands, by default those of the node.
+    operands, by default the node's.
     """
     if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in STRETCHING:
         return True

@@ -69,7 +69,7 @@ class EasyPatternOptimization(PatternOptimization):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
-      `xoptim.match.trace.PatternBuilder` for the language. Parameters stand for results from outside; annotate
+      `xoptim.match.trace.PatternBuilder` for the language. Parameters are results from outside; annotate
       them with `Constant`, `Scalar`, `Optional` or `Variadic`.
     - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may derive values, ``m.derive``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
@@ -106,7 +106,7 @@ class EasyPatternOptimization(PatternOptimization):
         return trace(self.match_pattern)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The results that replace those of the matched nodes. Other forms of patterns override this."""
+        """The results that replace the results of the matched nodes. Other forms of patterns override this."""
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
@@ -147,7 +147,7 @@ class EasyPatternOptimization(PatternOptimization):
         return None
 
     def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, pairing: Pairing) -> MatchResult | Misfit:
-        """Check the conditions on a match as a whole: its nodes fit one by one."""
+        """Check the conditions on a match whose nodes fit one by one."""
         program, names = pairing.program, pairing.names
         found = program.trace
         nodes = [*pairing.bound, *pairing.extra]

@@ -27,7 +27,7 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
     Args:
         edit: of the graph in which the function will be called.
         definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
-            header may be omitted. Operator sets that it does not import are those of the graph.
+            header may be omitted. Operator sets that it does not import come from the graph.
 
     Returns:
         The function as it is in the model. Its name differs from the one in the definition when that is taken.
@@ -35,7 +35,7 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
     Raises:
         Declined: when the model's file format has no functions; when the graph is part of a function of the same domain (a
             pattern would otherwise match again inside the function that it made); or when a function would call itself.
-        onnx.parser.ParseError: when the text is not that of a function.
+        onnx.parser.ParseError: when the text is not a function.
     """
     model, graph = edit.model, edit.target
     if model.ir_version < _LEAST_IR_VERSION:

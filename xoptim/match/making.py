@@ -102,5 +102,5 @@ def camel_case(name: str) -> str:
 
 
 def is_copy(node: Node) -> bool:
-    """Whether a node is a standard Identity. A result that must keep its name can be one, so it must not be matched again."""
+    """Whether a node is a standard Identity. A result that must keep its name can be one, so it is not matched again."""
     return node.op_type == "Identity" and not node.domain

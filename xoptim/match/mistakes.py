@@ -81,7 +81,7 @@ def _attributes(node: PatternNode) -> list[str]:
 
 
 def _operands(node: PatternNode) -> range:
-    """The numbers of operands that a node of a pattern stands for."""
+    """The numbers of operands that a node of a pattern matches."""
     count = len(node.inputs)
     if node.associative:  # a tree of nodes
         return range(2, 3)
@@ -93,7 +93,7 @@ def _results(node: PatternNode) -> int:
 
 
 def _captured_twice(found: Trace) -> str | None:
-    """A name that stands for a result and for an attribute or an option."""
+    """A name that is used both for a result and for an attribute or an option."""
     results = {symbol.name for symbol in found.symbols if symbol.name}
     attributes = {
         value.name for node in found.nodes for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)
@@ -106,7 +106,7 @@ def _captured_twice(found: Trace) -> str | None:
 def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str] | None:
     """Texts among which are the names of all values that some functions derive; ``None`` when they cannot be known.
 
-    The functions that these call are searched too, those of other modules and of base classes included.
+    The functions that these call are searched too, also in other modules and in base classes.
     """
     words: set[str] = set()
     pending, seen = [(function, 0) for function in functions], set()

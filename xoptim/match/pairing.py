@@ -1,4 +1,4 @@
-"""A partial match: which nodes and results of the graph stand for those of a pattern."""
+"""A partial match: which nodes and results of the graph are paired with which of a pattern."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
 
 
 class Pairing:
-    """The nodes and results of a graph that are paired with those of a program; no pair contradicts another one.
+    """The nodes and results of a graph that are paired with a program's; no pair contradicts another one.
 
     Each method that pairs returns whether the pair fits. When it does not, pairs may have been made in part: `alternatives`
     takes them back.
@@ -41,7 +41,7 @@ class Pairing:
 
     @property
     def bound(self) -> list[Node]:
-        """The graph nodes found so far, in the order of the pattern nodes, without those of trees."""
+        """The graph nodes found so far, in the order of the pattern nodes, without trees."""
         return list(filter(None, self.nodes))
 
     def node_of(self, wanted: PatternNode) -> Node:
@@ -78,7 +78,7 @@ class Pairing:
         )
 
     def _results(self, wanted: PatternNode, node: Node) -> bool:
-        """Pair the results of a pattern node with those of a graph node."""
+        """Pair the results of a pattern node with a graph node's."""
         symbols = wanted.outputs
         if symbols and symbols[-1].kind is Variadic:
             symbols = symbols[:-1]
@@ -186,7 +186,7 @@ class Pairing:
         return True
 
     def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
-        """Pair a symbol that stands for several results with the remaining results."""
+        """Pair a symbol that matches several results with the remaining results."""
         known = self.attributes.get(symbol.name)
         if known is not None:
             return bool(known == names)

@@ -119,9 +119,9 @@ def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
 
 
 CONSTANT: Key = ("", "<constant>")
-"""Stands for a stored constant in the place of a producer's operator."""
+"""Marks a stored constant where a producer's operator is expected."""
 LITERAL = "="
-"""In place of a domain: stands for a stored constant of one value."""
+"""In place of a domain: marks a stored constant of one value."""
 _COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "Reshape", "MatMul", "Mul", "Add")
 """Frequent operators of exported models, the most frequent last."""
 
@@ -179,7 +179,7 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:
-    """The orders in which the operands of a node may stand; empty when they depend on the number of operands."""
+    """The orders in which the operands of a node may come; empty when they depend on the number of operands."""
     straight = tuple(range(len(node.inputs)))
     if not node.any_order and not is_commutative(node.op_type, node.domain):
         return (straight,)

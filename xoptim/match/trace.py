@@ -21,14 +21,14 @@ else:
 
 Answer = TypeVar("Answer")
 _VARIANTS = 512
-"""Maximal number of variants of a pattern: their number is the product of those of all choices."""
+"""Maximal number of variants of a pattern: the numbers of alternatives of all choices multiply."""
 _TERMS = 6
 """Maximal number of operands of an associative operator: they are tried in all orders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Stands for an attribute of any value, which is captured under a name."""
+    """Matches an attribute of any value, which is captured under a name."""
 
     name: str
     predicate: Callable[[Any], bool] | None = None
@@ -37,7 +37,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Stands for an attribute that has one of several values."""
+    """Matches an attribute that has one of several values."""
 
     values: tuple[Any, ...]
 
@@ -48,7 +48,7 @@ class _Anything:
 
 
 ANY = _Anything()
-"""Stands for an attribute, or with ``attributes=ANY`` for all that are not mentioned, with any value."""
+"""Matches an attribute, or with ``attributes=ANY`` all that are not mentioned, with any value."""
 
 
 class Constant:
@@ -73,7 +73,7 @@ class Symbol:
 
     Attributes:
         index: register that holds the name of the matching result.
-        name: parameter of `match_pattern` it stands for, empty for interior results.
+        name: its parameter of `match_pattern`, empty for interior results.
         producer: pattern node that produces it.
         literal: value that it must have.
         kind: annotation of the parameter.
@@ -93,7 +93,7 @@ class Symbol:
     least: int = 0
     interior: Literal["", "keep", "refuse"] = ""
     is_plain: bool = field(init=False)
-    """Whether any result may stand for it, with any value."""
+    """Whether it matches any result, with any value."""
 
     def __post_init__(self) -> None:
         self.is_plain = self.kind is None and self.literal is None

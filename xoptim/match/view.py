@@ -28,7 +28,7 @@ from xoptim.match.moved import read_moved
 
 
 class GivenTensors:
-    """The tensor inputs of a graph and of the enclosing graphs, those of the graph first."""
+    """The tensor inputs of a graph, then of the enclosing graphs."""
 
     __slots__ = ("_by_axis", "_graph", "_leading")
 
@@ -222,7 +222,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return GraphBuilderPatternOptimization(body, self.provider)
 
     def is_before(self, first: Node, second: Node) -> bool:
-        """Whether a node stands before another one in the order of the graph."""
+        """Whether a node precedes another one in the order of the graph."""
         return owner_in(self.graph, first).label < owner_in(self.graph, second).label
 
     # ---------------------------------------------------------------- nodes
@@ -282,7 +282,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         super().__init__(graph, provider)
         self._edit = edit
         own = self.scope = self._own_edit()
-        # Not a bound method: views that refer to themselves, of which there are thousands, wait for the garbage collector.
+        # Not a bound method: thousands of views that refer to themselves would wait for the garbage collector.
         self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property

@@ -28,7 +28,7 @@ class DrawnNode:
 
     Attributes:
         op_type: its operator, with its domain outside the standard one.
-        name: its name, else that of its first result.
+        name: its name, else its first result's.
         path: the scopes around it.
         inputs: numbers of the values that it reads; for a node with subgraphs, of their results too.
         outputs: numbers of its results.

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - minus and multiplication signs are those of figures
+# ruff: noqa: RUF001 - minus and multiplication signs appear in figures
 """The figures of a report as text: the head of the page, the table of operators, the proof."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CLEAR: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSubject:
-    """Two models, as far as their graphs do not tell.
+    """What is known of two models besides their graphs.
 
     Attributes:
         title: name of the original.

@@ -38,7 +38,7 @@ class Journal:
         self.folded: set[Node] = set()
 
     def __call__(self, event: Event) -> None:
-        """Record an event; those of other models are ignored, which a search for a wrong rewrite sends."""
+        """Record an event. Events of other models, which a search for a wrong rewrite sends, are ignored."""
         if event.kind == "folded" and event.node is not None:
             self.folded.add(event.node)
         elif event.application is not None and event.application.graph.model is self.model:

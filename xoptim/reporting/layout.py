@@ -1,4 +1,4 @@
-"""Where boxes stand: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
+"""The layout of boxes: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
 
 from __future__ import annotations
 

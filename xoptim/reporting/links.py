@@ -87,7 +87,7 @@ FOLDED: Final = 2
 UNREAD: Final = 3
 """No longer needed after a rewrite of its readers."""
 REPLACED: Final = 4
-"""Its readers read another result: that of an equal node, or its operand."""
+"""Its readers read another result: an equal node's, or its operand."""
 
 
 @dataclass(slots=True)

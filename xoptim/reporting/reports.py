@@ -33,7 +33,7 @@ from xoptim.validate.report import ValidationReport
 from xoptim.validate.validation import validate
 
 _FEWEST: Final = 3
-"""Nodes of a pattern from which a miss says more than that another node stands there."""
+"""Nodes that a pattern has at least: a miss of a smaller one would tell only that another node is there."""
 _MOST: Final = 30
 """Misses that are shown."""
 _TRIED: Final = 24
@@ -132,6 +132,7 @@ def report(
 
     Nodes count as unchanged that have the same operator, attributes and names of results. Which pattern made a change is known
     from the metadata that ``xoptim.optimize`` leaves; ``xoptim.optimize(model, report="report.html")`` records every rewrite.
+    A notebook displays the report, and ``save(path)`` writes it.
 
     Args:
         before: a model as for `xoptim.optimize`.
@@ -140,9 +141,6 @@ def report(
         verify: whether to compare their results, with which options.
         bench: options with which to measure both; by default they are not measured.
         titles: names of both; their files by default.
-
-    Returns:
-        The report: a notebook displays it, and ``save(path)`` writes it.
 
     Raises:
         ModelError: a model cannot be read, or the page cannot be written.
@@ -156,13 +154,9 @@ def report(
     drawings = draw(models[0]), draw(models[1])
     twins = twins_of(*drawings)
     links = link(*drawings, steps_between(*drawings, twins), twins=twins)
-    titles = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
-    subject = ReportSubject(
-        title=titles[0],
-        result=titles[1],
-        sizes=(size_of(sources[0]), size_of(sources[1])),
-        opsets=(models[0].opsets.get("", 0), models[1].opsets.get("", 0)),
-    )
+    title, result = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
+    sizes, opsets = (size_of(sources[0]), size_of(sources[1])), (models[0].opsets.get("", 0), models[1].opsets.get("", 0))
+    subject = ReportSubject(title=title, result=result, sizes=sizes, opsets=opsets)
     if verify is not False:
         checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions()
         folders = replace(checks, original_dir=sources[0].base_dir, optimized_dir=sources[1].base_dir)

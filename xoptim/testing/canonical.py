@@ -17,7 +17,7 @@ from xoptim.facts.protos import is_external, opset_versions, proto_reads, standa
 from xoptim.facts.schema import attribute_default
 
 _SHOWN = 16
-"""Elements up to which a constant is written out; a digest stands for a larger one."""
+"""Elements up to which a constant is written out; a digest replaces a larger one."""
 
 
 def canonical(model: onnx.ModelProto) -> str:
@@ -78,7 +78,7 @@ class _Scope:
             default = stored.get(value.name)
             self.lines.append(f"{_declaration(value, name)}{f' = {default}' if default else ''}")
             self.known[value.name] = name
-        # Kept alive, because the identity of a node is that of its wrapper.
+        # Kept alive, because a node is identified by its wrapper.
         self._nodes = list(graph.node)
         for node in self._nodes:
             constant = _constant_text(node)
@@ -101,7 +101,7 @@ class _Scope:
         return self.lines + results
 
     def text(self, name: str) -> str:
-        """The text that stands for a result that `require` has written."""
+        """The text of a result that `require` has written."""
         if name in self.known:
             return self.known[name]
         return self.parent.text(name) if self.parent is not None else f"?{name}"

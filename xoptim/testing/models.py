@@ -41,7 +41,7 @@ def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a model, those of subgraphs and of local functions included."""
+    """The nodes of a model, in subgraphs and local functions too."""
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         yield from nodes
         for graph in inner_graphs(nodes):
@@ -88,5 +88,5 @@ def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimize
 
 
 def provider_of(pattern: type[Rewrite]) -> str:
-    """The execution provider with which the pattern is used: that of the CPU if the pattern supports it."""
+    """The execution provider with which the pattern is used: the CPU if the pattern supports it."""
     return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]

@@ -63,7 +63,7 @@ def same_numbers(
         before: the reference.
         after: the model to judge.
         all_feeds: the feeds to try.
-        exactness: the promise: ``exact`` means the same bits, but for those of a NaN; ``finite`` and ``approximate`` promise
+        exactness: the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise
             nothing about results that are not finite in the reference.
         most: number of feeds that suffice.
         pardon: returns whether a difference on some feeds is not a fault of the second model.
@@ -174,7 +174,7 @@ def _identical(expected: Value, actual: Value) -> bool:
 
 
 def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """The actual values, and those of the reference where it is not finite."""
+    """The actual values, and the reference where it is not finite."""
     if expected.dtype.kind in "OSUbiu" or expected.shape != actual.shape or expected.dtype != actual.dtype:
         return actual
     return np.where(np.isfinite(expected), actual, expected)

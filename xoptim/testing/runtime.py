@@ -114,7 +114,7 @@ class Runtime:
     def _run_around(
         self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]], crash: Crash
     ) -> list[list[list[Value] | str]]:
-        """Results of a batch, one run of which crashes: that run is not repeated, since it may have taken all its time."""
+        """Results of a batch in which one run crashes: that run is not repeated, since it may have taken all its time."""
         feeds = batch[crash.run]
         found = self._run(models[: crash.model], [feeds])[0] if crash.model else []
         found.append(crash.reason)
@@ -160,7 +160,7 @@ def serve() -> None:
         ctypes.CDLL(None).mallopt(*_PERTURB)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # other output must not be mixed with the replies
+    os.dup2(2, 1)  # keeps other output out of the replies
     place = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")  # the copies write here, and this process reads it
     while hasattr(os, "fork"):
         worker = os.fork()

@@ -67,7 +67,7 @@ class Case:
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto]:
-        """Types of all results of the main graph as far as onnx can tell."""
+        """Types of all results of the main graph that onnx can tell."""
         return inferred_types(self.model)
 
     @cached_property
@@ -102,7 +102,7 @@ class Case:
 
 
 def inferred_types(model: ModelProto) -> dict[str, onnx.TypeProto]:
-    """Types by result of the main graph, as far as onnx can tell."""
+    """Types by result of the main graph, where onnx can tell."""
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except INFERENCE_ERRORS:

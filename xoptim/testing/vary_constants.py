@@ -112,7 +112,7 @@ def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
 
 
 def nudges(case: Case) -> Iterator[Variant]:
-    """Each constant with other values, as a whole and element by element."""
+    """Each constant with other values, all at once and element by element."""
     for name, array in constants(case.model):
         seen = [array.tobytes()]
         sliced = any(name in node.input[1:] for node in case.model.graph.node if node.op_type == "Slice")
@@ -173,7 +173,7 @@ def _as_axes(case: Case, name: str, array: np.ndarray) -> Iterator[tuple[str, np
 
 
 def _largest(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """The numbers that stand for "to the end" and "to the beginning"."""
+    """The numbers that mean "to the end" and "to the beginning"."""
     if array.dtype.kind == "i":
         limits = np.iinfo(array.dtype)
         yield "largest", np.full_like(array, limits.max)

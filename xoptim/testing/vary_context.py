@@ -91,7 +91,7 @@ def stacked(case: Case) -> Iterator[Variant]:
 
 
 def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = None) -> GraphProto:
-    """A copy whose own names have a prefix; its inputs keep their names, or get those of ``others``."""
+    """A copy whose own names have a prefix; its inputs keep their names, or get names of ``others``."""
     copy = deepcopy(graph)
     own = set(defined_names(graph))
     replaced = others or {}

@@ -119,7 +119,7 @@ def _edges(case: Case) -> list[str]:
 
 
 def _through(case: Case, name: str, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> ModelProto:
-    """A copy in which the result of the last node stands for a result wherever a node of the main graph reads it."""
+    """A copy in which the result of the last node replaces a result wherever a node of the main graph reads it."""
     model = case.copy()
     result = nodes[-1].output[0]
     rest = list(model.graph.node)

@@ -18,7 +18,7 @@ from xoptim.testing.vary_types import retyped
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Neg", "Abs", "Equal", "Greater", "Less", "Where")
 _MOST = 6
-"""Largest number of constants of which each two are made to cancel."""
+"""Largest number of constants that are made to cancel in pairs."""
 
 
 def typed(case: Case) -> Iterator[tuple[str, ModelProto]]:

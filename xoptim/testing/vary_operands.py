@@ -71,7 +71,7 @@ def _fix_others(value: ValueInfoProto, axis: int) -> None:
 
 
 def computed(case: Case) -> Iterator[Variant]:
-    """Each vector of integers joined from its elements, one of which is a size of another input."""
+    """Each vector of integers joined from its elements, with a size of another input among them."""
     if opset_of(case.model) < 11:
         return
     for name, array in constants(case.model):

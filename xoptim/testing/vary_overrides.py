@@ -85,7 +85,7 @@ def _overridden(model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, n
 
 
 def _read_outputs(model: ModelProto) -> None:
-    """Put a node behind each output, so that the former output becomes an interior result."""
+    """Put a node after each output, so that the former output becomes an interior result."""
     for output in model.graph.output:
         element = output.type.tensor_type.elem_type
         if is_float(element) or is_signed_integer(element):

@@ -2,7 +2,7 @@
 
 The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the reference and
 ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
-fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` stands for that magnitude, and
+fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` is that magnitude, and
 as a median it is not moved by a few huge elements. The rule applies to every element, so one wrong element among
 millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0. Integers, Booleans
 and strings must be equal.
@@ -79,7 +79,7 @@ class ComparisonRules:
         allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
             ArgMax and TopK make them.
         ulp: units in the last place by which floating-point results may differ; it replaces the tolerances.
-        tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, as those of 16-bit floats are.
+        tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats.
     """
 
     exactness: Exactness = "rounding"
@@ -298,7 +298,7 @@ def _median_magnitude(values: np.ndarray) -> float:
 
 
 def _largest_measured(dtype: np.dtype) -> float:
-    """The bound of finite numbers of a type; larger ones stand for an infinity."""
+    """The bound of finite numbers of a type; larger ones mean an infinity."""
     # In 8 bits, the numbers next to the largest one are ordinary values.
     return np.inf if dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 

@@ -122,7 +122,7 @@ def names_in(entry: int | str) -> list[str]:
 
 
 def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
-    """The size that an entry of a shape stands for, ``None`` when a dimension in it has none."""
+    """The size of an entry of a shape, ``None`` when a dimension in it has none."""
     if isinstance(entry, int):
         return entry
     if entry in sizes:
@@ -153,7 +153,7 @@ def bind_sizes(spec: InputSpec, shape: Sequence[int]) -> Sizes:
 
 
 def open_dimensions(specs: Sequence[InputSpec]) -> dict[str, Purpose]:
-    """The dimensions that need a size, in order of appearance, each with its purpose as far as its name tells."""
+    """The dimensions that need a size, in order of appearance, each with the purpose inferred from its name."""
     found: dict[str, Purpose] = {}
     for spec in specs:
         shape = spec.shape
@@ -245,7 +245,7 @@ def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int
 
 
 def _frozen_lengths(specs: Sequence[InputSpec]) -> dict[str, int]:
-    """The numbers of past and of new positions, as far as the model has fixed them: a mask covers their sum."""
+    """The numbers of past and of new positions where the model has fixed them: a mask covers their sum."""
     found: dict[str, int] = {}
     for spec in specs:
         if spec.shape is None or len(spec.shape) < 2:

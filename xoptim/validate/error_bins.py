@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-_ZERO: Final = -(1 << 14)  # stands for the exponent of 0, below that of any number
+_ZERO: Final = -(1 << 14)  # used as the exponent of 0, below any other
 _REACH: Final = 2  # powers of two by which elements may be larger and still count as similar
 _FEWEST: Final = 32  # similar elements that are compared: the noise of a few may be small by chance
 
@@ -28,7 +28,7 @@ class ErrorBin(NamedTuple):
 def spread(magnitude: np.ndarray, error: np.ndarray, excess: np.ndarray) -> Iterator[tuple[int, ErrorBin]]:
     """The differences by powers of two, in order; those that are not finite are ignored.
 
-    ``magnitude`` is that of the elements of the reference, ``excess`` the differences in units of the tolerance.
+    ``magnitude`` belongs to elements of the reference, ``excess`` is the differences in units of the tolerance.
     """
     finite = np.isfinite(magnitude) & np.isfinite(error)
     magnitude, error, broken = magnitude[finite], error[finite], np.where(excess[finite] > 1.0, error[finite], 0.0)

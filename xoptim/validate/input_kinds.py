@@ -1,4 +1,4 @@
-"""The use of each input in a model, as far as it limits the values that can be fed."""
+"""The uses of each input in a model that limit the values that can be fed."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def judge(
 ) -> ValidationReport:
     """Compare a model, its external data in ``base_dir``, with runs of the original.
 
-    ``is_part``: whether the models are sections of others, whose interior results need not hold finite numbers.
+    ``is_part``: whether the models are sections of others, whose interior results may hold infinities and NaN.
     """
     judging = Judge(options)
     judging.skipped = reference.skipped

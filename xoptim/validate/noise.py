@@ -62,7 +62,7 @@ def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.
 class NoisyModel:
     """A model whose numbers can be moved: one session of it measures the noise as often as needed.
 
-    A multiplication follows each result of ``proto`` that rounds; ``weights`` are those of the main graph, moved once.
+    A multiplication follows each result of ``proto`` that rounds; ``weights`` belong to the main graph, moved once.
     """
 
     def __init__(self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> None:
@@ -111,7 +111,7 @@ def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> N
 
 
 def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
-    """Types of the values of the main graph, as far as they are declared or can be inferred."""
+    """Types of the values of the main graph that are declared or can be inferred."""
     try:
         graph = onnx.shape_inference.infer_shapes(light_copy(model, large_tensors(model, 8192))).graph
     except Exception:  # a model that onnx cannot type may still run in onnxruntime

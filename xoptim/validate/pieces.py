@@ -1,4 +1,4 @@
-"""A model as pieces that run by themselves, made from the protobuf without reading weights."""
+"""A model as pieces that run alone, made from the protobuf without reading weights."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are k
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Values to run the original on, by their source; sizes are those of the open dimensions that are known."""
+    """Values to run the original on, by their source, and the known sizes of open dimensions."""
 
     source: FeedSource
     sizes: Sizes

@@ -60,7 +60,7 @@ class _Run:
 def judge_in_sections(original: Located, optimized: Located, options: ValidationOptions) -> ValidationReport:
     """Compare a model with the original, section by section; ``memory_limit`` bounds the weights of a section.
 
-    The sizes tried are those of `xoptim.validate.validate`, without the extremes. Raises the errors of `run_reference`.
+    Tries the sizes of `xoptim.validate.validate`, without the extremes. Raises the errors of `run_reference`.
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)
@@ -86,7 +86,7 @@ def judge_in_sections(original: Located, optimized: Located, options: Validation
 
 
 def _possible(plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Exception]) -> Iterator[RunPlan]:
-    """The plans whose results fit into memory, as far as their sizes are known."""
+    """The plans except those whose results are known to exceed memory."""
     for plan in plans:
         try:
             need.check(plan.sizes)
@@ -210,7 +210,7 @@ class _Sections:
 
 
 def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
-    """Type and rank of a value; those of a graph input are declared in the model."""
+    """Type and rank of a value; a graph input declares them in the model."""
     if not isinstance(value, np.ndarray):
         return onnx.ValueInfoProto(name=name)
     return onnx.helper.make_tensor_value_info(name, element_type(value.dtype), [None] * value.ndim)

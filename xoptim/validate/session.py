@@ -106,7 +106,7 @@ class SessionSettings:
         run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
         tf32: whether CUDA may round the operands of products to 10 bits of mantissa.
         io_binding: whether inputs and outputs are bound to the memory of the device; by default on CUDA.
-        arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed by itself.
+        arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed separately.
         reuse: whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic
             time where shapes are dynamic.
         profile: beginning of the path of the file into which onnxruntime writes the times of all operators.
@@ -240,10 +240,10 @@ class Session:
         return serialized
 
     def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
-        """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
+        """All outputs, in order; element types that numpy lacks come from ``ml_dtypes``.
 
         Args:
-            feeds: values of the inputs; those of inputs that the model lacks are not used.
+            feeds: values of the inputs; names that the model lacks are not used.
             limit: seconds after which the run is stopped, if that is before the limit of the settings.
 
         Raises:

@@ -25,7 +25,7 @@ _SLOWEST: Final = 2e-10  # seconds for one operation that are assumed then, at m
 class RunBudget:
     """The time for the runs of the original: some seconds, ``None`` for the larger of 5 s and five runs like the first one.
 
-    The seconds ``spent`` include those of failures.
+    The seconds ``spent`` include failures.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
