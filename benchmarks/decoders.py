@@ -33,8 +33,7 @@ import onnx
 from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, in_a_process, missing, values_of
 from benchmarks.performance import number_of_nodes
 from xoptim.bench.loading import Loading, measure_loading
-from xoptim.bench.ratio import ratio_of
-from xoptim.bench.rounds import Times, clock_for, measure_pass
+from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.validate.session import Session, SessionSettings
 
 SELECTIONS: Final[dict[str, tuple[str, ...]]] = {

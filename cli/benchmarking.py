@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
-from xoptim.bench.figures import bytes_text, circumstances, milliseconds
+from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.validate import resolve_providers
 
 from .files import MODEL, readable

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from xoptim import Culprit, OptimizationOptions, Suspect, save
-from xoptim.diagnose.words import counted
+from xoptim.diagnose.explanation import counted
 
 from .choices import opset_option
 from .files import MODEL, OUTPUT, is_stream, writable

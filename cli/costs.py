@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from xoptim.bench.figures import bytes_text
+from xoptim.bench.report import bytes_text
 from xoptim.diagnose.costs import Cost, Costs
 
 from .tables import Rows

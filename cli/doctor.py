@@ -6,7 +6,7 @@ import json
 
 import click
 
-from xoptim.bench.figures import bytes_text
+from xoptim.bench.report import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
 from .choices import provider

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from xoptim.diagnose.words import similar
+from xoptim.diagnose.explanation import similar
 
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """Stands for standard output, which ``-o -`` names."""

@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
-from xoptim.diagnose.words import similar
+from xoptim.diagnose.explanation import similar
 
 from .batching import batch_command
 from .benchmarking import bench_command

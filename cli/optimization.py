@@ -15,8 +15,7 @@ import click
 from xoptim import OptimizationOptions, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
-from xoptim.diagnose.hints import OpsetHint, opset_hint
-from xoptim.diagnose.option_hints import OptionHint, option_hints
+from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 

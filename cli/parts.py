@@ -9,7 +9,7 @@ import onnx
 
 from xoptim import extract, infer, save
 from xoptim.api.preparing import serialized
-from xoptim.diagnose.words import counted
+from xoptim.diagnose.explanation import counted
 
 from .files import MODEL, OUTPUT, STANDARD_OUTPUT, target_of
 from .pipeline import write_stream

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from xoptim.diagnose.words import meant
+from xoptim.diagnose.explanation import meant
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
 SETTINGS: Final = "xopt-settings"

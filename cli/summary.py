@@ -11,10 +11,9 @@ from rich.console import Console
 
 from xoptim import Culprit, Exactness, Repetition, Unfolded
 from xoptim.bench import BenchReport
-from xoptim.bench.figures import bytes_text, circumstances, milliseconds
+from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.each import EachCheck
-from xoptim.diagnose.hints import OpsetHint
-from xoptim.diagnose.option_hints import OptionHint
+from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.tuning import SpeedCheck
 from xoptim.validate import ValidationReport
 

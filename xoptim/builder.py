@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.diagnose.session import Session
+from xoptim.diagnose.session import Optimizations
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
@@ -80,7 +80,7 @@ class GraphBuilder(GraphQueries):
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
             self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
         self.graph = self.scope = self.model.graph
-        self.session = Session(self.model)
+        self.session = Optimizations(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
     def __repr__(self) -> str:

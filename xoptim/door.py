@@ -16,11 +16,9 @@ from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.catalogue.query import Query
 from xoptim.catalogue.selection import resolve, select
-from xoptim.diagnose.culprit import Culprit
-from xoptim.diagnose.explanation import Explanation, NoMatchError
-from xoptim.diagnose.replay import Replayed, replay
-from xoptim.diagnose.report import OptimizationReport
-from xoptim.diagnose.words import Place, ValueFacts
+from xoptim.diagnose.dump import Replayed, replay
+from xoptim.diagnose.explanation import Explanation, NoMatchError, Place, ValueFacts
+from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.dialects.chain import ChainPattern
 from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter

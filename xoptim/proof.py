@@ -12,14 +12,13 @@ from typing import Any, Final, TypeAlias
 import onnx
 
 from xoptim.builder import GraphBuilder
-from xoptim.diagnose.culprit import Culprit
 from xoptim.diagnose.each import EachCheck
-from xoptim.diagnose.report import OptimizationReport
+from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
-from xoptim.graph.draft import Draft as Draft  # for the command
-from xoptim.graph.draft import shared_files as shared_files
 from xoptim.graph.external_data import external_bytes
+from xoptim.graph.save import Draft as Draft  # for the command
 from xoptim.graph.save import serialized
+from xoptim.graph.save import shared_files as shared_files
 from xoptim.graph.sources import Source, size_of
 from xoptim.suspect import Suspect
 from xoptim.validate.options import ValidationOptions

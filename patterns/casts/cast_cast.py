@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xoptim.facts.conversions import is_one_conversion
+from xoptim.facts.dtypes import is_one_conversion
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from xoptim.facts.conversions import LOSSLESS
+from xoptim.facts.dtypes import LOSSLESS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
 
 MOVES: Final = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Expand", "Tile", "DepthToSpace")

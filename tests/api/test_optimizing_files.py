@@ -17,8 +17,8 @@ from tests.test_proof import WrongReluPattern
 from xoptim import DifferentModelError, ModelError, OptimizationReport, optimize_file
 from xoptim.engine import fold
 from xoptim.graph import viewing
-from xoptim.graph.draft import shared_files
 from xoptim.graph.load import read_proto
+from xoptim.graph.save import shared_files
 from xoptim.graph.views import View
 
 SIDE = 64

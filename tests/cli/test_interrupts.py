@@ -42,7 +42,7 @@ class FullDisk:
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     open_handle: Callable[..., IO[Any]] = os.fdopen
-    monkeypatch.setattr("xoptim.graph.replacing.os.fdopen", lambda *given: FullDisk(open_handle(*given)))
+    monkeypatch.setattr("xoptim.graph.atomic_write.os.fdopen", lambda *given: FullDisk(open_handle(*given)))
 
 
 def raising(error: BaseException) -> Callable[..., None]:
@@ -74,7 +74,7 @@ def test_ctrl_c_while_the_result_is_written(
             patch.setattr(FullDisk, "write", raising(KeyboardInterrupt()))
             fill_disk(patch)
         else:
-            patch.setattr(f"xoptim.graph.replacing.{place}", raising(KeyboardInterrupt()))
+            patch.setattr(f"xoptim.graph.atomic_write.{place}", raising(KeyboardInterrupt()))
         outcome = xopt("model.onnx", *options, "--no-verify")
     assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "xopt: error: interrupted; nothing was written")
     assert (Path("model.onnx").read_bytes(), Path("old.onnx").read_bytes()) == (given, b"old")
@@ -110,7 +110,7 @@ def test_a_limit_of_the_system() -> None:
 def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     write(TRANSPOSES)
     with monkeypatch.context() as patch:
-        patch.setattr("xoptim.graph.replacing.os.replace", raising(PermissionError(errno.EACCES, "Permission denied")))
+        patch.setattr("xoptim.graph.atomic_write.os.replace", raising(PermissionError(errno.EACCES, "Permission denied")))
         assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': Permission denied"
     assert files() == {"model.onnx"}
 

@@ -16,7 +16,7 @@ import onnx
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
 from xoptim.engine import applier, cleanup, fold, merge, passes
 from xoptim.evaluate import regions
-from xoptim.graph import data_file, draft, edit, export, propagate
+from xoptim.graph import data_file, edit, export, propagate, save
 from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -182,7 +182,7 @@ class Tripwire:
     @contextmanager
     def in_writing(self) -> Iterator[Tripwire]:
         """Count what happens while a model is written."""
-        names = (("chmod", os), ("fsync", os), ("replace", os), ("_write_raw", data_file), ("data_path", draft))
+        names = (("chmod", os), ("fsync", os), ("replace", os), ("_write_raw", data_file), ("data_path", save))
         points = [Point(owner, name) for name, owner in names]
         if not self.late:  # a file whose name is not known cannot be removed
             points.append(Point(tempfile, "mkstemp"))

@@ -15,7 +15,7 @@ from xoptim import MatchResult, UnknownPatternError, XoptimError
 from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.engine.find import match_patterns
 from xoptim.graph.node import Node
-from xoptim.match.tie_break import STRATEGIES, disjoint, first_found, largest_first, strategy_named
+from xoptim.match.result import STRATEGIES, disjoint, first_found, largest_first, strategy_named
 
 
 def fused(*patterns: type[ChainPattern]) -> list[type[ChainPattern]]:

@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from tests.graph.test_views import stored
 from tests.support import parse
-from xoptim.evaluate.blocked import copy_in_blocks
+from xoptim.evaluate.movement import copy_in_blocks
 from xoptim.graph.data_file import Weight, uses, write_weights
 from xoptim.graph.file_ranges import copy_range, is_hole
 from xoptim.graph.tensors import Tensor

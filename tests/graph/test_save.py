@@ -10,12 +10,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import parse, run
 from xoptim.facts.errors import ModelError
-from xoptim.graph import draft
-from xoptim.graph.draft import shared_files
+from xoptim.graph import save
 from xoptim.graph.export import export_model
 from xoptim.graph.external_data import check_external_data, has_external_data
 from xoptim.graph.load import load_model, read_proto
-from xoptim.graph.save import save_proto
+from xoptim.graph.save import save_proto, shared_files
 
 FEEDS = {"c": np.array(True), "x": np.zeros(600, np.float32)}
 
@@ -76,7 +75,7 @@ def test_external_data_on_demand(tmp_path: Path) -> None:
 
 
 def test_external_data_above_the_limit_of_protobuf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "PROTO_LIMIT", 4000)
+    monkeypatch.setattr(save, "PROTO_LIMIT", 4000)
     save_proto(model(), tmp_path / "large.onnx")
     assert files(tmp_path) == ["large.onnx", "large.onnx.data"]
     check(tmp_path / "large.onnx")

@@ -170,7 +170,7 @@ def large(count: int) -> onnx.ModelProto:
 def test_results_above_the_limit_of_protobuf(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is lowered: the code is the same, and the test is quick."""
     write(large(4))
-    monkeypatch.setattr("xoptim.graph.draft.PROTO_LIMIT", 5_000_000)
+    monkeypatch.setattr("xoptim.graph.save.PROTO_LIMIT", 5_000_000)
     assert xopt("model.onnx", "--patterns", "Cast", "--strict", "-q") == (0, "", "")
     assert Path("model.opt.onnx").stat().st_size < 100_000
     assert Path("model.opt.onnx.data").stat().st_size >= 4 * 4 * BIG
@@ -179,7 +179,7 @@ def test_results_above_the_limit_of_protobuf(xopt: Xopt, monkeypatch: pytest.Mon
 
 @listed("large-bytes", "the same through `save_proto`, with the weights in file order", "the numbers are equal")
 def test_weights_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.graph.draft.PROTO_LIMIT", 5_000_000)
+    monkeypatch.setattr("xoptim.graph.save.PROTO_LIMIT", 5_000_000)
     given = large(3)
     save(optimize(given), Path("out.onnx"))
     x = np.arange(BIG, dtype=np.float32)

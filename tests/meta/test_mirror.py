@@ -16,8 +16,8 @@ TOPICS = {
     "facts": {"dim_sizes"},
     "graph": {"what_models_say"},
     "inference": {
-        *("control_flow", "creation", "elementwise", "microsoft", "models", "movement", "normalization", "odd_models"),
-        *("onnx_node_cases", "robustness", "sampling", "symbolic_node_cases"),
+        *("elementwise", "microsoft", "models", "movement", "odd_models", "onnx_node_cases", "robustness", "sampling"),
+        "symbolic_node_cases",
     },
     "match": {"language", "matching_benchmark", "planting", "writing_page"},
     "engine": {"faults", "global", "misuse", "random_graphs", "sizes"},

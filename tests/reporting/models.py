@@ -18,7 +18,7 @@ from tests.support import load, parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.reporting.drawing import draw
-from xoptim.reporting.facts import Subject, facts_of
+from xoptim.reporting.facts import ReportSubject, facts_of
 from xoptim.reporting.journal import Journal, Recorder
 from xoptim.reporting.links import link
 from xoptim.reporting.page import render
@@ -110,5 +110,5 @@ def large(count: int = 5000) -> str:
     model = load(f"agraph (float[n] v0) => (float[n] v{count}) {{ {nodes} }}")
     drawing = draw(model)
     return render(
-        facts_of(Subject(title="large", result="same"), drawing, drawing), drawing, drawing, link(drawing, drawing, ())
+        facts_of(ReportSubject(title="large", result="same"), drawing, drawing), drawing, drawing, link(drawing, drawing, ())
     )

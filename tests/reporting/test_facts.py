@@ -7,10 +7,10 @@ import pytest
 from tests.support import load
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import OperatorTime
-from xoptim.bench.ratio import Interval, Ratio
 from xoptim.bench.report import BenchReport, ModelTimes
+from xoptim.bench.rounds import Interval, Ratio
 from xoptim.reporting.drawing import Drawing, draw
-from xoptim.reporting.facts import Card, Subject, facts_of
+from xoptim.reporting.facts import Card, ReportSubject, facts_of
 from xoptim.validate.compare import Comparison
 from xoptim.validate.report import RunReport, ValidationReport
 
@@ -23,7 +23,7 @@ def drawings() -> tuple[Drawing, Drawing]:
 
 
 def test_without_measurements(drawings: tuple[Drawing, Drawing]) -> None:
-    facts = facts_of(Subject(title="a.onnx", result="b.onnx", sizes=(2000, 1000), exactness="exact"), *drawings)
+    facts = facts_of(ReportSubject(title="a.onnx", result="b.onnx", sizes=(2000, 1000), exactness="exact"), *drawings)
     assert facts.cards == [
         Card("nodes", "3 → 1", "−67 %"),  # noqa: RUF001
         Card("size", "2.0 kB → 1.0 kB", "−50 %"),  # noqa: RUF001
@@ -43,7 +43,7 @@ def test_measurements(drawings: tuple[Drawing, Drawing]) -> None:
         ModelTimes("a", 0.002, 0.001, 0.0, 9, None),
         ModelTimes("b", 0.001, 0.001, 0.0, 9, None, Ratio(0.5, Interval(0.4, 0.6))),
     ]
-    subject = Subject(
+    subject = ReportSubject(
         title="a",
         result="b",
         latency=BenchReport(tuple(times), {"n": 3}, BenchOptions()),
@@ -61,7 +61,7 @@ def test_measurements(drawings: tuple[Drawing, Drawing]) -> None:
 def test_verdicts(drawings: tuple[Drawing, Drawing], status: str, verdict: str) -> None:
     run = RunReport("random", {"n": 3}, 0, 0.0, 0.0, (Comparison("y", max_abs=0.25, max_rel=0.5),))
     report = ValidationReport(status, "a reason", runs=(run,))  # type: ignore[arg-type]
-    facts = facts_of(Subject(title="a", result="b", validation=[report]), *drawings)
+    facts = facts_of(ReportSubject(title="a", result="b", validation=[report]), *drawings)
     assert (facts.status, facts.verdict) == (status, verdict)
     assert facts.outputs == [("y", "n=3", "0.25", "0.5", "equal")]
     assert facts.proof[0] == ("cpu", report.summary())

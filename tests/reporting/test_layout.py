@@ -6,12 +6,12 @@ import pytest
 
 from tests.support import load
 from xoptim.reporting.drawing import draw, scopes_of
-from xoptim.reporting.layout import ENTRY, EXIT, NODE, SCOPE, Box, arrange
+from xoptim.reporting.layout import ENTRY, EXIT, NODE, SCOPE, ScopeBox, arrange
 
 pytest.importorskip("igraph")
 
 
-def boxes(text: str, *names: str) -> list[Box]:
+def boxes(text: str, *names: str) -> list[ScopeBox]:
     """The boxes of a model whose nodes have these names."""
     model = load(text)
     for node, name in zip(model.graph.nodes, names, strict=False):

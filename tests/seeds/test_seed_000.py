@@ -25,7 +25,7 @@ from xoptim import (
 from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.engine.find import match_patterns
 from xoptim.facts.errors import BudgetError
-from xoptim.match.tie_break import STRATEGIES
+from xoptim.match.result import STRATEGIES
 
 LAYERS = {"acme": 1}
 W = "<float[2,2] w = {1,2,3,4}, float[2] bias = {5,6}>"

@@ -16,8 +16,7 @@ from tests.support import load, parse, run, same_results, types
 from xoptim import optimize, read_rules, rewrite_rule
 from xoptim.api.rules import SubgraphRewriter
 from xoptim.dialects.text import parse_rules
-from xoptim.dialects.text_function import read_function
-from xoptim.dialects.text_source import parse_functions
+from xoptim.dialects.text_function import parse_functions, read_function
 from xoptim.facts.errors import TextRuleError
 from xoptim.match.view import GraphBuilderPatternOptimization
 

@@ -11,12 +11,11 @@ from onnx import numpy_helper
 
 from tests.support import parse
 from xoptim.validate import RunError, Session, ValidationOptions, ValidationReport, search, validate
-from xoptim.validate.budget import Budget
 from xoptim.validate.dims import Sizes, input_specs
 from xoptim.validate.extremes import Ends
-from xoptim.validate.runs import Plan, ReferenceRun, run_plan
+from xoptim.validate.runs import ReferenceRun, RunPlan, run_plan
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work
+from xoptim.validate.work import RunBudget, Work
 
 SAME = "agraph (float[batch,seq] x) => (float[batch,m] y) { y = Identity(x) }"
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}>
@@ -165,13 +164,13 @@ def test_a_run_that_costs_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_plan
 
-    def stopped(session: Session, plan: Plan, limit: float | None = None) -> ReferenceRun:
+    def stopped(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
         if limit is not None:
             raise RunError("stopped")
         return run(session, plan)
 
     monkeypatch.setattr(search, "run_plan", stopped)
-    monkeypatch.setattr(Budget, "spend", lambda self, _: setattr(self, "spent", 9.0))
+    monkeypatch.setattr(RunBudget, "spend", lambda self, _: setattr(self, "spent", 9.0))
     report = check(SLICED, SLICED)
     assert report.ok
     assert len(report.runs) == 2

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, parser
 from xoptim.validate.dims import assignments, concrete_shape, input_specs, open_dimensions, size_of
 from xoptim.validate.errors import FeedError
 from xoptim.validate.feeds import Style, make_feeds
-from xoptim.validate.roles import Role, input_roles
+from xoptim.validate.input_kinds import InputKind, input_kinds
 from xoptim.validate.session import Value
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4, "local" : 1]> '
@@ -21,8 +21,8 @@ def model_of(text: str) -> onnx.ModelProto:
     return parser.parse_model(HEAD + text)
 
 
-def roles_of(model: onnx.ModelProto) -> dict[str, Role]:
-    return input_roles(model, {spec.name: spec.element_type for spec in input_specs(model)})
+def roles_of(model: onnx.ModelProto) -> dict[str, InputKind]:
+    return input_kinds(model, {spec.name: spec.element_type for spec in input_specs(model)})
 
 
 def feeds_of(model: onnx.ModelProto, seed: int = 0, **style: bool | int) -> dict[str, Value]:

@@ -16,9 +16,9 @@ from onnx import TensorProto, numpy_helper
 from tests.support import parse
 from xoptim.validate import Session, SessionSettings, ValidationOptions, ValidationReport, runs, validate
 from xoptim.validate.bounds import size_bounds
+from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.memory import is_large, is_mapped, resident_size
 from xoptim.validate.noise import NoisyModel
-from xoptim.validate.roles import input_roles
 from xoptim.validate.runs import ReferenceRun, ResultStore, on_disk
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import Work
@@ -153,7 +153,7 @@ def test_the_plan_reads_no_weights(tmp_path: Path) -> None:
     sized = SizedModel(model, tmp_path)
     assert Work(sized).of({"n": 2, "s": 3}) == 2 * 6 * 16384 * 32768 + 16 * 6 * 32768
     assert size_bounds(sized) == []
-    assert input_roles(model, {"x": 1})["x"].kind == "free"
+    assert input_kinds(model, {"x": 1})["x"].kind == "free"
     assert NoisyModel(model, tmp_path, np.random.default_rng(0)).weights == {}
     after = resident_size()
     assert before is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support import parse
-from xoptim.validate.budget import Budget
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work
+from xoptim.validate.work import RunBudget, Work
 
 
 def work(text: str, opset: int = 23, **sizes: int) -> int:
@@ -45,7 +44,7 @@ MILLION = 10**6
 
 
 def test_the_budget_is_kept_by_estimates() -> None:
-    budget = Budget(10.0)
+    budget = RunBudget(10.0)
     assert budget.allows(10**15)  # without a run there is no estimate, and nothing would be compared
     budget.charge(1000 * MILLION, 1.0)
     assert budget.estimate(5000 * MILLION) == 5.0
@@ -57,7 +56,7 @@ def test_the_budget_is_kept_by_estimates() -> None:
 
 
 def test_the_budget_follows_the_first_run() -> None:
-    budget = Budget()
+    budget = RunBudget()
     assert budget.limit == 5.0
     budget.charge(1000 * MILLION, 3.0)
     assert budget.limit == 15.0
@@ -68,7 +67,7 @@ def test_the_budget_follows_the_first_run() -> None:
 
 
 def test_a_short_run_tells_little_about_long_ones() -> None:
-    budget = Budget()
+    budget = RunBudget()
     budget.charge(10, 0.001)
     assert budget.estimate(10**9) == pytest.approx(0.2)
     budget.charge(10, 0.1)  # on a busy machine

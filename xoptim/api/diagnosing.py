@@ -9,7 +9,7 @@ from xoptim.builder import GraphBuilder
 from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
-from xoptim.diagnose.taken import Takers, is_at
+from xoptim.diagnose.session import Takers, is_at
 from xoptim.engine.application import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError

@@ -14,8 +14,8 @@ from xoptim.builder import GraphBuilder
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
 from xoptim.facts.given import given
-from xoptim.graph.draft import Draft, hold_weights
 from xoptim.graph.load import collection_paused
+from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.proof import ProofOptions, located, prove
 from xoptim.reporting.journal import Recorder

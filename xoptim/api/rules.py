@@ -12,10 +12,10 @@ from xoptim.api.optimizing import optimize
 from xoptim.catalogue.database import database, register
 from xoptim.dialects.filters import register_filter
 from xoptim.dialects.text import Check, Pairs, TextPattern, parse_rules, rule_class
-from xoptim.dialects.text_source import FunctionSource, Place, parse_functions, without_text
+from xoptim.dialects.text_function import FunctionSource, TextPlace, parse_functions, without_text
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import TextRuleError
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 
 __all__ = ["SubgraphRewriter", "parse_rules", "read_rules", "register_filter", "register_rewrite", "rewrite_rule"]
 
@@ -175,6 +175,6 @@ def _source(function: Function, label: str) -> FunctionSource:
         return without_text(function, label)
     found = parse_functions(function, label)
     if len(found) != 1:
-        where = found[1].place if found else Place(label, 1, 1)
+        where = found[1].place if found else TextPlace(label, 1, 1)
         raise where.error(f"one function is expected here, {len(found)} found")
     return found[0]

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from xoptim.facts.amounts import byte_amount
+from xoptim.facts.words import byte_amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

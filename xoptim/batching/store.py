@@ -17,7 +17,7 @@ from xoptim.batching.errors import BatchError
 from xoptim.batching.job import Attempt
 from xoptim.batching.record import Record
 from xoptim.facts.lazy import lazy_module
-from xoptim.graph.replacing import replace_file
+from xoptim.graph.atomic_write import replace_file
 
 fcntl = lazy_module("fcntl")  # of POSIX only
 RESULTS: Final = "results.jsonl"

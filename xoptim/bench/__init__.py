@@ -4,8 +4,8 @@ from xoptim.bench.loading import Loading
 from xoptim.bench.measure import bench
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import OperatorTime, profile
-from xoptim.bench.ratio import Interval, Ratio, ratio_of
 from xoptim.bench.report import BenchReport, ModelTimes
+from xoptim.bench.rounds import Interval, Ratio, ratio_of
 
 __all__ = [
     "BenchOptions",

@@ -34,14 +34,7 @@ def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, 
     """Load a model in a new process and run it once.
 
     In a process that has loaded another model before, the figures depend on it: libraries are loaded, and memory is reused.
-
-    Args:
-        model: the file.
-        settings: of the session.
-        feeds: values of the inputs.
-
-    Raises:
-        LoadError: onnxruntime cannot load or run it.
+    Raises `LoadError` when onnxruntime cannot load or run the model.
     """
     task = pickle.dumps((model, settings, dict(feeds)))
     done = subprocess.run([sys.executable, "-c", _CHILD], input=task, capture_output=True, check=False)

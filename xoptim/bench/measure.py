@@ -9,9 +9,8 @@ from typing import Final, Unpack
 
 from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
-from xoptim.bench.ratio import ratio_of
 from xoptim.bench.report import BenchReport, ModelTimes
-from xoptim.bench.rounds import Times, clock_for, measure_pass
+from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.bench.subjects import Models, Subject, as_files, opened, values_for
 from xoptim.facts.given import given
 from xoptim.validate.options import ValidationOptions
@@ -63,25 +62,19 @@ def bench(
         if options.loading:
             say("loading")
             loading = [measure_loading(each.path, options.settings, reference.feeds) for each in subjects]
-    figures = [
-        ModelTimes(
-            label=subject.label,
-            median=median(every := [seconds for rounds in its.rounds for seconds in rounds]),
-            best=its.best,
-            spread=_spread(every),
-            rounds=len(every),
-            loading=load,
-            ratio=None if its is times[0] else ratio_of(its.rounds, times[0].rounds, options.seed),
-            comparison=comparison,
-        )
-        for subject, its, load, comparison in zip(subjects, times, loading, comparisons, strict=True)
-    ]
-    return BenchReport(tuple(figures), dict(reference.sizes), options)
+    ratios = [None, *(ratio_of(its.rounds, times[0].rounds, options.seed) for its in times[1:])]
+    figures = tuple(
+        ModelTimes(subject.label, *_statistics(its), load, ratio, comparison)
+        for subject, its, load, ratio, comparison in zip(subjects, times, loading, ratios, comparisons, strict=True)
+    )
+    return BenchReport(figures, dict(reference.sizes), options)
 
 
-def _spread(seconds: Sequence[float]) -> float:
-    first, _, third = quantiles(seconds, n=_QUARTILES)
-    return third - first
+def _statistics(its: Times) -> tuple[float, float, float, int]:
+    """Median, best and spread of the seconds of all rounds, and the number of rounds."""
+    every = [seconds for rounds in its.rounds for seconds in rounds]
+    first, _, third = quantiles(every, n=_QUARTILES)
+    return median(every), its.best, third - first, len(every)
 
 
 def _compare(first: Subject, other: Subject, feeds: Mapping[str, Value], options: BenchOptions) -> ValidationReport:

@@ -27,7 +27,7 @@ class BenchOptions:
         test_data: folder with ``test_data_set_*/input_*.pb``; the first set is used.
         seed: of random values and of the order of the runs.
         base_dirs: folders of the external data of models that are protobufs, by label.
-        compare: whether to compare the results of each model with those of the first one.
+        compare: whether to compare the results of each model with the first one's.
         loading: whether to measure time and memory of loading too.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
     """

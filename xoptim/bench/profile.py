@@ -28,7 +28,7 @@ class OperatorTime(NamedTuple):
     """The time of the nodes of one operator in a run.
 
     Attributes:
-        seconds: of all of them together, the median of the runs. The time of Loop, If and Scan contains that of the nodes
+        seconds: of all of them together, the median of the runs. The time of Loop, If and Scan contains the nodes
             inside.
         calls: number of executions.
     """

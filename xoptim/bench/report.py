@@ -1,4 +1,4 @@
-"""The results of a benchmark."""
+"""The report of a measurement, and its figures as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from xoptim.bench.loading import Loading
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.ratio import Ratio
+from xoptim.bench.rounds import Ratio
+from xoptim.facts.words import counted
 from xoptim.validate.report import ValidationReport
 
 
@@ -22,8 +23,8 @@ class ModelTimes:
         spread: seconds between the first and the third quartile of the rounds.
         rounds: number of rounds.
         loading: time and memory to load it, ``None`` when they were not measured.
-        ratio: its time divided by that of the first model, ``None`` for the first model.
-        comparison: its results compared with those of the first model, ``None`` for the first model, or when nothing was
+        ratio: its time divided by the first model's, ``None`` for the first model.
+        comparison: its results compared with the first model's, ``None`` for the first model, or when nothing was
             compared.
     """
 
@@ -56,13 +57,7 @@ class ModelTimes:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """The figures of models that were run side by side.
-
-    Attributes:
-        models: the figures, in the order in which the models were given.
-        sizes: sizes of the open dimensions of the inputs.
-        options: the options.
-    """
+    """The figures of models that were run side by side, in the order given, with the sizes of open dimensions."""
 
     models: tuple[ModelTimes, ...]
     sizes: dict[str, int]
@@ -96,3 +91,29 @@ class BenchReport:
             "sizes": self.sizes,
             "models": [each.to_json() for each in self.models],
         }
+
+
+def milliseconds(seconds: float) -> str:
+    """A time with three digits or more."""
+    value = 1e3 * seconds
+    return f"{value:.0f} ms" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f} ms"
+
+
+def circumstances(report: BenchReport) -> str:
+    """Provider, threads and sizes of a measurement."""
+    options = report.options
+    threads = counted(options.threads, "thread") if options.threads else "threads chosen by onnxruntime"
+    sizes = ", ".join(f"{name}={size}" for name, size in report.sizes.items())
+    guessed = not report.sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None
+    chosen = " (not given: --dim NAME=VALUE)" if guessed else ""
+    return f"{options.provider}, {threads}" + (f", {sizes}{chosen}" if sizes else "")
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes with its unit."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError

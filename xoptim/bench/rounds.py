@@ -1,4 +1,4 @@
-"""Rounds of runs: every model once a round, in another order each time."""
+"""Rounds of runs: every model once a round, in another order each time; and the ratio of two times, with its interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from xoptim.validate.session import SessionSettings, resolve_providers
 
@@ -25,12 +27,7 @@ _ALONE: Final = ["CPUExecutionProvider"]
 
 @dataclass(slots=True)
 class Times:
-    """Times of one model in seconds.
-
-    Attributes:
-        rounds: for each pass, the median of the runs of each round.
-        best: the shortest run.
-    """
+    """Times of one model in seconds: for each pass, the median of the runs of each round, and the best, the shortest run."""
 
     rounds: list[list[float]] = field(default_factory=list)
     best: float = float("inf")
@@ -46,23 +43,13 @@ def clock_for(settings: Iterable[SessionSettings]) -> Clock:
 
 
 def measure_pass(
-    runs: Sequence[Callable[[], object]],
-    times: Sequence[Times],
-    seconds: float,
-    rng: random.Random,
-    clock: Clock | None = None,
+    runs: Sequence[Callable[[], object]], times: Sequence[Times], seconds: float, rng: random.Random, clock: Clock | None = None
 ) -> None:
-    """Measure sessions against each other, and add a pass to the times of each.
+    """Measure sessions against each other for some seconds, five rounds at least, and add a pass to the times of each.
 
-    The first round is dropped: it measures whatever comes first as slower.
-
-    Args:
-        runs: the sessions, as functions that run them once.
-        times: the times of each.
-        seconds: of all rounds together; there are at least five rounds.
-        rng: draws the order of a round.
-        clock: measures each run: the time that passes by default. The processor time of the thread is changed less by other
-            processes, but it does not contain the work of other threads and of devices.
+    The first round is dropped: it measures whatever comes first as slower. ``rng`` draws the order of a round. ``clock``
+    measures each run: the time that passes by default. The processor time of the thread is changed less by other processes, but
+    it does not contain the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
     counts = [_runs_in_a_turn(_warm(run)) for run in runs]
@@ -102,3 +89,55 @@ def _timed(run: Callable[[], object], clock: Clock) -> float:
     start = clock()
     run()
     return clock() - start
+
+
+_DRAWS: Final = 2000
+_TAILS: Final = (2.5, 97.5)
+
+
+class Interval(NamedTuple):
+    """The bounds of a 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+class Ratio(NamedTuple):
+    """The time of a model divided by the time of another one, and the 95 % confidence interval around it."""
+
+    value: float
+    interval: Interval
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether a difference was measured: the interval does not contain 1."""
+        return not self.interval.low <= 1.0 <= self.interval.high
+
+    def __str__(self) -> str:
+        bounds = f"{self.interval.low:.3f} to {self.interval.high:.3f}"
+        return f"{self.value:.3f} ({bounds})" if self.is_difference else f"no difference measured ({bounds})"
+
+
+def ratio_of(times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], seed: int = 0) -> Ratio:
+    """The ratio of the times of two models, each the seconds of each round of each pass, with an interval by the bootstrap.
+
+    Rounds are compared one by one, so a load of the machine that lasts for several rounds cancels out; the median over the
+    rounds of a pass ignores single disturbances. The ratio is the geometric mean of the medians. For the interval, passes are
+    drawn with replacement, and rounds within each of them (Davison and Hinkley, *Bootstrap Methods and their Application*,
+    1997, section 3.8: hierarchical data). Raises `ValueError` when the numbers of passes or rounds differ, or are 0.
+    """
+    if not times or [*map(len, times)] != [*map(len, base)] or not all(times):
+        raise ValueError("both need the same passes, with the same number of rounds, at least 1")
+    passes = [np.log(np.asarray(mine)) - np.log(np.asarray(its)) for mine, its in zip(times, base, strict=True)]
+    rng = np.random.default_rng(seed)
+    drawn = np.stack([_medians(rounds, len(passes), rng) for rounds in passes])
+    chosen = rng.integers(0, len(passes), (len(passes), _DRAWS))
+    slots, draws = np.indices(chosen.shape)
+    means = drawn[chosen, slots, draws].mean(axis=0)
+    low, high = np.exp(np.percentile(means, _TAILS))
+    return Ratio(float(np.exp(np.mean([np.median(rounds) for rounds in passes]))), Interval(float(low), float(high)))
+
+
+def _medians(rounds: np.ndarray, slots: int, rng: np.random.Generator) -> np.ndarray:
+    """Medians of rounds drawn with replacement, an array of the shape (slots, draws)."""
+    return np.stack([np.median(rng.choice(rounds, (_DRAWS, rounds.size)), axis=1) for _ in range(slots)])

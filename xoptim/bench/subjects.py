@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -32,12 +33,10 @@ class Subject(NamedTuple):
 
 @contextmanager
 def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Subject]]:
-    """The models as files; protobufs are written into a temporary folder.
+    """The models as files; protobufs, their external data in ``base_dirs``, are written into a temporary folder.
 
-    Args:
-        models: the models; those of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is
-            given again, to see how much two sessions of one model differ, is called ``PATH (2)``.
-        base_dirs: folders of the external data of protobufs, by label.
+    Models of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is given again, to see how much
+    two sessions of one model differ, is called ``PATH (2)``.
 
     Raises:
         ValueError: there is no model.
@@ -50,9 +49,9 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
         subjects = []
         for number, (label, model) in enumerate(named):
             if isinstance(model, onnx.ModelProto):
-                path, proto = Path(folder) / f"{number}.onnx", onnx.ModelProto()
-                proto.CopyFrom(model)  # the locations of its weights change when they are written elsewhere
-                save_proto(proto, path, base_dirs.get(label))
+                path = Path(folder) / f"{number}.onnx"
+                # The locations of its weights change when they are written elsewhere.
+                save_proto(deepcopy(model), path, base_dirs.get(label))
             else:
                 path = Path(model)
                 Source(path)  # names what is wrong with a file; onnxruntime would not
@@ -73,14 +72,7 @@ def _named(models: Models) -> list[tuple[str, ModelLike]]:
 
 
 def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
-    """Values that the first model runs on, with its results.
-
-    Raises:
-        LoadError: onnxruntime refuses the model.
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
-        RunError: it fails on the values given, or on every assignment of sizes tried.
-        ProviderUnavailable: the execution provider is missing.
-    """
+    """Values that the first model runs on, with its results; raises the errors of `run_reference`."""
     with _named_in_errors(subject):
         return run_reference(subject.path, options.checks).runs[0]
 
@@ -88,10 +80,7 @@ def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
 def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Value]) -> Session:
     """A session of a model that has run on the values of the first one.
 
-    Raises:
-        LoadError: onnxruntime refuses the model.
-        FeedError: it has inputs that the first one lacks.
-        RunError: it fails on the values.
+    Raises `FeedError` when it has inputs that the first one lacks, and `LoadError` or `RunError` when it does not run.
     """
     with _named_in_errors(subject):
         session = Session(subject.path, settings)

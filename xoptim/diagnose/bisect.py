@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import onnx
 
-from xoptim.diagnose.culprit import STEPS, Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.minimize import minimize
+from xoptim.diagnose.report import STEPS, Culprit
 from xoptim.engine.application import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
@@ -25,13 +25,7 @@ from xoptim.validate.validation import validate
 
 
 class Optimized(NamedTuple):
-    """An optimized model, with the data that its comparison needs.
-
-    Attributes:
-        proto: the model.
-        exactness: the weakest guarantee of the rewrites applied.
-        base_dir: folder of its external data.
-    """
+    """An optimized model, with the data that its comparison needs: the weakest guarantee of its rewrites, and its folder."""
 
     proto: onnx.ModelProto
     exactness: Exactness
@@ -44,11 +38,7 @@ Optimize: TypeAlias = Callable[[Source, OptimizationOptions], Optimized]
 class Bisection:
     """Searches for the rewrite with which the optimized model computes different results.
 
-    Args:
-        model: the original, a file or a protobuf.
-        optimize: optimizes a model; makes the same rewrites for the same model and options.
-        options: options of the optimization.
-        checks: options of the validation.
+    ``optimize`` makes the same rewrites for the same model and options.
 
     Attributes:
         report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
@@ -69,7 +59,7 @@ class Bisection:
     def find_culprit(self) -> Culprit | None:
         """The rewrite or step that changes a result; ``None`` when the models are equal or cannot be compared.
 
-        Every rewrite is checked by itself first; when each of them is right by itself, the sequence of rewrites is bisected,
+        Every rewrite is checked alone first; when each of them is right alone, the sequence of rewrites is bisected,
         which takes a number of runs that is logarithmic in their number.
         """
         self._runs, self.report = 0, None

@@ -35,7 +35,7 @@ class Cost:
         flops: operations; a multiplication and an addition count as two.
         read: bytes of operands, constants included.
         written: bytes of results.
-        unknown: number of nodes some of whose sizes are not known; these sizes count as 0.
+        unknown: number of nodes with unknown sizes, which count as 0.
     """
 
     nodes: int = 0
@@ -91,11 +91,7 @@ class Costs:
 def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3) -> Costs:
     """Count what a model costs.
 
-    Args:
-        proto: the model.
-        sizes: sizes of open dimensions by name; the others are 1.
-        base_dir: folder of its external data.
-        depth: number of parts of the name of a node, between slashes or dots, that name its layer.
+    Open dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a node, between slashes or dots.
 
     Raises:
         ModelError: the inputs have no dimension of a name in ``sizes``.
@@ -128,11 +124,7 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
 
 
 def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]) -> dict[str, int]:
-    """Sizes of open dimensions, those that the model requires to be equal made equal to the given one.
-
-    Raises:
-        ModelError: two given sizes contradict each other.
-    """
+    """Sizes of open dimensions, those that the model requires to be equal made equal to the given one."""
     agreed = dict(chosen)
     for name, dim in equal.items():
         if name in given and not isinstance(dim, int) and dim.is_symbol and str(dim) not in given:
@@ -156,11 +148,7 @@ def _layer(name: str, depth: int) -> str:
 
 
 class _Counter:
-    """Counts the cost of nodes.
-
-    Args:
-        sizes: of the open dimensions.
-    """
+    """Counts the cost of nodes with these sizes of the open dimensions."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._sizes = sizes

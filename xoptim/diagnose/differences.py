@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import is_anonymous
 from xoptim.facts.dtypes import type_name
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -22,10 +22,9 @@ Kind: TypeAlias = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of a model to another.
+    """One difference of a model from another.
 
     Attributes:
-        kind: whether a part was added, removed or changed.
         part: ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``.
         name: of the part; a node without a name is called after its first result.
         detail: its operator, or what changed.
@@ -46,15 +45,11 @@ class Difference:
 
 
 def differences(first: Model, second: Model) -> list[Difference]:
-    """The differences of a model to another, in the order of their nodes.
+    """The differences of the second model from the first one, in the order of their nodes.
 
     A node is the same when it has the same operator, attributes and subgraphs, and its operands come from the same nodes,
     whatever the names; values of constants count, names of constants do not. Of the others, those of one operator and one name
     (or with a result of one name) are compared.
-
-    Args:
-        first: the model.
-        second: the model that is compared with it.
     """
     found: list[Difference] = []
     found += _of_tables("operator set", _opsets(first), _opsets(second))
@@ -87,12 +82,8 @@ def _functions(model: Model) -> dict[str, str]:
 
 def _type(graph: Graph, name: str) -> str:
     info = graph.info_of(name)
-    shape = "[...]" if info.shape is None else f"[{', '.join('?' if _is_unnamed(dim) else str(dim) for dim in info.shape)}]"
+    shape = "[...]" if info.shape is None else f"[{', '.join('?' if is_anonymous(dim) else str(dim) for dim in info.shape)}]"
     return f"{type_name(info.dtype)}{shape}"
-
-
-def _is_unnamed(dim: Dim) -> bool:
-    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def _constants(graph: Graph) -> dict[str, str]:
@@ -120,13 +111,7 @@ def _text(value: Any) -> str:
 
 
 class _Keys:
-    """Keys of the values of a graph, equal for equal computations.
-
-    Args:
-        graph: the graph.
-        outer: the key of a value from around it.
-        depth: number of graphs around it.
-    """
+    """Keys of the values of a graph, equal for equal computations; ``outer`` gives the key of a value from around it."""
 
     def __init__(self, graph: Graph, outer: Callable[[str], str] = str, depth: int = 0) -> None:
         self._outer = outer
@@ -145,7 +130,7 @@ class _Keys:
         return self._outer(name) if found is None else found
 
     def whole(self) -> str:
-        """The key of the graph: that of its results."""
+        """The key of the graph's results."""
         return _hash(self.value(name) for name in self._graph.outputs)
 
     def _key(self, node: Node) -> str:
@@ -212,12 +197,9 @@ def _changes(node: Node, twin: Node) -> str:
         texts.append(f"operands {', '.join(node.input)} → {', '.join(twin.input)}")
     if len(node.output) != len(twin.output):
         texts.append(f"{len(node.output)} → {len(twin.output)} results")
-    inner = [name for name, body in node.bodies.items() if name in twin.bodies and _bodies_differ(body, twin.bodies[name])]
+    pairs = {name: (body, twin.bodies[name]) for name, body in node.bodies.items() if name in twin.bodies}
+    inner = [name for name, both in pairs.items() if len({_Keys(body, lambda name: name).whole() for body in both}) > 1]
     return "; ".join([*texts, *(f"subgraph {name}" for name in inner)])
-
-
-def _bodies_differ(body: Graph, other: Graph) -> bool:
-    return _Keys(body, lambda name: name).whole() != _Keys(other, lambda name: name).whole()
 
 
 def common_results(first: Model, second: Model) -> list[str]:

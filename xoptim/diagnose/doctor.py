@@ -67,8 +67,7 @@ class Diagnosis:
 def diagnose_installation(provider: str = "cpu") -> Diagnosis:
     """Look at the installation; a tiny model is run on each execution provider.
 
-    Args:
-        provider: the provider for which patterns are skipped or not.
+    Patterns are skipped, or not, for ``provider``.
     """
     names: list[str] = ort.get_available_providers()
     return Diagnosis(

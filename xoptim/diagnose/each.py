@@ -1,21 +1,22 @@
-"""Check every rewrite by itself: run the matched nodes and their replacement on values of a recorded run."""
+"""Check every rewrite alone: run the matched nodes and their replacement on values of a recorded run."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
-from xoptim.diagnose.grade import held_to
 from xoptim.engine.application import Application
-from xoptim.graph.fragment import fragment
+from xoptim.facts.dtypes import Exactness
+from xoptim.facts.protos import replace_items
+from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.side_by_side import side_by_side
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
@@ -25,6 +26,25 @@ from xoptim.validate.reference import run_reference
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Session, Value
 from xoptim.validate.validation import validate
+
+_HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
+    """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
+
+    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the neighbouring nodes and on the
+    subgraph, so that taking a node out of a branch may change how results are rounded.
+    """
+    return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
+
+
+def _has_halves(model: onnx.ModelProto) -> bool:
+    graph = model.graph
+    return any(
+        value.type.tensor_type.elem_type in _HALVES for value in (*graph.input, *graph.output, *graph.value_info)
+    ) or any(tensor.data_type in _HALVES for tensor in graph.initializer)
+
 
 _MOST_RECORDED: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
@@ -70,10 +90,6 @@ class EachCheck:
     The values that matched nodes read are recorded in a run of the original model on the feeds of a validation. An unknown
     value (within a subgraph, or when the original does not run) is drawn at random; a difference then proves nothing.
 
-    Args:
-        original: the original model.
-        options: options of the validation.
-
     Attributes:
         checked: number of rewrites found equal.
         unchecked: rewrites that could not be judged, with the reason.
@@ -118,7 +134,7 @@ class EachCheck:
         if report.status == "equal":
             self.checked += 1
         elif report.status == "different" and any(value.name not in feeds for value in before.graph.input):
-            # Random values may be inconsistent with each other, such as those of a sequence and of its items.
+            # Random values may be inconsistent with each other, such as a sequence and its items.
             self.unchecked.append((application.pattern.name(), f"on random values {report.summary()}"))
         elif report.status == "different":
             anchor = application.anchor
@@ -199,6 +215,5 @@ def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProt
     """A copy of a model whose outputs are these results."""
     copy = light_copy(model, ())
     declared = {value.name: value for value in (*model.graph.output, *model.graph.value_info)}
-    del copy.graph.output[:]
-    copy.graph.output.extend(declared.get(name) or onnx.ValueInfoProto(name=name) for name in names)
+    replace_items(copy.graph.output, (declared.get(name) or onnx.ValueInfoProto(name=name) for name in names))
     return copy

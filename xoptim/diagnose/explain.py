@@ -1,17 +1,215 @@
-"""Why a pattern does not match: every anchor candidate, and the first condition that failed there."""
+"""Why a pattern does not match: every anchor candidate, the first condition that failed there, and advice about it."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
 from xoptim.catalogue.selection import Item, select
-from xoptim.diagnose.explainer import Explainer
-from xoptim.diagnose.explanation import Explanation, NoMatchError, Status
-from xoptim.diagnose.words import Places, locate
+from xoptim.diagnose.explanation import (
+    Explanation,
+    NodePlaces,
+    NoMatchError,
+    Place,
+    Status,
+    ValueFacts,
+    describe,
+    locate,
+    plain,
+)
 from xoptim.engine.engine import Engine
 from xoptim.engine.run import Optimizer
-from xoptim.facts.errors import UnknownPatternError
+from xoptim.facts.errors import UnknownPatternError, XoptimError
+from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.walk import readers
+from xoptim.match.easy import EasyPatternOptimization
+from xoptim.match.lines import attribute_line, class_line, error_line
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.rewrite import ModelPass
+from xoptim.match.refusal import READ_ELSEWHERE, Refusal, listening
+from xoptim.match.result import MatchResult
+from xoptim.match.rewrite import ModelPass, Rewrite
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+_MOST = 3
+"""Readers that are named."""
+
+
+def advice_about(refusal: Refusal, graph: Graph, places: NodePlaces, functions: Collection[tuple[str, str]]) -> str:
+    """The advice about a condition that failed in the graph of an anchor; empty when there is none.
+
+    ``functions`` are the domains and names of the local functions of the model.
+    """
+    node = refusal.node
+    return "; ".join(
+        (
+            *(_read_elsewhere(refusal, graph, places) if refusal.reason == READ_ELSEWHERE else ()),
+            *_overridable(refusal.values, graph),
+            *(_function(node) if node is not None and (node.domain, node.op_type) in functions else ()),
+        )
+    )
+
+
+def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
+    """The advice about a pattern that a model or a provider excludes, by the class attribute that does."""
+    if attribute == "min_opset" and opset:
+        return f"`--opset {pattern.min_opset}` raises the model"
+    return f"`--provider {pattern.providers[0]}` optimizes for it" if attribute == "providers" else ""
+
+
+def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Iterator[str]:
+    """The readers of results of the node that do not belong to the match; the pattern alone knows which results it replaces."""
+    for name in filter(None, refusal.values):
+        if name in graph.outputs:
+            is_main = not places.graphs.get(graph)
+            yield f"{name!r} is an output of {'the model' if is_main else 'its graph'}"
+            if is_main and len(graph.outputs) > 1:
+                yield f"`--drop-output {name}` removes it"
+        others = dict.fromkeys(node for node in readers(graph, name) if node not in refusal.matched)
+        if others:
+            shown = [str(places.of(node)) for node in list(others)[:_MOST]]
+            more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
+            yield f"{name!r} is read by {', '.join(shown)}{more}"
+
+
+def _overridable(names: Iterable[str], graph: Graph) -> Iterator[str]:
+    for name in names:
+        scope = graph.scope(name)
+        if scope is not None and name in scope.overridable:
+            yield f"{name!r} is an input with a default, which a caller may override; as an initializer alone it is constant"
+
+
+def _function(node: Node) -> Iterator[str]:
+    yield f"{node.domain}::{node.op_type} is a local function; `--inline` replaces its calls by their bodies"
+
+
+class Explainer:
+    """Tries one pattern at the nodes of one model, which is not changed, for one execution provider.
+
+    ``keys`` are the operators of its anchors, none for every operator; ``place`` gives the place of a node.
+    """
+
+    def __init__(self, model: Model, pattern: PatternOptimization, provider: str) -> None:
+        self.pattern = pattern
+        self.keys = pattern.anchor_keys()
+        self._provider = provider
+        self._places = NodePlaces(model)
+        self.place = self._places.of
+        self._functions = {(f.proto.domain, f.proto.name) for f in model.functions}
+        self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs}
+
+    def is_anchor(self, node: Node) -> bool:
+        """Whether a node can be the anchor."""
+        return not self.keys or (node.domain, node.op_type) in self.keys
+
+    def candidates(self) -> list[Node]:
+        """All nodes that can be the anchor, in order."""
+        return [node for node in self._places.positions if self.is_anchor(node)]
+
+    def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
+        """The given nodes that can be the anchor, then the anchors of matches that contain one of the nodes."""
+        yield from filter(self.is_anchor, wanted)
+        places = {self.place(node) for node in wanted}
+        for node in self.candidates():
+            match = self.match(node)
+            if match is not None and not places.isdisjoint(match.matched):
+                yield node
+
+    def try_at(self, node: Node) -> MatchResult | None:
+        """The match at a node, ``None`` when there is none."""
+        assert node.graph is not None
+        return self.pattern.match_at(self._views[node.graph], node, [])
+
+    def match(self, node: Node) -> Explanation | None:
+        """The match at a node as an explanation, ``None`` when there is none; raises `XoptimError` when the pattern raises."""
+        try:
+            found = self.try_at(node)
+        except Exception as error:
+            raise XoptimError(self._failed(node, error).headline) from error
+        return None if found is None else self._found(node, found)
+
+    def explain(self, node: Node) -> Explanation:
+        """The result of matching the pattern at a node."""
+        assert node.graph is not None
+        refusals: list[Refusal] = []
+        try:
+            with listening(refusals.append):
+                match = self.try_at(node)
+        except Exception as error:
+            return self._failed(node, error)
+        refusals.sort(key=lambda refusal: -refusal.progress)
+        refused = [self._refused(node, refusal) for refusal in refusals]
+        tried = [self._found(node, match)] if match is not None else refused or [self._silent(node)]
+        reason, attribute = self.exclusion(node.graph)
+        if reason:
+            file, line = attribute_line(type(self.pattern), attribute)
+            others = tuple(tried) if match is None else ()
+            advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
+            if match is None and tried[0].reason:
+                advice = "; ".join(filter(None, (advice, f"besides, {tried[0].reason}")))
+            best = replace(tried[0], status="refused", reason=reason, culprit=self.place(node), file=file, line=line)
+            return replace(best, values=(), bindings=None, others=others, advice=advice)
+        return replace(tried[0], others=tuple(tried[1:]))
+
+    def exclusion(self, graph: Graph) -> tuple[str, str]:
+        """The reason why the pattern is not used in a graph, and the attribute that excludes it; empty when it is used."""
+        return self.pattern.unfit_for(graph.opsets.get("", 0), self._provider) or ("", "")
+
+    def out_of_reach(self, place: Place) -> Explanation:
+        """The explanation for a node that no search reached."""
+        anchors = " or ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in self.keys))
+        reason = f"the search begins at {anchors}, and no search reached this node"
+        return Explanation(self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern)))
+
+    # ---------------------------------------------------------------- words
+
+    def _found(self, anchor: Node, match: MatchResult) -> Explanation:
+        nodes = tuple(self.place(node) for node in match.nodes if node is not None)
+        name = self.pattern.name()
+        bindings = {key: plain(value) for key, value in (match.bindings or {}).items()}
+        return Explanation(
+            name, "matches", self.place(anchor), matched=nodes, total=len(nodes), progress=math.inf, bindings=bindings
+        )
+
+    def _refused(self, anchor: Node, refusal: Refusal) -> Explanation:
+        assert anchor.graph is not None
+        readers = [node for node in refusal.matched if refusal.values and refusal.values[0] in node.input]
+        culprit = readers[-1] if refusal.node is None and readers else refusal.node
+        return Explanation(
+            self.pattern.name(),
+            "refused",
+            self.place(anchor),
+            refusal.reason,
+            None if culprit is None else self.place(culprit),
+            refusal.file,
+            refusal.line,
+            self._values(anchor, culprit, refusal.values),
+            tuple(map(self.place, refusal.matched)),
+            refusal.total,
+            refusal.progress,
+            advice=advice_about(refusal, anchor.graph, self._places, self._functions),
+        )
+
+    def _silent(self, anchor: Node) -> Explanation:
+        where = class_line(
+            type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
+        )
+        return Explanation(self.pattern.name(), "refused", self.place(anchor), "", None, *where, self._values(anchor, None))
+
+    def _failed(self, anchor: Node, error: Exception) -> Explanation:
+        reason = f"the pattern raised {type(error).__name__}: {error}"
+        place = self.place(anchor)
+        where = error_line(error, type(self.pattern))
+        return Explanation(self.pattern.name(), "failed", place, reason, place, *where, self._values(anchor, None))
+
+    def _values(self, anchor: Node, culprit: Node | None, names: Iterable[str] = ()) -> tuple[ValueFacts, ...]:
+        node = culprit if culprit is not None and culprit.graph is not None else anchor
+        assert node.graph is not None
+        chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(filter(None, (*node.input, *node.output)))
+        return tuple(describe(node.graph, name) for name in chosen)
+
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
 _, _REFUSED, _MATCHES = _ORDER
@@ -60,7 +258,7 @@ def explain_model(
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
     """The findings of passes, refusals of most nodes first; ``None`` if there is a pattern, or a pass that has none."""
-    places, explained = Places(model), []
+    places, explained = NodePlaces(model), []
     for chosen in select(pattern):
         found = chosen.findings(model) if isinstance(chosen, ModelPass) else None
         if found is None:
@@ -82,12 +280,9 @@ def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list
 
 
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
-    """Apply a pattern once, at one node.
+    """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that contains the node.
 
-    Args:
-        optimizer: optimizer of the model, which is changed; it counts the rewrite, and its options give the execution provider.
-        pattern: name, class or instance.
-        at: as for `explain_model`; when no match is anchored there, the first match that contains the node.
+    The optimizer of the model counts the rewrite, and its options give the execution provider.
 
     Raises:
         NoMatchError: the pattern does not match there.
@@ -113,8 +308,7 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
 def one_pattern(pattern: Item) -> PatternOptimization:
     """The pattern that a name, a class or an instance selects.
 
-    Raises:
-        UnknownPatternError: it selects none or several, or a pass over the model.
+    Raises `UnknownPatternError` when it selects none or several, or a pass over the model.
     """
     found = select(pattern)
     if len(found) != 1:

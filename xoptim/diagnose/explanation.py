@@ -1,13 +1,176 @@
-"""Explanations why a pattern does not match."""
+"""Explanations why a pattern does not match, in terms of nodes and results of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from xoptim.diagnose.words import Place, ValueFacts, plain
-from xoptim.facts.errors import XoptimError
+import numpy as np
+
+from xoptim.facts.dtypes import type_name
+from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.facts.info import Info
+from xoptim.facts.words import counted as counted  # for the command
+from xoptim.facts.words import meant as meant
+from xoptim.facts.words import similar as similar
+from xoptim.facts.words import suggestion
+from xoptim.graph.constants import constant_array, is_constant
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+
+_SHOWN = 8
+"""Maximal number of elements of a constant whose value is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The description of a node.
+
+    Attributes:
+        position: its number: nodes of the main graph first, then of its subgraphs, then of local functions.
+        op_type: operator, with its domain outside the standard one.
+        name: name of the node, may be empty.
+        outputs: names of its results.
+        graph: its graph: empty for the main graph, else the path to the subgraph, or the function.
+    """
+
+    position: int
+    op_type: str
+    name: str
+    outputs: tuple[str, ...]
+    graph: str = ""
+
+    def __str__(self) -> str:
+        known = self.name or next(filter(None, self.outputs), "")
+        return f"#{self.position} {self.op_type} {known!r}{f' in {self.graph}' if self.graph else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFacts:
+    """The facts about a result that a condition is about.
+
+    Attributes:
+        name: name of the result.
+        dtype: element type as in ONNX text, ``undefined`` when unknown.
+        shape: number or text for each axis, ``None`` when the rank is unknown.
+        is_constant: whether it is the same at every run.
+        value: number, text or (nested) list of these, of a small constant; ``None`` for all others.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+    is_constant: bool = False
+    value: Any = None
+
+    @property
+    def kind(self) -> str:
+        """Type, shape and small value as text."""
+        shape = "..." if self.shape is None else ",".join(map(str, self.shape))
+        value = f" = {self.value}" if self.value is not None else " constant" if self.is_constant else ""
+        return f"{self.dtype}[{shape}]{value}"
+
+    def __str__(self) -> str:
+        return f"{self.name!r} {self.kind}"
+
+
+def locate(model: Model, at: str) -> list[Node]:
+    """The nodes with a name, or the producer of a result of that name, or the node at a position (``#17``).
+
+    Raises `ModelError`, whose message gives the nearest names, when there is none.
+    """
+    nodes = list(all_nodes(model))
+    if re.fullmatch(r"#\d+", at) and int(at[1:]) < len(nodes):
+        return [nodes[int(at[1:])]]
+    found = [node for node in nodes if node.name == at] or [node for node in nodes if at and at in node.output]
+    if not found:
+        known = {name for node in nodes for name in (node.name, *node.output) if name}
+        hint = suggestion(at, known, f"positions are #0 to #{len(nodes) - 1}", most=3)
+        raise ModelError(f"no node or result is called {at!r}; {hint}")
+    return found
+
+
+def labels(model: Model) -> dict[Graph, str]:
+    """A label of each graph, the main graph and its subgraphs first."""
+    roots = [("", model.graph), *((f"{f.proto.domain}::{f.proto.name}", f.body) for f in model.functions)]
+    return {graph: label for name, root in roots for label, graph in _within(name, root)}
+
+
+def _within(label: str, graph: Graph) -> Iterator[tuple[str, Graph]]:
+    yield label, graph
+    for node in graph.nodes:
+        for name, body in node.bodies.items():
+            owner = f"{node.name or node.output[0]}.{name}"
+            yield from _within(f"{label}/{owner}" if label else owner, body)
+
+
+def all_nodes(model: Model) -> Iterator[Node]:
+    """The nodes of all graphs, in the order of their positions."""
+    for graph in labels(model):
+        yield from graph.nodes
+
+
+class NodePlaces:
+    """The places of the nodes of a model: a label for each graph, and the number of each node."""
+
+    def __init__(self, model: Model) -> None:
+        self.graphs = labels(model)
+        self.positions = {node: position for position, node in enumerate(all_nodes(model))}
+
+    def of(self, node: Node) -> Place:
+        """The place of a node; the position is -1 when it is not in a graph of the model."""
+        kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        label = self.graphs.get(node.graph, "") if node.graph is not None else ""
+        return Place(self.positions.get(node, -1), kind, node.name, node.output, label)
+
+
+def describe(graph: Graph, name: str) -> ValueFacts:
+    """Type, shape and, for a small constant, value of a result."""
+    info = graph.info_of(name)
+    constant = is_constant(graph, name)
+    return ValueFacts(name, _type(info), _shape(info), constant, _small(graph, name, info) if constant else None)
+
+
+def _type(info: Info) -> str:
+    inner = _type(info.element) if info.element is not None else type_name(info.dtype)
+    return f"{info.container}({inner})" if info.container else inner
+
+
+def _shape(info: Info) -> tuple[int | str, ...] | None:
+    if info.shape is None:
+        return None
+    return tuple(dim if isinstance(dim, int) else "?" if dim.is_anonymous else str(dim) for dim in info.shape)
+
+
+def _small(graph: Graph, name: str, info: Info) -> Any:
+    shape = info.static_shape
+    if shape is None or math.prod(shape) > _SHOWN:
+        return None
+    try:
+        array = constant_array(graph, name)
+    except ModelError:  # damaged or missing data is reported elsewhere
+        return None
+    return None if array is None else plain(array)
+
+
+def plain(value: Any) -> Any:
+    """Convert to a JSON value. Floats get the fewest digits that identify them in their own type."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(list(value)) if value.ndim else plain(value[()])
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = float(str(value)) if value.dtype.kind in "fV" else value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
 
 Status = Literal["failed", "refused", "matches", "taken"]
 
@@ -19,7 +182,7 @@ class Explanation:
     Attributes:
         pattern: name of the pattern.
         status: ``refused``, ``matches``, ``failed`` when the pattern raised an error, or ``taken`` when it matched before other
-            patterns were applied; places are then those of the model as it was.
+            patterns were applied; places then refer to the model as it was.
         anchor: node at which the search began.
         reason: the first condition that failed; empty when the pattern gave none, or for a match.
         culprit: the node that does not fit, if it is a single one; the reader of a result that no fitting node computes.
@@ -30,7 +193,7 @@ class Explanation:
         total: number of nodes of the pattern, 0 when it is not known.
         progress: how much of the match fitted; comparable only between explanations of one pattern.
         bindings: captures of a match, by name.
-        others: further results at this node, such as those of other variants, best first.
+        others: further results at this node, such as other variants, best first.
         gain: what a pass changes by rewriting the nodes, if it tells.
         advice: what else matters, such as the readers of a result, or an option that helps; may be empty.
     """
@@ -93,11 +256,7 @@ class Explanation:
 
 
 class NoMatchError(XoptimError):
-    """The pattern does not match at the node at which it was to be applied.
-
-    Attributes:
-        explanations: the reasons.
-    """
+    """The pattern does not match at the node at which it was to be applied; the explanations give the reasons."""
 
     def __init__(self, explanations: Sequence[Explanation]) -> None:
         super().__init__(explanations[0].headline)

@@ -1,23 +1,31 @@
-"""Patterns that would apply in a newer operator set."""
+"""Ways to make an optimized model smaller: a newer operator set, or options of the command."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
+from xoptim.catalogue.selection import select
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.index import defect_of, index_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import counted
+from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for
+from xoptim.preparation.sizes import fix_sizes
+from xoptim.validate.memory import weight_bytes
+from xoptim.validate.sized import quietly
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +56,8 @@ class OpsetHint:
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
 
-    The copy is made only if operators around a node are those of such a pattern.
-
-    Args:
-        proto: the optimized model. It is left unchanged.
-        options: the options with which it was optimized.
-        base_dir: folder of its external data.
-
-    Returns:
-        ``None`` when no pattern of the selection waits for an operator set that the provider supports, or none applies.
+    The copy is made only if the operators around a node occur in such a pattern. ``None`` when no pattern of the selection
+    waits for an operator set that the provider supports, or none applies.
     """
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)
@@ -81,6 +82,110 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
 
 
 def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
-    """Whether the operators around some node are those of one of these patterns: a fast, necessary condition."""
+    """Whether the operators around some node occur in one of these patterns: a fast, necessary condition."""
     index = index_of(tuple(p for p in patterns if defect_of(p) is None), ())
     return any(index.candidates(graph, index.anchors_in(graph)) for graph in model.graphs())
+
+
+MOST_NODES: Final = 5000
+"""Nodes of a model above which nothing is tried: the optimization has to wait for it."""
+_MOST_BYTES: Final = 1 << 28
+_PRESETS: Final = {
+    "onnxruntime": "--include onnxruntime",
+    "finite": "--include finite, which assumes that no NaN or infinity occurs",
+    "approximate": "--include approximate, with which results are only close",
+}
+"""Presets beside the default one, and the options that add them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionHint:
+    """The effect of an option of the command: applications of patterns by name, and the number of nodes that would go."""
+
+    option: str
+    patterns: dict[str, int]
+    nodes: int
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{counted(count, 'time')} {name}" for name, count in self.patterns.items())
+        fewer = f"{counted(self.nodes, 'node')} fewer" if self.nodes > 0 else ""
+        return f"{' and '.join(filter(None, (fewer, found)))} with {self.option}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields."""
+        return {"option": self.option, "patterns": self.patterns, "nodes": self.nodes}
+
+
+def option_hints(
+    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
+) -> list[OptionHint]:
+    """The options among ``--include`` with a preset, ``--fix`` and ``--inline`` that would change an optimized model.
+
+    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried.
+    """
+    if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
+        return []
+    plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
+    quiet = replace(plain, opset=None, outline=False, roll=False)
+    trials = (
+        *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
+        partial(_with_sizes, proto, quiet, sizes, base_dir),
+        partial(_inlined, proto, quiet, base_dir),
+    )
+    found: list[OptionHint] = []
+    for trial in trials:
+        try:
+            with quietly():
+                hint = trial()
+        except MemoryError:
+            raise
+        except Exception:  # sizes that contradict the model, calls that the inliner cannot replace, ...: no advice
+            continue
+        found += [] if hint is None else [hint]
+    return found
+
+
+def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+    """The patterns of a preset that are not selected."""
+    chosen = {pattern.name() for pattern in options.selected()}
+    usable = [p for p in select(preset, options.drop) if p.unfit_for(None, options.provider) is None]
+    extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
+    if not may_match(load_model(proto, base_dir, infer=False), extra):
+        return None
+    return _tried(
+        load_model(proto, base_dir), replace(options, patterns=extra, constant_folding=False, merge=False), _PRESETS[preset]
+    )
+
+
+def _with_sizes(
+    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None
+) -> OptionHint | None:
+    """Fixed sizes, where the model computes with its sizes."""
+    if not sizes or all(node.op_type not in ("Shape", "Size") for node in proto.graph.node):
+        return None
+    copy = deepcopy(proto)
+    fix_sizes(copy, {name: [size] for name, size in sizes.items()})
+    written = ",".join(f"{name}={size}" for name, size in sizes.items())
+    found = _tried(load_model(copy, base_dir), options, f"fixed sizes, such as --fix {written}")
+    return found if found is not None and found.nodes > 0 else None
+
+
+def _inlined(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+    """Local functions replaced by their bodies: the patterns that apply then and did not apply within the functions."""
+    if not proto.functions:
+        return None
+    found = _tried(load_model(inline_functions(proto), base_dir), options, "--inline")
+    return None if found is None or not found.patterns else replace(found, nodes=0)
+
+
+def _tried(model: Model, options: OptimizationOptions, option: str) -> OptionHint | None:
+    before = _count(model)
+    optimizer = Optimizer(model, options)
+    optimizer.run()
+    counts: dict[str, int] = dict(sorted(optimizer.state.counts.items()))
+    removed = before - _count(model)
+    return OptionHint(option, counts, max(removed, 0)) if counts or removed > 0 else None
+
+
+def _count(model: Model) -> int:
+    return sum(len(graph.nodes) for graph in model.graphs())

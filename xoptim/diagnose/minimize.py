@@ -19,17 +19,10 @@ _MOST_TRIALS: Final = 400
 
 
 def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()) -> onnx.ModelProto | None:
-    """The smallest model found that reproduces a fault.
+    """The smallest model found that reproduces a fault, which ``shows`` decides; ``None`` when neither it nor a part does.
 
-    Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node that owns the subgraph.
-
-    Args:
-        model: a model.
-        shows: returns whether a model reproduces the fault.
-        around: results near which the fault is expected: growing neighbourhoods of them are tried first.
-
-    Returns:
-        A model that reproduces it, ``None`` when neither the model nor any part that was tried does.
+    Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node that owns the subgraph. The
+    growing neighbourhoods of the results in ``around`` are tried first.
     """
     graph = load_model(model).graph
     trials = 0
@@ -79,7 +72,7 @@ def _neighbours(graph: Graph, node: Node) -> list[Node]:
 
 
 def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -> list[Node]:
-    """A subset of nodes that fails, and of which no smaller subset that was tried fails."""
+    """A subset of nodes that fails, although no smaller subset that was tried does."""
     left = list(nodes)
     pieces = 2
     while len(left) >= 2:

@@ -1,21 +1,123 @@
-"""The subgraphs of a few nodes that occur most often in models."""
+"""The subgraphs of a few nodes that occur most often in models, by the expression that they compute."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, permutations, product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import onnx
 
-from xoptim.diagnose.forms import Call, Inner, Leaf, Piece, canonical
 from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.schema import is_commutative
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
+
+_MOST_ORDERED: Final = 3
+"""Operands of a commutative operator with more than these are taken in the order of the node."""
+
+
+class Leaf(NamedTuple):
+    """An operand from outside: a ``value``, ``constant`` or ``text``.
+
+    Equal values and constants have equal keys; the key of a text is the text to show.
+    """
+
+    kind: str
+    key: int | str
+
+
+class Inner(NamedTuple):
+    """An operand that a node of the subgraph computes: its place, and the number of its result."""
+
+    place: int
+    output: int
+
+
+class PieceCall(NamedTuple):
+    """A node of the subgraph."""
+
+    domain: str
+    op_type: str
+    operands: tuple[Leaf | Inner, ...]
+
+
+Piece = tuple[PieceCall, ...]
+"""The nodes of a subgraph, producers before their readers."""
+
+
+def canonical(piece: Piece) -> str:
+    """The form of a subgraph.
+
+    Of all texts for all orders of the results, and of the operands of commutative operators, the least one.
+    """
+    read = {operand.place for call in piece for operand in call.operands if isinstance(operand, Inner)}
+    results = [place for place in range(len(piece)) if place not in read]
+    orders = list(product(*map(_orders, piece)))
+    return min(_Text(calls).of(ends) for ends in permutations(results) for calls in orders)
+
+
+def _orders(call: PieceCall) -> Sequence[PieceCall]:
+    """A call with its operands in all orders that compute the same."""
+    few = len(call.operands) <= _MOST_ORDERED
+    if not few or not is_commutative(call.op_type, call.domain):
+        return (call,)
+    return [call._replace(operands=each) for each in dict.fromkeys(permutations(call.operands))]
+
+
+class _Text:
+    """Writes a subgraph as an expression."""
+
+    def __init__(self, calls: Sequence[PieceCall]) -> None:
+        self._calls = calls
+        self._uses = Counter(operand.place for call in calls for operand in call.operands if isinstance(operand, Inner))
+        self._leaves: dict[str, dict[Leaf, str]] = {"value": {}, "constant": {}}
+        self._shared: dict[int, str] = {}
+        self._lines: list[str] = []
+
+    def of(self, results: Sequence[int]) -> str:
+        """The expressions of values that are read more than once, then of the results."""
+        last = [self._call(place) for place in results]
+        return "; ".join((*self._lines, *last))
+
+    def _call(self, place: int) -> str:
+        call = self._calls[place]
+        label = f"{call.domain}::{call.op_type}" if call.domain else call.op_type
+        return f"{label}({', '.join(self._operands(call))})"
+
+    def _operands(self, call: PieceCall) -> Iterator[str]:
+        for operand in call.operands:
+            if isinstance(operand, Leaf):
+                yield self._leaf(operand)
+            else:
+                yield self._inner(operand.place) + (f"[{operand.output}]" if operand.output else "")
+
+    def _leaf(self, leaf: Leaf) -> str:
+        if leaf.kind == "text":
+            return str(leaf.key)
+        names = self._leaves[leaf.kind]
+        return names.setdefault(leaf, _letter(len(names), "a" if leaf.kind == "value" else "A"))
+
+    def _inner(self, place: int) -> str:
+        if self._uses[place] == 1:
+            return self._call(place)
+        if place not in self._shared:
+            text = self._call(place)  # names what it reads first
+            self._shared[place] = f"t{len(self._shared) + 1}"
+            self._lines.append(f"{self._shared[place]} = {text}")
+        return self._shared[place]
+
+
+def _letter(number: int, first: str) -> str:
+    """``a`` to ``z``, then ``a1`` to ``z1``, and so on."""
+    rounds, place = divmod(number, 26)
+    return chr(ord(first) + place) + (str(rounds) if rounds else "")
+
 
 _BOOL: Final = onnx.TensorProto.BOOL
 MOST_NODES: Final = 5
@@ -66,7 +168,7 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
         size: most nodes of a subgraph, from 2 to `MOST_NODES`.
 
     Returns:
-        All forms, those of most nodes first, and of these the most frequent first. Two runs give the same list.
+        All forms, largest first, then most frequent first. Two runs give the same list.
 
     Raises:
         ModelError: a model cannot be read.
@@ -93,11 +195,9 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
 
 
 class _Links:
-    """The nodes of a graph, numbered in its order, and which of them are connected.
+    """The nodes of a graph, numbered in its order, and which of them are connected; its Constant nodes count as constants.
 
-    Args:
-        graph: the graph; its Constant nodes are constants, not nodes.
-        words: numbers of operators and kinds of operands, the same for all graphs.
+    ``words`` numbers operators and kinds of operands, the same for all graphs.
     """
 
     def __init__(self, graph: Graph, words: dict[Hashable, int]) -> None:
@@ -170,7 +270,7 @@ class _Links:
         leaves: dict[str, Leaf] = {}
         return tuple(self._call(self._nodes[number], inside, leaves) for number in places)
 
-    def _call(self, node: Node, inside: Mapping[int, int], leaves: dict[str, Leaf]) -> Call:
+    def _call(self, node: Node, inside: Mapping[int, int], leaves: dict[str, Leaf]) -> PieceCall:
         operands: list[Leaf | Inner] = []
         for name in node.input:
             number, output = self._made.get(name, (-1, 0))
@@ -178,7 +278,7 @@ class _Links:
             operands.append(
                 Inner(inside[number], output) if number in inside else leaves.setdefault(name, Leaf(kind, text or len(leaves)))
             )
-        return Call(node.domain, node.op_type, tuple(operands))
+        return PieceCall(node.domain, node.op_type, tuple(operands))
 
     def _row(self, node: Node, values: dict[str, int], words: dict[Hashable, int]) -> tuple[int, list[tuple[int, int]]]:
         """The number of the operator; for each operand the number of its kind, and its own, -1 if the kind says all."""

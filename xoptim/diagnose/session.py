@@ -1,23 +1,62 @@
-"""The optimizations of one model, and the report of the last one."""
+"""The optimizations of one model, the report of the last one, and the matches that others took."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from onnx import TensorProto
 
 from xoptim.diagnose.dump import dump_to
+from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.engine.application import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.dtypes import weakest
 from xoptim.graph.model import Model
 
 
-class Session:
-    """The optimizations of a model.
+class Takers:
+    """A listener that remembers which rewrite removed each node first."""
 
-    Args:
-        model: the model, as it is before the first of them.
-    """
+    def __init__(self) -> None:
+        self._taken: dict[str, tuple[int, str]] = {}
+
+    def __call__(self, application: Application) -> None:
+        """Remember a rewrite."""
+        for node in set(application.matched) - set(application.given):
+            for name in node.output:
+                self._taken.setdefault(name, (application.number, application.pattern.name()))
+
+    def explain(self, matches: Sequence[Explanation], left: Collection[str]) -> list[Explanation]:
+        """The matches before the optimization that are gone, each with the rewrite that took one of its nodes first.
+
+        ``left`` are the names of the results that are left after it.
+        """
+        found = []
+        for match in matches:
+            names = [name for place in match.matched for name in place.outputs if name]
+            takers = sorted(self._taken[name] for name in names if name in self._taken)
+            if any(name == match.pattern for _, name in takers):
+                reason = "it was applied"
+            elif takers:
+                reason = f"{takers[0][1]} took a node of it"
+            elif all(name in left for name in names):
+                continue
+            else:
+                reason = "cleaning, folding or merging removed a node of it"
+            found.append(replace(match, status="taken", reason=reason, progress=0.0, bindings=None))
+        return found
+
+
+def is_at(explanation: Explanation, at: str) -> bool:
+    """Whether a node of a match has a name, a result of that name, or a position."""
+    return any(at in (place.name, f"#{place.position}", *place.outputs) for place in explanation.matched)
+
+
+class Optimizations:
+    """The optimizations of a model, which is as it was before the first of them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -67,5 +106,4 @@ class Session:
 
 
 def _count(model: Model) -> int:
-    """Number of nodes, subgraphs and functions included."""
     return sum(len(nodes) for graph in model.graphs() for nodes in graph.types.values())

@@ -13,8 +13,7 @@ from xoptim.facts.schema import schema
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import operator_key
-from xoptim.match.result import MatchResult
-from xoptim.match.tie_break import disjoint
+from xoptim.match.result import MatchResult, disjoint
 from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
@@ -22,12 +21,12 @@ INITIALIZER = "Initializer"
 """Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant node."""
 Rule: TypeAlias = Callable[[PatternRewriter, Match], Any]
 """Makes the replacement of a match; returns the names of the results, one or several, like `apply_pattern`."""
-Region: TypeAlias = Literal["any", "constant", "variable"]
+Area: TypeAlias = Literal["any", "constant", "variable"]
 View: TypeAlias = GraphBuilderPatternOptimization
 
 
 class ChainPattern(EasyPatternOptimization):
-    """A chain of operators, each of which reads the result of the next one in `entries`.
+    """A chain of operators: each reads the result of the next one in `entries`.
 
     Every entry but the last has one input: the next entry computes one operand, the others are parameters, that is,
     constants (in a constant sub-graph: stored constants). Only the chain may read the result of an entry other than the
@@ -46,7 +45,7 @@ class ChainPattern(EasyPatternOptimization):
     """
 
     rule: ClassVar[Rule | None] = None
-    region: ClassVar[Region] = "any"
+    region: ClassVar[Area] = "any"
 
     @classmethod
     def entries(cls) -> Sequence[str]:
@@ -100,7 +99,7 @@ class ChainPattern(EasyPatternOptimization):
         return flow
 
     def reach(self) -> int:
-        """The length of the chain and that of the chains that feed its parameters."""
+        """The length of the chain and of the chains that feed its parameters."""
         sub_chains = [sub.entries() for parameters in self.sub_patterns() for sub in parameters.values()]
         return super().reach() + max(map(len, sub_chains), default=0)
 
@@ -117,10 +116,7 @@ class ChainPattern(EasyPatternOptimization):
 def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[MatchResult]:
     """The matches of a chain in the constant sub-graph that computes a result, each node in one of them at most.
 
-    Args:
-        g: the graph.
-        name: the result; there is no match when it is not constant.
-        pattern: the chain. Where it ends with an output, that is this result.
+    There is no match when the result is not constant. Where the chain ends with an output, that is this result.
     """
     if not g.is_constant(name):
         return []
@@ -196,7 +192,7 @@ def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
     return True
 
 
-def _gives_output(region: Region, g: View, m: Match) -> bool:
+def _gives_output(region: Area, g: View, m: Match) -> bool:
     """Whether a result of the root leaves the graph, or the constant sub-graph when the pattern looks only there."""
     if any(map(g.is_output, m.outputs)):
         return True
@@ -225,7 +221,7 @@ def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View,
 
 
 def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
-    """The operands that stand for a formal input: one, none when it is left out, or several when it is variadic."""
+    """The operands of a formal input: one, none when it is left out, or several when it is variadic."""
     found = schema(node.op_type, node.domain, node.opset)
     formal = [] if found is None else list(found.inputs)
     for place, each in enumerate(formal):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias, TypeVar, overload
 
-from xoptim.dialects.chain import ChainPattern, Region, Rule
+from xoptim.dialects.chain import Area, ChainPattern, Rule
 
 Kind: TypeAlias = Literal["parameter", "shatter", "fuse"]
 AnyRule = TypeVar("AnyRule", bound=Rule)
-_KINDS: dict[str, tuple[int, Region]] = {"parameter": (0, "constant"), "shatter": (100, "variable"), "fuse": (200, "variable")}
+_KINDS: dict[str, tuple[int, Area]] = {"parameter": (0, "constant"), "shatter": (100, "variable"), "fuse": (200, "variable")}
 """Priority of the first pattern of a kind, and where such patterns look."""
 
 
@@ -67,11 +67,7 @@ class ChainRegistry:
         return rule
 
     def rule_of(self, pattern: type[ChainPattern]) -> Rule:
-        """The rule of a pattern.
-
-        Raises:
-            LookupError: when it has none.
-        """
+        """The rule of a pattern; raises `LookupError` when it has none."""
         if pattern not in self._rules:
             raise LookupError(f"{pattern.name()} has no rule of the kind {self.kind!r}")
         return self._rules[pattern]

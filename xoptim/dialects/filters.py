@@ -19,29 +19,17 @@ View: TypeAlias = "GraphBuilderPatternOptimization"
 Found: TypeAlias = "Match"
 
 
-def _is_constant(g: View, m: Found, x: str, *more: str) -> bool:
-    return all(map(g.is_constant, (x, *more)))
+def _each(holds: Callable[[View, str], bool]) -> Filter:
 
+    def check(g: View, m: Found, x: str, *more: str) -> bool:
+        return all(holds(g, name) for name in (x, *more))
 
-def _is_variable(g: View, m: Found, x: str, *more: str) -> bool:
-    return not any(map(g.is_constant, (x, *more)))
-
-
-def _is_constant_scalar(g: View, m: Found, x: str, value: float | None = None) -> bool:
-    return g.is_constant_scalar(x, value)
+    return check
 
 
 def _has_type(g: View, m: Found, x: str, types: Sequence[str] = ()) -> bool:
     dtype = g.try_infer_type(x)
     return dtype != 0 and (not types or type_name(dtype) in types)
-
-
-def _is_float(g: View, m: Found, x: str, *more: str) -> bool:
-    return all(is_float(g.try_infer_type(name)) for name in (x, *more))
-
-
-def _is_integer(g: View, m: Found, x: str, *more: str) -> bool:
-    return all(is_integer(g.try_infer_type(name)) for name in (x, *more))
 
 
 def _has_rank(g: View, m: Found, x: str, rank: int | None = None) -> bool:
@@ -54,10 +42,6 @@ def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) ->
     if found is None or shape is None:
         return found is not None
     return len(found) == len(shape) and all(wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True))
-
-
-def _static_shape(g: View, m: Found, x: str, *more: str) -> bool:
-    return all(g.static_shape(name) is not None for name in (x, *more))
 
 
 def _same_shape(g: View, m: Found, a: str, b: str, *more: str) -> bool:
@@ -74,18 +58,6 @@ def _same_type(g: View, m: Found, a: str, b: str, *more: str) -> bool:
     return len(types) == 1 and 0 not in types
 
 
-def _is_exclusive(g: View, m: Found, x: str, *more: str) -> bool:
-    return all(map(g.is_exclusive, (x, *more)))
-
-
-def _is_output(g: View, m: Found, x: str, *more: str) -> bool:
-    return all(map(g.is_output, (x, *more)))
-
-
-def _is_no_output(g: View, m: Found, x: str, *more: str) -> bool:
-    return not any(map(g.is_output, (x, *more)))
-
-
 def _equal(g: View, m: Found, *, a: Any, b: Any) -> bool:
     return same_attribute(a, b)
 
@@ -95,21 +67,21 @@ def _differ(g: View, m: Found, *, a: Any, b: Any) -> bool:
 
 
 BUILT_IN: dict[str, Filter] = {
-    "is_constant": _is_constant,
-    "is_variable": _is_variable,
-    "is_constant_scalar": _is_constant_scalar,
+    "is_constant": _each(lambda g, name: g.is_constant(name)),
+    "is_variable": _each(lambda g, name: not g.is_constant(name)),
+    "is_constant_scalar": lambda g, m, x, value=None: g.is_constant_scalar(x, value),
     "has_type": _has_type,
-    "is_float": _is_float,
-    "is_integer": _is_integer,
+    "is_float": _each(lambda g, name: is_float(g.try_infer_type(name))),
+    "is_integer": _each(lambda g, name: is_integer(g.try_infer_type(name))),
     "has_rank": _has_rank,
     "has_shape": _has_shape,
-    "static_shape": _static_shape,
+    "static_shape": _each(lambda g, name: g.static_shape(name) is not None),
     "same_shape": _same_shape,
     "same_rank": _same_rank,
     "same_type": _same_type,
-    "is_exclusive": _is_exclusive,
-    "is_output": _is_output,
-    "is_no_output": _is_no_output,
+    "is_exclusive": _each(lambda g, name: g.is_exclusive(name)),
+    "is_output": _each(lambda g, name: g.is_output(name)),
+    "is_no_output": _each(lambda g, name: not g.is_output(name)),
     "equal": _equal,
     "differ": _differ,
 }
@@ -126,7 +98,7 @@ def register_filter(name: str, check: Filter) -> None:
             the filter as keywords.
 
     Raises:
-        ValueError: when the name is that of a built-in filter, or not a word.
+        ValueError: when the name belongs to a built-in filter, or is not a word.
     """
     if name in BUILT_IN:
         raise ValueError(f"the filter {name!r} is built in; choose another name")

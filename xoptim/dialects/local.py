@@ -1,4 +1,4 @@
-"""Local rewriters: one function that receives one node and returns the results that replace those of the node."""
+"""Local rewriters: one function that receives one node and returns the results that replace the node's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar, TypeAlias
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.caller import calling_frame
 from xoptim.match.easy import connect
+from xoptim.match.lines import calling_frame
 from xoptim.match.making import camel_case, is_copy, pattern_class
-from xoptim.match.pattern import PatternOptimization, Refused
+from xoptim.match.pattern import PatternOptimization, Returned
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
@@ -33,7 +33,7 @@ class LocalView(PatternRewriter):
         self._pattern = pattern
         self.has_refused = False
 
-    def refuse(self, reason: str, node: Node | None = None) -> Refused | None:
+    def refuse(self, reason: str, node: Node | None = None) -> Returned | None:
         """Refuse with a reason: ``return g.refuse("the axis is not the last one", node)``.
 
         Args:
@@ -108,12 +108,12 @@ def local_rewriter(
     """Turn a function into a pattern that is tried at the nodes of some operators.
 
     The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or ``None`` to refuse
-    (``return g.refuse("why", node)`` gives a reason), else the results that replace those of the node: their names
+    (``return g.refuse("why", node)`` gives a reason), else the results that replace the node's: their names
     (or one name), existing ones or those that ``g.op.Mul(x, y)`` returns, ``None`` for an unread result.
 
     Args:
         operators: one or several, as ``"Div"`` or ``"acme::Foo"``.
-        name: of the class; made from that of the function when empty.
+        name: of the class; made from the function's when empty.
         **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
 
     Raises:

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.facts.info import Shape
 from xoptim.facts.schema import attribute_names, schema
-from xoptim.match.caller import calling_frame
 from xoptim.match.create import make_node
 from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.lines import calling_frame
 from xoptim.match.making import is_copy, pattern_class
 from xoptim.match.pattern import operator_key
 from xoptim.match.trace import ANY, AnyOf, Capture, Condition, PatternBuilder, Symbol, Trace, trace
@@ -201,13 +201,13 @@ def PatternSub(  # noqa: N802 - returns a class
     An expression is a tuple of an operator (``"domain::Op"`` outside the standard domain), its operands, and a dictionary of
     its attributes, if any. Operands are expressions; variables (texts: the same one stands for the same result); numbers and
     arrays (a constant of that value); ``None`` for one that must be absent. Those of commutative operators may stand in any
-    order. Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which stands for the captured value in
+    order. Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which becomes the captured value in
     the second expression. ``{"pattern": expression, "constraint": f}`` is an expression with a condition: ``f(g, name)`` is
     called with the view of the graph and the name of the result.
 
     Args:
         in_pattern: the expression to find.
-        out_pattern: an expression; a variable, which must have the type and the shape of the result as far as these are known;
+        out_pattern: an expression; a variable, which must have the type and the shape of the result where these are known;
             or a constant, which takes them.
         constraint: condition on the whole match: called with the view of the graph and the match, as ``validate_mapping``.
         name: of the class; made from the operators of ``in_pattern``, in the order of computation, when empty.
@@ -279,14 +279,13 @@ def _may_be_equal(given: Shape, wanted: Shape) -> bool:
     """Whether two shapes may be the same; an axis of length 1 is usually one that is broadcast."""
 
     def fits(a: Dim, b: Dim) -> bool:
-        is_open = any(not isinstance(d, int) and d.is_anonymous for d in (a, b))
+        is_open = any(map(is_anonymous, (a, b)))
         return a == b or (is_open and a != 1)
 
     return len(given) == len(wanted) and all(map(fits, given, wanted))
 
 
 def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) -> Constraint:
-    """A condition on one result of a pattern."""
 
     def check(g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
         name = m[symbol.name] if symbol.producer is None else m.nodes[symbol.producer.index].output[0]
@@ -319,7 +318,6 @@ def _constant(g: PatternRewriter, value: Any, result: str) -> str:
 
 
 def _parts(term: tuple[Any, ...]) -> tuple[tuple[str, str], tuple[Any, ...], dict[str, Any]]:
-    """Operator, operands and attributes of an expression."""
     operands, attributes = term[1:], {}
     if operands and isinstance(operands[-1], dict) and not _is_sub_pattern(operands[-1]):
         operands, attributes = operands[:-1], operands[-1]
@@ -342,7 +340,6 @@ def _calls(term: Any) -> Iterator[tuple[tuple[str, str], tuple[Any, ...], dict[s
 
 
 def _variables(term: Any) -> Iterator[str]:
-    """Variables of an expression, one entry for each occurrence."""
     if isinstance(term, str):
         yield term
     elif isinstance(term, dict):
@@ -353,15 +350,9 @@ def _variables(term: Any) -> Iterator[str]:
 
 
 def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) -> None:
-    """Check that an expression is well-formed.
+    """Check that an expression uses these variables (any, for ``None``) and captured attributes, and is otherwise well-formed.
 
-    Args:
-        term: the expression.
-        known: the variables that it may use: any for ``None``, that is, in the expression to find.
-        captured: names of captured attributes that it may use.
-
-    Raises:
-        TypeError: when it is malformed; the message names the mistake.
+    Raises `TypeError`, whose message names the mistake, when it is malformed.
     """
     if isinstance(term, str):
         if not term.isidentifier() or (known is not None and term not in known):
@@ -406,6 +397,5 @@ def _operator(name: Any, where: str) -> tuple[str, str]:
 
 
 def _caller() -> str:
-    """Name of the module that calls the function that calls this one."""
     module: str = calling_frame(2).f_globals.get("__name__", "")
     return module

@@ -12,8 +12,19 @@ import numpy as np
 import onnx
 
 from xoptim.dialects.filters import known_filters
-from xoptim.dialects.text_function import Call, Side, as_attributes, constant_value, expression, history, number, read_function
-from xoptim.dialects.text_source import FunctionSource, Place, parse_functions
+from xoptim.dialects.text_function import (
+    Call,
+    FunctionSource,
+    Side,
+    TextPlace,
+    as_attributes,
+    constant_value,
+    expression,
+    history,
+    number,
+    parse_functions,
+    read_function,
+)
 from xoptim.facts.attributes import AttributeReference, same_attribute
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
@@ -34,13 +45,10 @@ SETTINGS = (
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A pair of functions of the same signature.
+    """A pair of functions of the same signature, and further conditions.
 
-    Attributes:
-        match: the subgraph to find.
-        replace: the replacement.
-        checks: further conditions.
-        origins: for results of ``replace``: number of the call in ``match`` whose name and metadata the new node takes.
+    ``origins`` gives, for results of ``replace``, the number of the call in ``match`` whose name and metadata the new node
+    takes.
     """
 
     match: Side
@@ -121,7 +129,7 @@ class TextPattern(EasyPatternOptimization):
 
 
 def _literal(array: np.ndarray) -> Any:
-    """The operand of a pattern that stands for a constant: a number of any type and form in the model, or an array."""
+    """The operand of a pattern that matches a constant: a number of any type and form in the model, or an array."""
     return number(array) if array.ndim == 0 else array
 
 
@@ -288,7 +296,6 @@ def _check_operands(match: Side, replace: Side) -> None:
 
 
 def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, Any]:
-    """The class attributes of a pattern."""
     found: dict[str, Any] = {"exactness": "rounding", "keep_names": False}
     examples = settings.pop("examples", ())
     for name, (value, place) in {**{k: (v, match.place) for k, v in settings.items()}, **match.settings}.items():
@@ -301,7 +308,7 @@ def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, A
     return found
 
 
-def _setting(name: str, value: Any, place: Place) -> Any:
+def _setting(name: str, value: Any, place: TextPlace) -> Any:
     if name not in SETTINGS:
         raise place.error(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
     if name in LISTS and isinstance(value, str):

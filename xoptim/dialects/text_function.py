@@ -1,9 +1,11 @@
-"""One side of a rule in text form: a function, checked, as calls, constants, conditions and settings."""
+"""Functions of rules in text form: read from ONNX text with their places, then checked and parsed."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
@@ -13,9 +15,122 @@ import onnx
 from onnx import AttributeProto
 
 from xoptim.dialects.filters import known_filters, misused
-from xoptim.dialects.text_source import FunctionSource, Place
 from xoptim.facts.attributes import AttributeReference, decode_attribute
+from xoptim.facts.errors import TextRuleError
 from xoptim.facts.moved import MOVED
+from xoptim.facts.protos import standard_domain
+
+_HEADER = '<ir_version: 10, opset_import: ["" : 18]> rules () => () {}\n'
+"""The parser reads models only; functions follow its graph. Lines of the text count from the second one on."""
+_MESSAGE = re.compile(r"\(line: (\d+) column: (\d+)\)?\]\s*Error context:.*?\n(.*)", re.DOTALL)
+_TOKEN = re.compile(r'#[^\n]*|"(?:\\.|[^"\\])*"|=>|[\w.]+|\S')
+_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlace:
+    """A place in a text, or under a label in place of a file; the line is 0 for a function that was not written as text."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def error(self, what: str) -> TextRuleError:
+        """An error that names the place."""
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return TextRuleError(f"{where}: {' '.join(what.split())}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionSource:
+    """A function, and the places of it and of each of its nodes."""
+
+    proto: onnx.FunctionProto
+    place: TextPlace
+    nodes: tuple[TextPlace, ...]
+
+
+def parse_functions(text: str, file: str) -> list[FunctionSource]:
+    """All functions in a text; the header ``<domain: ..., opset_import: [...]>`` of each may be left out.
+
+    Raises `TextRuleError`, whose message names file, line and column, when the text is malformed.
+    """
+    if "\0" in text:  # the parser would stop there, and silently ignore the rest
+        line = text[: text.index("\0")].split("\n")
+        raise TextPlace(file, len(line), len(line[-1]) + 1).error("this is not a text: there is a zero byte")
+    try:
+        functions = list(onnx.parser.parse_model(_HEADER + text).functions)
+    except IndexError:  # the parser reports C++'s "out of range" in this way
+        raise TextPlace(file).error("a number is too large to be read") from None
+    except (onnx.parser.ParseError, RuntimeError, ValueError) as error:
+        raise _place_of(error, text, file) from None
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(offset: int) -> TextPlace:
+        line = bisect_right(starts, offset)
+        return TextPlace(file, line, offset - starts[line - 1] + 1)
+
+    found = list(_scan(text))
+    sources = []
+    for number, proto in enumerate(functions):
+        start, nodes = found[number] if number < len(found) else (0, [])
+        places = [place(offset) for offset in nodes]
+        # Nodes that the scan does not find, such as those without results, get the place of the function.
+        places += [place(start)] * (len(proto.node) - len(places))
+        sources.append(FunctionSource(proto, place(start), tuple(places)))
+    return sources
+
+
+def without_text(proto: onnx.FunctionProto, label: str) -> FunctionSource:
+    """A function that was not written as text; errors and refusals name ``label`` in place of a file."""
+    return FunctionSource(proto, TextPlace(label), (TextPlace(label),) * len(proto.node))
+
+
+def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
+    """The parser's error with the line and column in the text itself; the parser counts columns in bytes."""
+    raw = error.args[0] if error.args else b""
+    message = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
+    found = _MESSAGE.search(message)
+    if found is None:  # a number that cannot be read, for instance: the message has nothing but its text
+        before, _, _ = text.partition(message.rpartition(" ")[2])
+        before = "" if before == text else before
+        return TextPlace(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(message)
+    number = max(int(found[1]) - 1, 1)  # without the line of the header
+    lines = text.split("\n")
+    line = lines[min(number, len(lines)) - 1]
+    column = len(line.encode()[: max(int(found[2]) - 1, 0)].decode(errors="ignore")) + 1
+    what = re.sub(r"Expected character (\S+) not found", r"'\1' expected", found[3]).strip().rstrip(".")
+    what = "a value is expected" if what.lower() == "internal error" else what
+    return TextPlace(file, number, column).error(what[:1].lower() + what[1:])
+
+
+def _scan(text: str) -> Iterator[tuple[int, list[int]]]:
+    """Offsets of the name of each function, and of the first result of each of its nodes; the text is known to parse."""
+    depth: list[str] = []
+    start: int | None = None
+    statement: int | None = None
+    nodes: list[int] = []
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token[0] == "#":
+            continue
+        if token in _PAIRS.values():
+            depth.append(token)
+            statement = None
+        elif token in _PAIRS:
+            depth.pop()
+            statement = None
+            if token == "}" and not depth and start is not None:
+                yield start, nodes
+                start, nodes = None, []
+        elif not depth:
+            start = match.start() if start is None and token != "=>" else start
+        elif depth == ["{"] and token == "=" and statement is not None:
+            nodes.append(statement)
+            statement = None
+        elif depth == ["{"] and statement is None:
+            statement = match.start()
+
 
 Role: TypeAlias = Literal["match", "replace"]
 FILTER, SETTINGS = "filter", "rule"
@@ -31,15 +146,9 @@ _UNSUPPORTED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A call of an operator or of a filter.
+    """A call of an operator or of a filter; names of operands and results that are left out are empty.
 
-    Attributes:
-        op_type: operator.
-        domain: of the operator.
-        inputs: names, empty for operands that are left out.
-        outputs: names, empty for results that are left out.
-        attributes: values, and references to attributes of the function.
-        place: where it is written.
+    Attributes are values, or references to attributes of the function.
     """
 
     op_type: str
@@ -47,7 +156,7 @@ class Call:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    place: Place
+    place: TextPlace
 
     @property
     def references(self) -> set[str]:
@@ -57,24 +166,16 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """A function of a rule.
+    """A function of a rule: its place, signature, calls in order, constants, filters and settings.
 
     Attributes:
-        role: ``match`` or ``replace``.
-        place: where it is written.
-        name: of the rule, from the function.
-        doc: its ``doc_string``.
-        inputs, outputs: its signature.
         parameters: its attributes, with their default, ``None`` for none.
-        calls: operators in order.
-        constants: arrays by name.
         deferred: calls of Constant in ``replace`` whose value is an attribute of the function.
-        filters: conditions, with their calls.
         settings: values in `rule.settings`, with their places.
     """
 
     role: Role
-    place: Place
+    place: TextPlace
     name: str
     doc: str
     inputs: tuple[str, ...]
@@ -84,7 +185,7 @@ class Side:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     deferred: dict[str, Call] = field(default_factory=dict)
     filters: list[Call] = field(default_factory=list)
-    settings: dict[str, tuple[Any, Place]] = field(default_factory=dict)
+    settings: dict[str, tuple[Any, TextPlace]] = field(default_factory=dict)
 
     def maker(self, result: str) -> int:
         """Number of the call that makes a result, -1 when none does."""
@@ -92,11 +193,7 @@ class Side:
 
 
 def read_function(source: FunctionSource, role: Role) -> Side:
-    """Check a function and parse it.
-
-    Raises:
-        TextRuleError: when a rule cannot contain it; the message names the place.
-    """
+    """Check a function and parse it; raises `TextRuleError`, whose message names the place, when a rule cannot contain it."""
     proto = source.proto
     parameters: dict[str, Any] = dict.fromkeys(proto.attribute)
     parameters.update((a.name, decode_attribute(a)) for a in proto.attribute_proto)
@@ -107,7 +204,7 @@ def read_function(source: FunctionSource, role: Role) -> Side:
     for node, place in zip(proto.node, source.nodes, strict=True):
         _check_names(node, place, known, side)
         attributes = _attributes(node, place, side)
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = standard_domain(node.domain)
         call = Call(node.op_type, domain, tuple(node.input), tuple(node.output), attributes, place)
         if domain == FILTER:
             _add_filter(side, call)
@@ -130,7 +227,7 @@ def read_function(source: FunctionSource, role: Role) -> Side:
     return side
 
 
-def _check_names(node: onnx.NodeProto, place: Place, known: set[str], side: Side) -> None:
+def _check_names(node: onnx.NodeProto, place: TextPlace, known: set[str], side: Side) -> None:
     for name in node.input:
         if name and name not in known:
             raise place.error(f"operand {name!r} of {node.op_type} is not defined before it")
@@ -141,7 +238,7 @@ def _check_names(node: onnx.NodeProto, place: Place, known: set[str], side: Side
             raise place.error(f"{name!r} is the name of an attribute and of a result; choose two")
 
 
-def _attributes(node: onnx.NodeProto, place: Place, side: Side) -> dict[str, Any]:
+def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.type in _UNSUPPORTED:
@@ -192,15 +289,7 @@ def _add_constant(side: Side, call: Call) -> None:
 
 
 def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
-    """The value of a Constant, of rank 0 if it stands for a number.
-
-    Args:
-        call: of Constant.
-        attributes: those of the function.
-
-    Raises:
-        TextRuleError: when it cannot be read.
-    """
+    """The value of a Constant with these attributes, of rank 0 if it means a number; raises `TextRuleError` if unreadable."""
     ((name, value),) = call.attributes.items()
     value = attributes[value.name] if isinstance(value, AttributeReference) else value
     try:
@@ -249,9 +338,8 @@ def _check_operator(call: Call, role: Role) -> None:
 def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bool]:
     """Write constant operands as the attributes of earlier operator sets, a form that fits all operator sets.
 
-    Returns:
-        The remaining operands, the attributes, and whether one of these is a number with the type of another operand: where
-        the model has it as an operand, it is compared as one.
+    Returns the remaining operands, the attributes, and whether one of these is a number with the type of another operand: where
+    the model has it as an operand, it is compared as one.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
     moved = {operand.place: (name, operand) for (op, name), operand in MOVED.items() if op == call.op_type}

@@ -13,8 +13,7 @@ from xoptim.engine.state import EXPLAINED, State
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.result import MatchResult
-from xoptim.match.tie_break import Claims, first_found, strategy_named
+from xoptim.match.result import Claims, MatchResult, first_found, strategy_named
 
 
 class Engine:

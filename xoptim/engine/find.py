@@ -13,8 +13,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
-from xoptim.match.result import MatchResult
-from xoptim.match.tie_break import disjoint, strategy_named
+from xoptim.match.result import MatchResult, disjoint, strategy_named
 from xoptim.match.view import GraphBuilderPatternOptimization
 
 
@@ -26,7 +25,7 @@ def match_patterns(
     Args:
         model: the model, subgraphs and local functions included, or one graph.
         patterns: the patterns to find, all at once; phases are ignored.
-        strategy: which of several overlapping matches is kept, a name in `xoptim.match.tie_break.STRATEGIES`. Among equals it
+        strategy: which of several overlapping matches is kept, a name in `xoptim.match.result.STRATEGIES`. Among equals it
             is the one of the earlier pattern (phase, priority, ``before``, name), then the one with the earlier anchor.
         provider: execution provider of the patterns, empty for any.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from xoptim.facts.amounts import byte_amount
+from xoptim.facts.words import byte_amount
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 

@@ -21,7 +21,7 @@ from xoptim.evaluate.kernel_table import (
     without_nan,
 )
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.inference.ranges import range_length
+from xoptim.inference.creation import range_length
 
 _EXACT_IN_DOUBLE = 1 << 53
 
@@ -34,11 +34,13 @@ def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, 
     return a, b
 
 
-def _binary(op_type: str, ufunc: np.ufunc) -> None:
+def _binary(op_type: str, ufunc: np.ufunc, *, numbers: bool = True, truths: bool = False) -> None:
     @kernel(op_type)
     def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
         pair = _operands(node, inputs)
-        return without_nan(np.asarray(ufunc(*pair))) if pair is not None and is_number(*pair) else None
+        if pair is None or not ((numbers and is_number(*pair)) or (truths and pair[0].dtype == np.bool_)):
+            return None
+        return without_nan(np.asarray(ufunc(*pair)))
 
 
 def _unary(op_type: str, ufunc: np.ufunc, kinds: str) -> None:
@@ -46,22 +48,6 @@ def _unary(op_type: str, ufunc: np.ufunc, kinds: str) -> None:
     def compute(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
         x = required(inputs, 0)
         return without_nan(np.asarray(ufunc(x))) if x.dtype.kind in kinds and is_number(x) else None
-
-
-def _comparison(op_type: str, ufunc: np.ufunc) -> None:
-    @kernel(op_type)
-    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-        pair = _operands(node, inputs)
-        if pair is None or not (is_number(*pair) or (op_type == "Equal" and pair[0].dtype == np.bool_)):
-            return None
-        return [np.asarray(ufunc(*pair))]
-
-
-def _logical(op_type: str, ufunc: np.ufunc) -> None:
-    @kernel(op_type)
-    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-        pair = _operands(node, inputs)
-        return [np.asarray(ufunc(*pair))] if pair is not None and pair[0].dtype == np.bool_ else None
 
 
 _binary("Add", np.add)
@@ -73,14 +59,14 @@ _unary("Sqrt", np.sqrt, "f")
 _unary("Floor", np.floor, "f")
 _unary("Ceil", np.ceil, "f")
 _unary("Sign", np.sign, "iu")
-_comparison("Equal", np.equal)
-_comparison("Greater", np.greater)
-_comparison("GreaterOrEqual", np.greater_equal)
-_comparison("Less", np.less)
-_comparison("LessOrEqual", np.less_equal)
-_logical("And", np.logical_and)
-_logical("Or", np.logical_or)
-_logical("Xor", np.logical_xor)
+_binary("Equal", np.equal, truths=True)
+_binary("Greater", np.greater)
+_binary("GreaterOrEqual", np.greater_equal)
+_binary("Less", np.less)
+_binary("LessOrEqual", np.less_equal)
+_binary("And", np.logical_and, numbers=False, truths=True)
+_binary("Or", np.logical_or, numbers=False, truths=True)
+_binary("Xor", np.logical_xor, numbers=False, truths=True)
 
 
 @kernel("Not")
@@ -122,7 +108,7 @@ def div(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
 
 @kernel("Mod")
 def mod(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Remainder: with the sign of the divisor on integers, with that of the dividend when ``fmod`` is set."""
+    """Remainder: with the sign of the divisor on integers, of the dividend when ``fmod`` is set."""
     pair = _operands(node, inputs)
     if pair is None or not is_number(*pair) or not divisor_is_safe(pair[1], pair[0]):
         return None

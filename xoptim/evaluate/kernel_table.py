@@ -85,11 +85,7 @@ def optional(inputs: Sequence[Array | None], index: int) -> Array | None:
 
 
 def required(inputs: Sequence[Array | None], index: int) -> Array:
-    """An input that the operator requires.
-
-    Raises:
-        ValueError: when it is left out (`kernel` turns that into a refusal).
-    """
+    """An input that the operator requires; raises `ValueError` when it is left out (`kernel` turns that into a refusal)."""
     value = inputs[index] if index < len(inputs) else None
     if value is None:
         raise ValueError(f"input {index} is missing")
@@ -97,11 +93,7 @@ def required(inputs: Sequence[Array | None], index: int) -> Array:
 
 
 def ints(value: Array) -> list[int]:
-    """Elements of an integer tensor.
-
-    Raises:
-        TypeError: when the elements are not integers.
-    """
+    """Elements of an integer tensor; raises `TypeError` for other elements."""
     if value.dtype.kind not in "iu":
         raise TypeError(f"{value.dtype} where integers are expected")
     result: list[int] = value.ravel().tolist()
@@ -118,11 +110,7 @@ def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> 
 
 
 def flag(node: EvaluationNode, name: str, default: bool = False) -> bool:
-    """An attribute that is 0 or 1.
-
-    Raises:
-        TypeError: when its value is not known, as in the body of a function.
-    """
+    """An attribute that is 0 or 1; raises `TypeError` when its value is not known, as in the body of a function."""
     value = node.attribute(name, default)
     if not isinstance(value, int):
         raise TypeError(f"{name} is not known")
@@ -130,23 +118,14 @@ def flag(node: EvaluationNode, name: str, default: bool = False) -> bool:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """The axis counted from the front.
-
-    Raises:
-        IndexError: when the axis does not exist.
-    """
+    """The axis counted from the front; raises `IndexError` when it does not exist."""
     if not -rank <= axis < rank:
         raise IndexError(f"axis {axis} of a tensor of rank {rank}")
     return axis + rank if axis < 0 else axis
 
 
 def axes_of(axes: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front.
-
-    Raises:
-        IndexError: when an axis does not exist.
-        ValueError: when an axis is named twice.
-    """
+    """Axes counted from the front; raises `IndexError` or, when an axis is named twice, `ValueError`."""
     result = [axis_of(axis, rank) for axis in axes]
     if len(set(result)) != len(result):
         raise ValueError(f"axes {list(axes)} repeat")
@@ -157,7 +136,7 @@ def is_number(*values: Array) -> bool:
     """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
 
     These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime computes chains of
-    them in 32 bits and rounds only at the end, so the result of one node alone differs from that of the model.
+    them in 32 bits and rounds only at the end, so the result of one node alone differs from the model's.
     """
     dtype = values[0].dtype
     return (dtype.kind in "iu" or dtype in _FLOATS) and all(v.dtype == dtype for v in values)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
 
-from xoptim.evaluate.blocked import copy_in_blocks
 from xoptim.evaluate.kernel_table import (
     LARGEST_RESULT,
     Array,
@@ -24,6 +24,25 @@ from xoptim.evaluate.kernel_table import (
     optional,
     required,
 )
+
+_ROWS: Final = 512
+_LINE: Final = 64
+"""Rows of a block, and bytes of a row, a line of the cache: all of a block fits into the first cache."""
+
+
+def copy_in_blocks(source: Array, result: Array) -> None:
+    """Copy an array into one whose elements are in order, a transposed one in blocks: five times as fast as numpy's order."""
+    last = source.ndim - 1
+    fast = min(range(source.ndim), key=lambda axis: (abs(source.strides[axis]) or math.inf, -axis), default=last)
+    if fast == last:
+        result[...] = source
+        return
+    columns = max(_LINE // source.dtype.itemsize, 1)
+    for i in range(0, source.shape[fast], _ROWS):
+        for j in range(0, source.shape[last], columns):
+            block = [slice(None)] * source.ndim
+            block[fast], block[last] = slice(i, i + _ROWS), slice(j, j + columns)
+            result[tuple(block)] = source[tuple(block)]
 
 
 @kernel("Identity")
@@ -63,7 +82,6 @@ def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] |
 
 
 def _tensor(value: Any) -> Array:
-    """An array from the forms in which an attribute may hold a tensor."""
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     array = value if isinstance(value, np.ndarray) else value.numpy()
@@ -95,7 +113,7 @@ def constant_of_shape(node: EvaluationNode, inputs: list[Array | None]) -> list[
 
 @kernel("Reshape")
 def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 stands for the remaining factor."""
+    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 means the remaining factor."""
     data = required(inputs, 0)
     dims = ints_of(node, "shape", inputs)
     typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])  # runtimes refuse models with others
@@ -244,10 +262,7 @@ def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | No
 def slice_ranges(node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]) -> list[slice] | None:
     """The range of each axis that a Slice takes, as Python counts it; ``None`` when the node is not understood.
 
-    Args:
-        node: the Slice.
-        inputs: its inputs; the data is not read.
-        shape: of the data.
+    The data, the first of the inputs, is not read; ``shape`` is its shape.
     """
     starts = ints_of(node, "starts", inputs)
     ends = ints_of(node, "ends", inputs)
@@ -312,7 +327,7 @@ def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
 
 
 def split_lengths(node: EvaluationNode, inputs: list[Array | None], length: int) -> list[int] | None:
-    """The lengths of the parts of a Split, ``None`` when they are not those of an axis of this length."""
+    """The lengths of the parts of a Split, ``None`` when they do not fit an axis of this length."""
     lengths = ints_of(node, "split", inputs)
     if lengths is None:
         lengths = _equal_parts(length, node)

@@ -39,12 +39,7 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegionResult:
-    """The result of the evaluation of a region.
-
-    Attributes:
-        values: the requested results by name; ``None`` when the region could not be evaluated.
-        reason: why the evaluation failed; empty on success.
-    """
+    """The requested results of a region by name, or ``None`` and the reason why it could not be evaluated."""
 
     values: dict[str, Array] | None
     reason: str = ""
@@ -61,11 +56,11 @@ def evaluate_with_onnxruntime(
     """Evaluate a region in one session of onnxruntime's CPU provider, optimizations off, one thread.
 
     A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix products of repacked
-    weights add up in another order than those of computed matrices. No feed is copied but text and packed types.
+    weights add up in another order than products of computed matrices. No feed is copied but text and packed types.
 
     Args:
         nodes: the region, in topological order.
-        feeds: values of all results that the region and its subgraphs read from outside. An array stands for a tensor
+        feeds: values of all results that the region and its subgraphs read from outside. An array is a tensor
             that the model stores; a computed value has to be marked as `Computed`.
         outputs: results to return.
         opsets: imported version by domain.
@@ -150,11 +145,7 @@ class _Region:
 
 
 def _to_numpy(value: Any) -> Array:
-    """A copy of a result of any element type.
-
-    Raises:
-        TypeError: when it is not a dense tensor.
-    """
+    """A copy of a result of any element type; raises `TypeError` when it is not a dense tensor."""
     if not value.is_tensor():
         raise TypeError(f"a result is a {value.data_type()}, not a tensor")
     code, shape = value.element_type(), tuple(value.shape())
@@ -165,7 +156,6 @@ def _to_numpy(value: Any) -> Array:
 
 
 def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Names of all inputs of the nodes and of the nodes within them."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)
@@ -176,7 +166,6 @@ def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionProto]) -> list[onnx.FunctionProto]:
-    """The functions that the nodes call, directly or through other functions."""
     by_name = {(f.domain, f.name): f for f in functions}
     found: dict[tuple[str, str], onnx.FunctionProto] = {}
     pending = list(nodes)
@@ -226,7 +215,7 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
 
 
 def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
-    """Element types by result name, those of subgraphs included."""
+    """Element types by result name, subgraphs included."""
     types = {v.name: v.type.tensor_type.elem_type for v in (*graph.value_info, *graph.input, *graph.output)}
     for node in graph.node:
         for subgraph in own_graphs(node):

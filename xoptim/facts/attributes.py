@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,17 +33,6 @@ _FIELDS = {
     AttributeProto.SPARSE_TENSORS: "sparse_tensors",
     AttributeProto.TYPE_PROTOS: "type_protos",
 }
-_REPEATED = frozenset(
-    (
-        AttributeProto.FLOATS,
-        AttributeProto.INTS,
-        AttributeProto.STRINGS,
-        AttributeProto.TENSORS,
-        AttributeProto.GRAPHS,
-        AttributeProto.SPARSE_TENSORS,
-        AttributeProto.TYPE_PROTOS,
-    )
-)
 
 
 def decode_attribute(proto: AttributeProto) -> Any:
@@ -63,7 +52,7 @@ def decode_attribute(proto: AttributeProto) -> Any:
     if field is None:
         return None
     value = getattr(proto, field)
-    return list(value) if kind in _REPEATED else value
+    return list(value) if field.endswith("s") else value
 
 
 def _text(raw: bytes) -> str | bytes:
@@ -97,13 +86,9 @@ _LISTS: dict[AttributeProto.AttributeType, AttributeProto.AttributeType] = {
 
 
 def is_of_kind(value: Any, kind: int | None) -> bool:
-    """Whether a value can be written as an attribute of a type.
+    """Whether a value can be written as an attribute of a type, an ``AttributeProto.AttributeType`` or ``None`` for any.
 
     An integer is an integer only; a list without elements can be of any type of lists.
-
-    Args:
-        value: value of an attribute.
-        kind: a value of ``AttributeProto.AttributeType``, ``None`` for any of them.
     """
     found = _KINDS.get(type(value))
     if found is None and isinstance(value, (list, tuple)):
@@ -130,12 +115,26 @@ def _kind_of_item(value: Any) -> AttributeProto.AttributeType | None:
     return value.type if isinstance(value, (AttributeProto, AttributeReference)) else None
 
 
-def encode_attribute(name: str, value: Any) -> AttributeProto:
-    """The protobuf form of an attribute.
+_CONSTANTS: dict[str, tuple[tuple[type, ...], Any]] = {
+    "value_float": ((float, list), np.float32),
+    "value_int": ((int, list), np.int64),
+    "value_string": ((str, bytes, list), object),
+}
 
-    Raises:
-        TypeError: when the value has no ONNX counterpart.
-    """
+
+def constant_value(attributes: Mapping[str, Any]) -> np.ndarray | onnx.TensorProto | None:
+    """The value of a Constant by its attributes, ``None`` when it is one of the calling function's, or sparse."""
+    for name, value in attributes.items():
+        if name == "value" and isinstance(value, (np.ndarray, onnx.TensorProto)):
+            return value
+        types, dtype = _CONSTANTS.get(name.removesuffix("s"), ((), None))
+        if isinstance(value, types):
+            return np.asarray(value, dtype=dtype)
+    return None
+
+
+def encode_attribute(name: str, value: Any) -> AttributeProto:
+    """The protobuf form of an attribute; raises `TypeError` when the value has no ONNX counterpart."""
     proto = AttributeProto(name=name)
     if isinstance(value, AttributeProto):
         proto.CopyFrom(value)
@@ -147,14 +146,9 @@ def encode_attribute(name: str, value: Any) -> AttributeProto:
         proto.type, proto.i = AttributeProto.INT, int(value)
     elif isinstance(value, (float, np.floating)):
         proto.type, proto.f = AttributeProto.FLOAT, float(value)
-    elif isinstance(value, (str, bytes)):
-        proto.type, proto.s = AttributeProto.STRING, value.encode() if isinstance(value, str) else value
     elif isinstance(value, np.ndarray):
         proto.type = AttributeProto.TENSOR
         proto.t.CopyFrom(onnx.numpy_helper.from_array(value))
-    elif isinstance(value, onnx.TensorProto):
-        proto.type = AttributeProto.TENSOR
-        proto.t.CopyFrom(value)
     elif isinstance(value, (list, tuple)):
         _encode_list(proto, value)
     else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from xoptim.facts.dim_atoms import Atom, Bounds
-from xoptim.facts.polynomials import Monomial, Terms, merge_terms, scale_terms
+from xoptim.facts.polynomials import Atom, Bounds, Monomial, Terms, merge_terms, scale_terms
 
 _UNBOUNDED: Final = (None, None)
 INTEGER_BITS: Final = {"int32": 32, "int64": 64}
@@ -31,12 +30,12 @@ def _all_or_none(numbers: Sequence[int | None]) -> Sequence[int | None]:
 
 
 def integer_range(bits: int) -> tuple[int, int]:
-    """The least and the largest integer of so many bits."""
+    """The least and the largest integer of this many bits."""
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
-    """Bounds of an operation from those of its operands; a bound of more than `_MOST_BITS` bits is left out."""
+    """Bounds of an operation from the bounds of its operands; a bound of more than `_MOST_BITS` bits is left out."""
     low, high = _operation_bounds(kind, operands)
     return _kept(low), _kept(high)
 
@@ -141,15 +140,11 @@ def _interval_low(terms: Terms, constant: int) -> int | None:
 
 
 def prove_low(terms: Terms, constant: int) -> int | None:
-    """A number that the polynomial is never below, ``None`` when no such number is found.
+    """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such number is found.
 
     Interval arithmetic first; then operations that occur linearly are opened one by one, which cancels what the
     operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and ``n - 5``. After `PROOF_STEPS`
     polynomials the best bound so far is returned.
-
-    Args:
-        terms: the polynomial without its constant.
-        constant: the constant.
     """
     return _Proof().low(terms, constant, (), _DEPTH)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xoptim.facts.dim_atoms import Atom
-from xoptim.facts.polynomials import Monomial, Terms
+from xoptim.facts.polynomials import Atom, Monomial, Terms
 
 
 def text_of(terms: Terms, constant: int) -> str:
@@ -23,7 +22,7 @@ def text_of(terms: Terms, constant: int) -> str:
 
 
 def _is_tight(atom: Atom) -> bool:
-    """Whether the text of an atom may stand next to any operator without parentheses."""
+    """Whether the text of an atom needs no parentheses next to any operator."""
     return atom.kind not in ("//", "%")
 
 

@@ -6,7 +6,7 @@ around. Every symbol is at least 0 unless it was made with ``fresh(nonnegative=F
 simplification holds for all such assignments. Division and modulo round as Python's do.
 
 Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol instead, the same one
-for the same operation on the same operands, of which only bounds are known.
+for the same operation on the same operands, with known bounds only.
 """
 
 from __future__ import annotations
@@ -14,10 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xoptim.facts.dim_atoms import Atom, Bounds
-from xoptim.facts.dim_division import ceil_div, exact_quotient, floor_div, mod, multiplied_out
-from xoptim.facts.dim_extremes import broadcast, dim_max, dim_min, is_never_one
-from xoptim.facts.dim_integers import as_integer, before_wrapping
+from xoptim.facts.dim_operations import (
+    as_integer,
+    before_wrapping,
+    broadcast,
+    ceil_div,
+    dim_max,
+    dim_min,
+    exact_quotient,
+    floor_div,
+    is_never_one,
+    mod,
+    multiplied_out,
+)
+from xoptim.facts.polynomials import Atom, Bounds
 from xoptim.facts.symbolic import (
     LARGEST_SIZE,
     Dim,
@@ -50,6 +60,7 @@ __all__ = [
     "exact_quotient",
     "floor_div",
     "fresh",
+    "is_anonymous",
     "is_never_one",
     "is_nonnegative",
     "is_nonzero",
@@ -62,6 +73,11 @@ __all__ = [
     "substitute",
     "upper_bound",
 ]
+
+
+def is_anonymous(dim: Dim) -> bool:
+    """Whether a dimension is unknown: a symbol without a name in the model, or an expression with one."""
+    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def product(dims: Iterable[Dim]) -> Dim:

@@ -1,4 +1,4 @@
-"""Element types of tensors: ONNX numbers, numpy types, names, sizes, and tolerances."""
+"""Element types: numpy counterparts, groups, tolerances, and conversions between them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 import ml_dtypes
 import numpy as np
 from onnx import TensorProto
+from onnx import TensorProto as T
 
 Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
 """Exactness of a rewrite: bit-identical, equal up to rounding (a zero may change its sign), equal up to rounding while no
@@ -70,20 +71,12 @@ _BY_NUMPY: Final = {entry.numpy: number for number, entry in ELEMENT_TYPES.items
 
 
 def numpy_dtype(element_type: int) -> np.dtype:
-    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy lacks).
-
-    Raises:
-        KeyError: the number is not an element type.
-    """
+    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy lacks); raises `KeyError`."""
     return ELEMENT_TYPES[element_type].numpy
 
 
 def element_type(dtype: np.dtype | type) -> int:
-    """The ONNX element type of a numpy type; objects, ``str`` and ``bytes`` of any length are strings.
-
-    Raises:
-        KeyError: ONNX has no such type.
-    """
+    """The ONNX element type of a numpy type; objects, ``str`` and ``bytes`` of any length are strings. Raises `KeyError`."""
     dtype = np.dtype(dtype)
     return TensorProto.STRING if dtype.kind in "OSUT" else _BY_NUMPY[dtype]
 
@@ -138,7 +131,7 @@ class Tolerance(NamedTuple):
     atol: float
 
 
-# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6 and those of float16
+# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6 and models of float16
 # below 1.4e-3 when onnxruntime fuses and reorders them; the smallest types are allowed one step.
 _ROUNDING: Final[dict[int, Tolerance]] = {
     TensorProto.DOUBLE: Tolerance(1e-12, 1e-15),
@@ -160,18 +153,10 @@ _EQUAL: Final = Tolerance(0.0, 0.0)
 
 
 def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
-    """The tolerance of results after rewrites of a given exactness.
+    """The tolerance of results of an element type, zero for ``exact`` and for types that are not floating-point.
 
-    Args:
-        element_type: type of the result that is compared.
-        exactness: the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers
-            are finite.
-
-    Returns:
-        Zero for ``exact`` and for types that are not floating-point.
-
-    Raises:
-        ValueError: the exactness does not exist.
+    ``exactness`` is the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers are
+    finite. Raises `ValueError` when it does not exist.
     """
     if exactness not in ("exact", "rounding", "finite", "approximate"):
         raise ValueError(f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}")
@@ -181,3 +166,44 @@ def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
     if exactness == "approximate":
         return Tolerance(max(rounding.rtol, _APPROXIMATE.rtol), max(rounding.atol, _APPROXIMATE.atol))
     return rounding
+
+
+_EVERY: Final = frozenset(
+    (*(T.UINT8, T.INT8, T.UINT16, T.INT16, T.UINT32, T.INT32, T.UINT64, T.INT64), *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE))
+)
+"""The common types but for Booleans."""
+
+LOSSLESS: Final[dict[int, frozenset[int]]] = {
+    T.BOOL: _EVERY,
+    T.UINT8: _EVERY - {T.INT8},
+    T.INT8: _EVERY - {T.UINT8, T.UINT16, T.UINT32, T.UINT64},
+    T.UINT16: frozenset((T.UINT32, T.INT32, T.UINT64, T.INT64, T.FLOAT, T.DOUBLE)),
+    T.INT16: frozenset((T.INT32, T.INT64, T.FLOAT, T.DOUBLE)),
+    T.UINT32: frozenset((T.UINT64, T.INT64, T.DOUBLE)),
+    T.INT32: frozenset((T.INT64, T.DOUBLE)),
+    T.FLOAT16: frozenset((T.FLOAT, T.DOUBLE)),
+    T.BFLOAT16: frozenset((T.FLOAT, T.DOUBLE)),
+    T.FLOAT: frozenset((T.DOUBLE,)),
+    T.UINT64: frozenset(),
+    T.INT64: frozenset(),
+    T.DOUBLE: frozenset(),
+}
+"""Types that represent every value of a type exactly. A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in
+double. The narrow types of 8 bits and less are left out: runtimes convert between few of them."""
+
+
+def is_one_conversion(source: int, middle: int, target: int) -> bool:
+    """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as converting at once, for all values.
+
+    Either the first step is exact, and the second one starts from the same number; or all three are integers, and the last
+    one keeps no more bits than the middle one (ONNX drops the high bits of integers). Types are those of
+    ``TensorProto.DataType``.
+    """
+    if source not in LOSSLESS or target not in _EVERY | {T.BOOL}:
+        return False
+    types = (source, middle, target)
+    if source == middle or middle in LOSSLESS[source]:
+        # A float that is too large for the next integer type has no defined value there.
+        guesses = is_integer(source) and is_float(middle) and is_integer(target)
+        return not guesses or target == source or target in LOSSLESS[source]
+    return all(is_integer(t) and t in _EVERY for t in types) and bits(middle) >= bits(target)

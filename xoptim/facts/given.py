@@ -13,12 +13,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def given(kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
-    """The options with some fields changed.
-
-    Args:
-        kind: the class of the options.
-        options: ``None`` for the defaults.
-        changes: new values of fields, by name.
+    """The options, the defaults for ``None``, with some fields changed.
 
     Raises:
         TypeError: the options have another class, or no such field.

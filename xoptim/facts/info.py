@@ -18,7 +18,7 @@ class Info:
     Attributes:
         dtype: element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown.
         shape: one entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown.
-            There is no "unknown dimension": a fresh anonymous symbol stands for it.
+            There is no "unknown dimension": a fresh anonymous symbol takes its place.
         data: elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions
             (each an ``int`` or a symbolic expression); ``None`` when unknown or not of interest.
         container: ``""`` for a dense tensor, else the kind of value that wraps or replaces it.

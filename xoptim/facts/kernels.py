@@ -15,6 +15,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import ELEMENT_TYPES
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import since_version
 
 _registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -30,13 +31,7 @@ sets 19 to 21, and 0.8 ms from set 22 on.
 
 
 def slows_down(provider: str, op_type: str, opset: int) -> bool:
-    """Whether a provider is known to run an operator more slowly in an operator set than in the set before.
-
-    Args:
-        provider: short name or full name, in any case.
-        op_type: standard operator.
-        opset: version of the standard operator set.
-    """
+    """Whether a provider is known to run a standard operator more slowly than in the operator set before."""
     return (_short(provider), op_type, opset) in _SLOWER
 
 
@@ -69,7 +64,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
         ``None`` when the provider, the operator, or the type is unknown.
     """
     name = _short(provider)
-    domain = "" if domain == "ai.onnx" else domain
+    domain = standard_domain(domain)
     known = _installed()
     if name in _providers():
         kernels = known.get((name, domain, op_type), ())
@@ -90,7 +85,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
 
 
 def lacks_copies(dtype: int, opset: int) -> bool:
-    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for those of 4 bits."""
+    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for types of 4 bits."""
     return has_kernel("cpu", "", "Identity", dtype, opset) is False
 
 
@@ -123,11 +118,7 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
 
 
 def operators_served(provider: str) -> int:
-    """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known.
-
-    Args:
-        provider: short name or full name, in any case.
-    """
+    """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known."""
     return len({(domain, op_type) for name, domain, op_type in _installed() if _short(name) == _short(provider)})
 
 
@@ -144,7 +135,7 @@ _LETTERS: Final = {
     "i": TensorProto.INT32,
 }
 
-# Operators and, behind them, ``first-last:types``; f float, d double, h float16, b bfloat16, i int32.
+# Operators, then ``first-last:types``; f float, d double, h float16, b bfloat16, i int32.
 _CUDA_STANDARD: Final = {
     "Gelu": "20-:fdhb",
     "RMSNormalization": "23-:fdhb",

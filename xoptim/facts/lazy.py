@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module until the first access to an attribute, and delegates to the module from then on.
+    """Represents a module until the first access to an attribute, and delegates to the module from then on.
 
     It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all loaded modules would
     trigger the import, and before Python 3.12 two threads could meet a half-initialized module. Here the import
@@ -31,13 +31,9 @@ class _LazyModule(ModuleType):
 
 
 def lazy_module(name: str) -> ModuleType:
-    """A module that is imported at the first access to one of its attributes, by whichever thread comes first.
+    """A stand-in for a module that is imported at the first access to an attribute, by whichever thread comes first.
 
-    Args:
-        name: absolute name of the module.
-
-    Returns:
-        A stand-in. The first access raises ``ImportError`` when the module is not installed, so that a missing package
-        matters only to code that uses it.
+    That access raises ``ImportError`` when the module is not installed, so that a missing package matters only to code that
+    uses it.
     """
     return _LazyModule(name)

@@ -9,12 +9,9 @@ from xoptim.facts.families import REDUCTIONS
 
 
 class Moved(NamedTuple):
-    """The operand that took the place of an attribute.
+    """The operand that took the place of an attribute: its position, the first operator set that has it, and what it holds.
 
-    Attributes:
-        place: position among the operands.
-        since: first operator set that has it.
-        holds: integers, one integer, or one number of the element type of the first operand.
+    A number has the element type of the first operand.
     """
 
     place: int

@@ -22,7 +22,7 @@ _NEWEST: Final = 1 << 30
 
 @cache
 def _schemas_of_onnxruntime() -> dict[tuple[str, str], list[Any]]:
-    """Schemas by domain and operator, those of older versions first."""
+    """Schemas by domain and operator, older versions first."""
     try:
         listed = _onnxruntime.get_all_operator_schema()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
@@ -70,13 +70,7 @@ def objection(
 ) -> str | None:
     """The reason why a call of an operator cannot be expressed, ``None`` when it can, or when its domain is unknown.
 
-    Args:
-        op_type: operator.
-        domain: its domain.
-        attributes: values by name.
-        inputs: number of operands, those left out in the middle included.
-        outputs: number of results, likewise.
-        opsets: versions of the operator sets that the model imports, by domain.
+    ``inputs`` and ``outputs`` are numbers of operands and results, those left out in the middle included.
     """
     label = f"{domain}::{op_type}" if domain else op_type
     strange = next((name for name, value in attributes.items() if not is_of_kind(value, None)), None)
@@ -118,11 +112,7 @@ def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[
 def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[int]) -> str | None:
     """The reason why a standard operator does not take operands of these element types, ``None`` when it may.
 
-    Args:
-        op_type: operator.
-        domain: its domain.
-        opset: version of the operator set.
-        dtypes: the type of each operand, 0 for one that is unknown, left out or not a tensor.
+    A type is 0 for an operand that is unknown, left out or not a tensor.
     """
     bound: dict[str, int] = {}
     for dtype, formal in zip(dtypes, _operands(op_type, domain, opset, len(dtypes)), strict=False):
@@ -143,7 +133,7 @@ def constant_types(opset: int) -> frozenset[int]:
 
 
 class _Operand(NamedTuple):
-    """The types of an operand, and the parameter that stands for its type; empty without a constraint."""
+    """The types of an operand, and its type parameter; empty without a constraint."""
 
     types: frozenset[int]
     parameter: str
@@ -190,12 +180,8 @@ def _versions(op_type: str, domain: str) -> tuple[_Signature, ...]:
 def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands: range, results: int) -> str | None:
     """The reason why no version of an operator can be called like this, ``None`` when one can, or when its domain is unknown.
 
-    Args:
-        op_type: operator.
-        domain: its domain.
-        attributes: names; those that became operands may be among them.
-        operands: numbers of operands, those left out in the middle included.
-        results: number of results.
+    Attributes that became operands may be among the names of ``attributes``; ``operands`` are the possible numbers of operands,
+    those left out in the middle included.
     """
     if domain not in KNOWN_DOMAINS:
         return None
@@ -219,6 +205,5 @@ def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands:
 
 
 def _names(domain: str) -> list[str]:
-    """The operators of a domain."""
     own = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
     return sorted({*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)})

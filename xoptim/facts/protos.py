@@ -6,7 +6,7 @@ import contextlib
 import mmap
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
@@ -21,12 +21,9 @@ _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third
 
 
 def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
-    """Iterate over many protobufs, and end while there is still some memory.
+    """Iterate over many protobufs, and raise MemoryError while there is still some memory.
 
     Protobuf does not check whether memory for the Python object of a message was granted: without it, the process crashes.
-
-    Raises:
-        MemoryError: when little memory is left.
     """
     for index, element in enumerate(elements):
         if index % _STEP == 0:
@@ -57,13 +54,7 @@ def lack_of_memory() -> Iterator[None]:
 
 
 def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
-    """Copy the fields that are set in a protobuf into an empty one of the same type.
-
-    Args:
-        source: the protobuf to read.
-        target: the protobuf to fill.
-        but: names of fields to leave out, the large ones as a rule.
-    """
+    """Copy the fields that are set in a protobuf, ``but`` for some names, into an empty one of the same type."""
     for field, value in source.ListFields():
         if field.name in but:
             continue
@@ -73,6 +64,28 @@ def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
             setattr(target, field.name, value.decode(errors="replace"))  # protobuf reads such texts, but does not write them
         else:
             setattr(target, field.name, value)
+
+
+def replace_items(field: Any, items: Iterable[Any]) -> None:
+    """Replace the elements of a repeated field, which may be among the new ones."""
+    kept = list(items)
+    del field[:]
+    field.extend(kept)
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether the data of a tensor is outside the protobuf."""
+    return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def standard_domain(domain: str) -> str:
+    """A domain; the standard one, which has two names, as an empty text."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def opset_versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """The versions of imported operator sets by domain."""
+    return {standard_domain(each.domain): each.version for each in imports}
 
 
 def own_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -89,6 +102,23 @@ def inner_graphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
         for graph in own_graphs(node):
             yield graph
             yield from inner_graphs(graph.node)
+
+
+def proto_reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, the values that its subgraphs take from outside included; a name may be empty or repeat."""
+    yield from node.input
+    for body in own_graphs(node):
+        own = own_names(body)
+        for inner in body.node:
+            yield from (name for name in proto_reads(inner) if name not in own)
+        yield from (value.name for value in body.output if value.name not in own)
+
+
+def own_names(graph: onnx.GraphProto) -> set[str]:
+    """Names that a graph defines, its subgraphs not included."""
+    names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    names.update(tensor.values.name for tensor in graph.sparse_initializer)
+    return names.union(*(node.output for node in graph.node))
 
 
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ COMMUTATIVE = frozenset(
 """Operators with the same bits for any order of two operands (sums of more operands round differently in another order)."""
 
 ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
-"""Operators of which a tree may be rearranged (floating-point sums and products round differently then)."""
+"""Operators whose trees may be rearranged (floating-point sums and products round differently then)."""
 
 NON_DETERMINISTIC = frozenset(
     ("", op_type)
@@ -141,16 +141,10 @@ def attribute_default(
 ) -> Any:
     """Value that an absent attribute has, defaults that depend on the rank included.
 
-    Args:
-        op_type: operator.
-        domain: its domain.
-        opset: version of the operator set.
-        name: attribute.
-        rank: rank of the first input, when known.
-        kernel: value of ``kernel_shape``, which determines the number of spatial axes when the rank is unknown.
+    ``None`` when there is none or it is unknown.
 
-    Returns:
-        The value, or ``None`` when there is no default or it is unknown.
+    ``rank`` is the rank of the first input, when known; otherwise ``kernel``, the value of ``kernel_shape``, determines the
+    number of spatial axes.
     """
     value = attribute_defaults(op_type, domain, opset).get(name)
     if value is not None or domain:

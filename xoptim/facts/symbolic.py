@@ -12,10 +12,22 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
-from xoptim.facts.dim_atoms import Atom, Bounds, Table, digest_of, opaque_atom
 from xoptim.facts.dim_bounds import operation_bounds, prove_low
 from xoptim.facts.dim_text import text_of
-from xoptim.facts.polynomials import Monomial, Terms, add_terms, degree, multiply_terms, scale_terms, term_order
+from xoptim.facts.polynomials import (
+    Atom,
+    Bounds,
+    Monomial,
+    Table,
+    Terms,
+    add_terms,
+    degree,
+    digest_of,
+    multiply_terms,
+    opaque_atom,
+    scale_terms,
+    term_order,
+)
 
 Dim: TypeAlias = "int | SymbolicDim"
 
@@ -39,14 +51,10 @@ _anonymous_serial = itertools.count()
 
 @final
 class SymbolicDim:
-    """An integer expression that is not a constant. Equal expressions are the same object.
+    """An integer expression that is not a constant: the polynomial ``terms + constant``. Equal expressions are the same object.
 
     Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: compare by the
     `lower_bound` of a difference.
-
-    Attributes:
-        terms: the polynomial without its constant.
-        constant: the constant.
     """
 
     __slots__ = ("__weakref__", "_high", "_low", "_order", "constant", "terms")
@@ -285,10 +293,7 @@ def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
     """An anonymous symbol for the result of an operation on operands: always the same one.
 
-    Args:
-        kind: one of the operations of `operation_bounds`, or any other text.
-        args: the operands.
-        limits: bounds of the result, which an operation of another kind needs.
+    The operation is one of `operation_bounds`, or any other text, which needs the limits of the result.
     """
     digest = _operation_digest(kind, args)
     atom = ATOMS.find(digest)
@@ -329,7 +334,7 @@ def named(name: str) -> SymbolicDim:
 def fresh(nonnegative: bool = True) -> SymbolicDim:
     """A new anonymous symbol, equal only to itself. Numbered in the order of creation.
 
-    It stands for a dimension or, without ``nonnegative``, for any integer of 64 bits.
+    It is a dimension or, without ``nonnegative``, any integer of 64 bits.
     """
     number = next(_anonymous_serial)
     limits = (0, LARGEST_SIZE) if nonnegative else (-(2**63), 2**63 - 1)

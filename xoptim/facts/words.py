@@ -1,8 +1,9 @@
-"""Words of messages: suggestions for those that do not exist, and numbers of things."""
+"""Words of messages: suggestions for those that do not exist, and numbers of things and bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 LONGEST: Final = 100
@@ -15,13 +16,7 @@ def abridged(word: str) -> str:
 
 
 def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known words that are similar to a word, the most similar first, the case of letters ignored.
-
-    Args:
-        word: the word.
-        known: the known words.
-        most: the maximal number of words to return.
-    """
+    """The known words that are similar to a word, the most similar first, the case of letters ignored; ``most`` of them."""
     wanted = word.lower() if len(word) <= LONGEST else ""
     names = {name.lower(): name for name in sorted(known, reverse=True)}
     steps = {name: _distance(wanted, name) for name in names if 2 * abs(len(name) - len(wanted)) <= len(wanted)}
@@ -30,14 +25,7 @@ def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
-    """The question whether similar words were meant.
-
-    Args:
-        word: the word.
-        known: the known words.
-        otherwise: the text to return when no word is similar.
-        most: the maximal number of words in the suggestion.
-    """
+    """The question whether similar words, ``most`` of them, were meant; ``otherwise`` when no word is similar."""
     near = similar(word, known, most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
@@ -61,3 +49,29 @@ def _distance(a: str, b: str) -> int:
         for j, y in enumerate(b, 1):
             corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (x != y))
     return row[-1]
+
+
+_UNITS: Final[Mapping[str, float]] = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
+_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
+
+
+def byte_amount(text: str, whole: int | None = None) -> int:
+    """A number of bytes from a text such as ``500``, ``500 kB``, ``1.5GiB`` or, where ``whole`` is 100 %, ``10%``.
+
+    The case of letters does not matter. Raises `ValueError` for any other text.
+    """
+    found = _AMOUNT.fullmatch(text.strip())
+    unit = found[2].lower() if found else ""
+    units = _UNITS if whole is None else {**_UNITS, "%": whole / 100}
+    if found is None or unit not in units:
+        raise ValueError(f"{text!r}: a size such as 500kB or 4GB is expected")
+    return int(float(found[1]) * units[unit])

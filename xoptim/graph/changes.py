@@ -10,13 +10,9 @@ from xoptim.graph.node import Node
 
 
 class Changes:
-    """Listens to a model and records the changes to it.
+    """Listens to a model and records the changes to it: their number, the node that changed first, and nodes added and removed.
 
-    Attributes:
-        count: number of changes.
-        first: the node that changed first.
-        inserted_nodes: nodes that were added, in order; some of them may have been removed since.
-        removed_nodes: nodes that were removed.
+    Some of the ``inserted_nodes`` may have been removed since.
     """
 
     def __init__(self) -> None:

@@ -18,15 +18,15 @@ from xoptim.graph.tensors import Tensor
 
 
 class EvaluationView:
-    """The interface through which the numpy kernels read a node."""
+    """The interface through which the numpy kernels read a node; ``num_outputs`` counts omitted ones in the middle too."""
 
     __slots__ = ("domain", "node", "num_outputs", "op_type", "opset")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, opset: int | None = None) -> None:
         self.node = node
         self.op_type = node.op_type
         self.domain = node.domain
-        self.opset = node.opset
+        self.opset = node.opset if opset is None else opset
         self.num_outputs = len(node.output)
 
     def attribute(self, name: str, default: Any = None) -> Any:

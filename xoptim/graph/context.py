@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.info import Info
+from xoptim.graph.constants import EvaluationView
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
@@ -22,44 +22,22 @@ EXTERNAL_READ_LIMIT = 1 << 12
 InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
 
-class GraphNodeContext:
+class GraphNodeContext(EvaluationView):
     """Implements `xoptim.inference.registry.NodeContext`; made once per node."""
 
-    __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs", "node", "opset")
+    __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs")
 
     def __init__(self, graph: Graph, node: Node, infer_body: InferBody) -> None:
+        super().__init__(node, graph.opsets.get(node.domain, 0))
         self.graph = graph
-        self.node = node
-        self.opset = graph.opsets.get(node.domain, 0)
         info_of = graph.info_of
         self.inputs: Sequence[Info | None] = [info_of(name) if name else None for name in node.input]
         self._names = node.input
         self._infer_body = infer_body
         self._seen_bodies: set[str] | None = None
 
-    @property
-    def op_type(self) -> str:
-        """Operator."""
-        return self.node.op_type
-
-    @property
-    def domain(self) -> str:
-        """Domain of the operator."""
-        return self.node.domain
-
-    @property
-    def num_outputs(self) -> int:
-        """Number of outputs written on the node, omitted ones in the middle included."""
-        return len(self.node.output)
-
     def input(self, index: int) -> Info | None:
-        """Facts about an input, ``None`` when absent."""
         return self.inputs[index] if index < len(self.inputs) else None
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute as written, ``default`` when absent."""
-        value = self.node.attribute.get(name)
-        return default if value is None else value
 
     def constant(self, index: int) -> np.ndarray | None:
         """Value of a constant input, ``None`` when it is not constant or too large to be read for its shape."""
@@ -71,12 +49,10 @@ class GraphNodeContext:
         return tensor.numpy()
 
     def data(self, index: int) -> tuple[Dim, ...] | None:
-        """Elements of an integer input of rank 0 or 1."""
         info = self.input(index)
         return None if info is None or info.dtype not in _INTEGERS else info.data
 
     def ints(self, index: int) -> list[int] | None:
-        """Elements of an integer input when all of them are known numbers, else ``None``."""
         data = self.data(index)
         if data is not None:
             numbers = [d for d in data if type(d) is int]
@@ -87,7 +63,6 @@ class GraphNodeContext:
         return [int(v) for v in value.ravel()]
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
-        """A new anonymous symbol."""
         return fresh(nonnegative=nonnegative)
 
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 
-from xoptim.evaluate.blocked import copy_in_blocks
+from xoptim.evaluate.movement import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
 from xoptim.facts.protos import own_graphs
 from xoptim.graph.file_ranges import check_space, copy_range, write_at
@@ -46,23 +46,8 @@ class Weight(NamedTuple):
     tensor: Tensor
 
 
-class _Copy(NamedTuple):
-    """A range of bytes of a file, and where it goes."""
-
-    path: Path
-    start: int
-    length: int
-    offset: int
-
-
 def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
-    """Write weights to an empty file, and let their protobufs refer to it.
-
-    Args:
-        weights: the weights, in order. Their protobufs hold no data afterwards.
-        stream: the file, opened without a buffer.
-        folder: of the file.
-        location: its name.
+    """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer to its ``location``.
 
     Raises:
         OSError: when the file cannot be written, or the disk has no room for it.
@@ -98,21 +83,17 @@ def refer(proto: TensorProto, location: str, offset: int, length: int) -> None:
 
 
 def _tasks(tensor: Tensor, offset: int) -> Iterator[partial[None]]:
-    """The steps of writing a tensor, each of which needs little memory."""
+    """The steps of writing a tensor; each needs little memory."""
     place = tensor.place()
     if place is not None:
         path, start, _ = place
         for done in range(0, tensor.nbytes, 1 << 30):
-            yield partial(_copy, _Copy(path, start + done, min(tensor.nbytes - done, 1 << 30), offset + done))
+            yield partial(copy_range, path, start + done, min(tensor.nbytes - done, 1 << 30), offset=offset + done)
     elif bits(tensor.dtype) < 8 or not tensor.is_external:
         yield partial(_write_raw, tensor, offset)
     else:
         for box in _boxes(tensor):
             yield partial(_write_box, tensor, box, offset)
-
-
-def _copy(what: _Copy, stream: BinaryIO) -> None:
-    copy_range(what.path, what.start, what.length, stream, what.offset)
 
 
 def _write_raw(tensor: Tensor, offset: int, stream: BinaryIO) -> None:
@@ -127,7 +108,7 @@ def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
     axis = len(box)
     while axis and part.shape[axis - 1] == tensor.shape[axis - 1]:
         axis -= 1
-    axis = max(axis - 1, 0)  # along this axis, and behind it, elements are adjacent
+    axis = max(axis - 1, 0)  # along this axis and later ones, elements are adjacent
     width = bits(tensor.dtype) // 8
     if sys.byteorder != "little":
         part = part.byteswap()
@@ -138,7 +119,7 @@ def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
 
 
 def _write_numbers(stream: BinaryIO, offset: int, raw: np.ndarray) -> None:
-    """Write bytes, but for long ranges of zeros, of which the file is made."""
+    """Write bytes, but no long ranges of zeros: a new file consists of zeros."""
     for start in range(0, raw.size, _ZEROS):
         chunk = raw[start : start + _ZEROS]
         if not chunk[:64].any() and not chunk.any():
@@ -153,7 +134,7 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     """
     shape = [each.stop - each.start for each in box]
     dtype = numpy_dtype(tensor.dtype)
-    part = _room(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    part = _buffer(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     step = _STRIP if isinstance(tensor, View) and tensor.fast_axes() else max(shape[-1], 1)
     for start in range(0, shape[-1], step):
         _fill(tensor, box, part, range(start, min(start + step, shape[-1])))
@@ -179,21 +160,21 @@ def _fill(tensor: Tensor, box: Box, part: np.ndarray, places: range) -> None:
 def _boxes(tensor: Tensor) -> Iterator[Box]:
     """Parts of a tensor that cover it, each of at most `PART` bytes, and long along the axes where bytes are adjacent."""
     shape, rank = tensor.shape, len(tensor.shape)
-    room = max(PART // (bits(tensor.dtype) // 8), 1)
+    budget = max(PART // (bits(tensor.dtype) // 8), 1)
     fast = [axis for axis in (tensor.fast_axes() if isinstance(tensor, View) else ()) if axis != rank - 1]
     lengths = [1] * rank
     for number, axis in enumerate((rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))):
         # Runs that are written are long, those that are read are not too short.
-        most = room // _SHORTEST if fast and number == 0 else room
+        most = budget // _SHORTEST if fast and number == 0 else budget
         lengths[axis] = max(min(shape[axis], most), 1)
-        room = max(room // lengths[axis], 1)
+        budget = max(budget // lengths[axis], 1)
     steps = (range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))
     for starts in product(*steps):
         yield tuple(slice(s, min(s + length, dim)) for s, length, dim in zip(starts, lengths, shape, strict=True))
 
 
-def _room(size: int) -> np.ndarray:
-    """Bytes of this thread to write to: new memory would be cleared by the system each time."""
+def _buffer(size: int) -> np.ndarray:
+    """Bytes that this thread writes to: new memory would be cleared by the system each time."""
     kept: np.ndarray | None = getattr(_OF_THREAD, "bytes", None)
     if kept is None or kept.size < size:
         _OF_THREAD.bytes = kept = np.empty(size, np.uint8)

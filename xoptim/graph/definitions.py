@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xoptim.facts.info import Info
 from xoptim.graph.node import Node
-from xoptim.graph.tensors import Tensor, constant_value
+from xoptim.graph.tensors import Tensor, constant_tensor
 
 
 class Definitions:
@@ -67,7 +67,7 @@ class Definitions:
         """The value of a Constant node of this graph, read once."""
         values = self._node_values
         if node not in values:
-            values[node] = constant_value(node)
+            values[node] = constant_tensor(node)
         return values[node]
 
     def add_results(self, nodes: Iterable[Node]) -> list[str]:

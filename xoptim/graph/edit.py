@@ -1,4 +1,4 @@
-"""A transaction, the only way in which a rewrite changes a graph: checked as a whole, then committed as a whole or dropped."""
+"""A transaction, the only way in which a rewrite changes a graph: it is checked, then committed completely or dropped."""
 
 from __future__ import annotations
 
@@ -26,9 +26,6 @@ class Edit(Graph):
     An edit is a scope inside the graph that it is going to change: lookups search the edit first, then the graph. `commit`
     checks everything and moves it into the graph. Used as a context manager, an edit that is not committed leaves the graph
     unchanged, even if an exception is raised.
-
-    Args:
-        graph: the graph to change.
 
     Attributes:
         target: the graph to change.
@@ -95,7 +92,7 @@ class Edit(Graph):
     def commit(self, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None) -> None:
         """Take ``removed`` out of the graph and put ``added`` in; a node in both stays as it is.
 
-        Of the initializers that were made, those that the new nodes read are stored.
+        Of the initializers that were made, those that the new nodes read are stored. An error leaves the graph unchanged.
 
         Args:
             removed: nodes of the graph.
@@ -103,10 +100,10 @@ class Edit(Graph):
             insert_at: where the new nodes go if possible; by default where the last removed node was.
 
         Raises:
-            Declined: when an operator does not take the types of its operands. The graph is then unchanged.
+            Declined: when an operator does not take the types of its operands.
             RewriteError: when an operator or an attribute does not exist, a result would be missing, defined twice, or of
-                another type or shape, nodes would form a cycle, or matched nodes were modified. The graph is then unchanged.
-            ModelError: when a subgraph of a new node is invalid. The graph is then unchanged.
+                another type or shape, nodes would form a cycle, or matched nodes were modified.
+            ModelError: when a subgraph of a new node is invalid.
         """
         changed = self._watched.restore()
         if changed is not None:
@@ -125,7 +122,6 @@ class Edit(Graph):
         self._carry_out({}, [node], [self.target.nodes.last], [])
 
     def _split(self, removed: Sequence[Node], added: Sequence[Node]) -> tuple[dict[Node, None], list[Node]]:
-        """The nodes to remove, and those to add."""
         if any(node.graph is not self.target for node in removed):
             raise RewriteError("a node that is to be replaced is not a node of this graph")
         new = [node for node in added if node.graph is None]
@@ -267,11 +263,7 @@ class _Watched:
 
 
 class _Before:
-    """The state that a commit changes, recorded to undo a commit that is interrupted.
-
-    Attributes:
-        known: facts about the results of the nodes to be removed.
-    """
+    """The state that a commit changes, facts about removed results included, recorded to undo a commit that is interrupted."""
 
     def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:
         self.graph = graph

@@ -17,11 +17,7 @@ from xoptim.graph.walk import reads
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:
-    """The names of sizes that can only be equal to others, or to a number, with these.
-
-    Args:
-        graph: the main graph of a model, whose shapes are known.
-    """
+    """The names of sizes of a main graph that can only be equal to others, or to a number, with these."""
     order = {name: place for place, name in enumerate(_declared(graph))}
     found: dict[str, Dim] = {}
     differing = [(node, pair) for node in graph.nodes for pair in _pairs(graph, node) if pair[0] is not pair[1]]

@@ -28,15 +28,9 @@ _TYPES: Final = (
 
 
 class ExpandedTensor(Tensor):
-    """A constant of which one copy of the elements that repeat is kept.
+    """A constant that keeps one copy of its repeated elements, the ``core``, which has size 1 along the axes that repeat.
 
-    Args:
-        core: the elements, broadcast-compatible with the shape: 1 along the axes that repeat.
-        shape: of the constant.
-        maker: the node that computed the constant in the model, and its operands, if it is one that `write` could make.
-
-    Attributes:
-        core: as given.
+    ``maker`` is the node that computed the constant in the model, and its operands, if it is one that `write` could make.
     """
 
     __slots__ = ("_maker", "core")
@@ -63,8 +57,9 @@ class ExpandedTensor(Tensor):
     def write(self, graph: Graph, name: str) -> Node:
         """Replace this constant of a graph by a node that computes it, right before the first node that reads it.
 
-        Returns:
-            The node: the one that computed it in the model as loaded, where its operands are as they were.
+        Returns the node.
+
+        It is the one that computed it in the model as loaded, where its operands are as they were.
         """
         first = min(readers(graph, name), key=lambda node: node.label)
         node = self._former(graph, name) or self._made(graph, name)
@@ -101,12 +96,11 @@ class ExpandedTensor(Tensor):
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant as one that repeats; ``None`` when it does not, is small, or the model cannot make it from its elements.
+    """A constant that a graph is going to store, not an external one, as one that repeats.
 
-    Args:
-        graph: where it is going to be stored.
-        tensor: the constant, not an external one.
-        maker: the node that computes it.
+    ``maker`` is the node that computes it.
+
+    ``None`` when it does not repeat, is small, or the model cannot make it from its elements.
     """
     if isinstance(tensor, ExpandedTensor):
         return tensor
@@ -143,7 +137,7 @@ def _core(array: np.ndarray) -> np.ndarray | None:
 
 
 def _repeats(array: np.ndarray, first: np.ndarray, axis: int) -> bool:
-    second = array[(slice(None),) * axis + (slice(1, 2),)]  # most arrays differ here, so the rest need not be read
+    second = array[(slice(None),) * axis + (slice(1, 2),)]  # most arrays differ here, so the rest is rarely read
     return bool((second == first).all()) and bool((array == first).all())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from typing import TypeAlias
 
 import onnx
@@ -10,7 +11,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from xoptim.facts.dims import fresh
 from xoptim.facts.info import Info
-from xoptim.facts.protos import copy_fields, lack_of_memory, with_headroom
+from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, replace_items, with_headroom
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import UNLISTED_SINCE, Function, Model
@@ -21,24 +22,21 @@ from xoptim.inference.types import info_to_type_proto
 _REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name"))
 
 
-Stand: TypeAlias = Callable[[Tensor, str], TensorProto]
+ToProto: TypeAlias = Callable[[Tensor, str], TensorProto]
 """Makes the protobuf of a constant with a name."""
 
 
-def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
+def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
     """A protobuf of the whole model. It shares no objects with the one the model came from.
 
-    Args:
-        model: the model.
-        stand: makes the protobuf of each initializer, which may stand for one whose data is written later.
+    ``stand`` makes the protobuf of each initializer: possibly a stub, if its data is written later.
     """
     with collection_paused(), lack_of_memory():
-        proto = ModelProto()
-        proto.CopyFrom(model.shell)
+        proto = deepcopy(model.shell)
         if model.graph.opsets and not proto.opset_import:
             for domain, version in model.graph.opsets.items():
                 proto.opset_import.add(domain=domain, version=version)
-        _add_missing_domains(model, proto)
+        _add_missing_domains(model.opsets, proto)
         export_graph(model.graph, proto.graph, stand)
         if model.lists_initializers and (proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)):
             _unlist_initializers(model.graph, proto.graph)
@@ -48,15 +46,15 @@ def export_model(model: Model, stand: Stand = Tensor.to_proto) -> ModelProto:
     return proto
 
 
-def _add_missing_domains(model: Model, proto: ModelProto) -> None:
+def _add_missing_domains(opsets: Mapping[str, int], proto: ModelProto | onnx.FunctionProto) -> None:
     """Import the operator sets that rewrites have added."""
-    present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
-    for domain, version in model.opsets.items():
+    present = opset_versions(proto.opset_import)
+    for domain, version in opsets.items():
         if domain not in present:
             proto.opset_import.add(domain=domain, version=version)
 
 
-def export_graph(graph: Graph, proto: GraphProto, stand: Stand = Tensor.to_proto) -> None:
+def export_graph(graph: Graph, proto: GraphProto, stand: ToProto = Tensor.to_proto) -> None:
     """Write a graph into an empty protobuf."""
     source = graph.source
     if source is not None:
@@ -91,10 +89,8 @@ def _output(name: str, given: ValueInfoProto | None, info: Info) -> ValueInfoPro
     """The declaration of an output, as it was given unless that is wrong."""
     if given is not None and not _is_refuted(given, info):
         return given
-    made = ValueInfoProto()
-    if given is not None:
-        made.CopyFrom(given)
-        made.ClearField("type")
+    made = ValueInfoProto() if given is None else deepcopy(given)
+    made.ClearField("type")
     made.MergeFrom(value_info(name, info))
     return made
 
@@ -115,7 +111,7 @@ def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
 
 
 def _scanned(graph: Graph) -> dict[str, Info]:
-    """Computed results that a Scan reads, with those of their sizes that are numbers.
+    """Computed results that a Scan reads, with their fixed sizes.
 
     onnxruntime must find the rank of the results of a Scan when it loads the model. It may have found the rank at a node that a
     rewrite removed, such as the Reshape of a result of a Loop; so the rank is declared.
@@ -129,7 +125,7 @@ def _scanned(graph: Graph) -> dict[str, Info]:
 
 
 def _has_other_initializers(model: Model) -> bool:
-    """Whether the initializers differ from those of the model as loaded."""
+    """Whether the initializers have changed since the model was loaded."""
     graphs = list(model.graph.all_graphs())
     came = [[] if graph.source is None else [tensor.name for tensor in graph.source.initializer] for graph in graphs]
     return any(list(graph.initializers) != names for graph, names in zip(graphs, came, strict=True))
@@ -141,24 +137,20 @@ def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
     Before version 4 of the format all of them must be listed there; since then, callers may override the listed ones.
     """
     listed = {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
-    inputs = [value for value in proto.input if value.name not in listed]
-    del proto.input[:]
-    proto.input.extend(inputs)
+    replace_items(proto.input, [value for value in proto.input if value.name not in listed])
 
 
 def value_info(name: str, info: Info) -> ValueInfoProto:
     """The declaration of a result, made from the facts about it."""
-    proto = ValueInfoProto(name=name)
-    proto.type.CopyFrom(info_to_type_proto(info))
-    return proto
+    return ValueInfoProto(name=name, type=info_to_type_proto(info))
 
 
-def export_nodes(graph: Graph, stand: Stand = Tensor.to_proto) -> Iterator[NodeProto]:
+def export_nodes(graph: Graph, stand: ToProto = Tensor.to_proto) -> Iterator[NodeProto]:
     """The nodes of a graph. Unchanged ones are the protobufs they came from, not copies: do not modify them."""
     return (export_node(node, stand) for node in with_headroom(graph.nodes))
 
 
-def export_node(node: Node, stand: Stand = Tensor.to_proto) -> NodeProto:
+def export_node(node: Node, stand: ToProto = Tensor.to_proto) -> NodeProto:
     """A node with its subgraphs; when unchanged, the protobuf it came from, not a copy: do not modify it."""
     proto = node.untouched_proto
     if proto is None or node.bodies or node.metadata or node.input != tuple(proto.input) or node.output != tuple(proto.output):
@@ -168,7 +160,7 @@ def export_node(node: Node, stand: Stand = Tensor.to_proto) -> NodeProto:
     return proto
 
 
-def _export_body(proto: NodeProto, name: str, body: Graph, stand: Stand) -> None:
+def _export_body(proto: NodeProto, name: str, body: Graph, stand: ToProto) -> None:
     for attribute in proto.attribute:
         if attribute.name == name:
             attribute.ClearField("g")
@@ -188,18 +180,9 @@ def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:
 
 def export_function(function: Function) -> onnx.FunctionProto:
     """A local function as it is now."""
-    proto = onnx.FunctionProto()
-    proto.CopyFrom(function.proto)
-    del proto.node[:]
-    body = function.body
-    proto.node.extend(_constants(body.initializers))
-    proto.node.extend(export_nodes(body))
+    proto, body = deepcopy(function.proto), function.body
+    replace_items(proto.node, (*_constants(body.initializers), *export_nodes(body)))
     if proto.value_info:
-        kept = [v for v in proto.value_info if body.defines(v.name)]
-        del proto.value_info[:]
-        proto.value_info.extend(kept)
-    present = {"" if o.domain == "ai.onnx" else o.domain for o in proto.opset_import}
-    for domain, version in body.opsets.items():
-        if domain not in present:
-            proto.opset_import.add(domain=domain, version=version)
+        replace_items(proto.value_info, [v for v in proto.value_info if body.defines(v.name)])
+    _add_missing_domains(body.opsets, proto)
     return proto

@@ -18,11 +18,8 @@ _AT_RUN_TIME = frozenset(("Constant", "DequantizeLinear"))
 class FactTable:
     """Type, shape and constness of each value of a graph; an entry exists exactly as long as its value.
 
-    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`.
-
-    Args:
-        definitions: the values of the graph.
-        outer: the facts about the values of the enclosing graph.
+    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`. ``outer`` is the table of the
+    enclosing graph.
     """
 
     __slots__ = ("_computed", "_definitions", "_evaluated", "_infos", "_overridable", "items", "known", "learn", "outer")
@@ -128,7 +125,7 @@ class FactTable:
 def can_fold(node: Node) -> bool:
     """Whether the results of a node depend on its inputs only and can be computed ahead of time.
 
-    Those of DequantizeLinear are computed at run time always: wide weights would replace narrow ones, and hide the quantization
-    from the runtime.
+    Results of DequantizeLinear are always computed at run time: wide weights would replace narrow ones, and hide the
+    quantization from the runtime.
     """
     return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type not in _AT_RUN_TIME

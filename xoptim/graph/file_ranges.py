@@ -29,12 +29,9 @@ def is_hole(path: Path, offset: int, length: int) -> bool:
 
 
 def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: int) -> None:
-    """Copy a range of a file into an empty range of another one; holes stay holes.
+    """Copy a range of a file into an empty range of another one; holes stay holes. Raises `OSError`.
 
     The kernel copies where it can; some file systems then share the blocks of both files.
-
-    Raises:
-        OSError: when the source cannot be read or the target cannot be written.
     """
     with source.open("rb") as stream:
         if os.fstat(stream.fileno()).st_size < start + length:  # the end of a file reads like a hole
@@ -51,11 +48,7 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
 
 
 def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
-    """Write bytes at a position of a file that was opened without a buffer; several threads may do so at the same time.
-
-    Raises:
-        OSError: when they cannot be written.
-    """
+    """Write bytes at a position of an unbuffered file; several threads may do so at the same time. Raises `OSError`."""
     while data:
         if hasattr(os, "pwrite"):
             written = os.pwrite(stream.fileno(), data, offset)
@@ -67,11 +60,7 @@ def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
 
 
 def check_space(folder: Path, size: int) -> None:
-    """Check that there is room for some bytes on the disk of a folder.
-
-    Raises:
-        OSError: when there is not.
-    """
+    """Raise `OSError` unless there is room for some bytes on the disk of a folder."""
     free = shutil.disk_usage(folder).free
     if size > free:
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free:,} are free")

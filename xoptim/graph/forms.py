@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from xoptim.facts.errors import ModelError
 
 TextForm: TypeAlias = Literal["text", "textproto", "json"]
-"""The syntax of `onnx.parser`; that of protobuf; JSON."""
+"""The syntax of `onnx.parser`; text of protobuf; JSON."""
 
 BEGINNING: Final = 4096
 """Bytes at the beginning of a file from which its form is known."""
@@ -30,21 +30,15 @@ _MAGIC: Final = (
     (re.compile(rb"\x1f\x8b"), "it is compressed with gzip; unpack it first"),
     (re.compile(rb"BZh|\xfd7zXZ|\x28\xb5\x2f\xfd"), "it is compressed; unpack it first"),
     (re.compile(rb"PK\x03\x04[\s\S]*data\.pkl"), "it is a model of PyTorch; torch.onnx.export makes an ONNX model of it"),
-    (
-        re.compile(rb"\x80[\x02-\x05]"),
-        "it is a pickle, as PyTorch writes them; torch.onnx.export makes an ONNX model",
-    ),
+    (re.compile(rb"\x80[\x02-\x05]"), "it is a pickle, as PyTorch writes them; torch.onnx.export makes an ONNX model"),
     (re.compile(rb"PK\x03\x04"), "it is a zip archive; unpack it first"),
     (re.compile(rb"[\s\S]{4}TFL3"), "it is a model of TensorFlow Lite; tf2onnx converts it"),
-    (re.compile(rb"[\s\S]{4}ORTM"), "it is a model in onnxruntime's own format; give the ONNX model of which it was made"),
+    (re.compile(rb"[\s\S]{4}ORTM"), "it is a model in onnxruntime's own format; give the ONNX model it was made from"),
     (re.compile(rb"\x89HDF\r\n"), "it is an HDF5 file, such as a model of Keras; tf2onnx converts it"),
     (re.compile(rb"GGUF"), "it is a GGUF file, which holds weights and no graph"),
     (re.compile(rb"\x93NUMPY"), "it is an array of numpy"),
     (re.compile(rb"<\?xml"), "it is an XML file"),
-    (
-        re.compile(rb"[\s\S]{4}\x00{4}\{"),
-        "it is a file of safetensors, which holds weights and no graph",
-    ),
+    (re.compile(rb"[\s\S]{4}\x00{4}\{"), "it is a file of safetensors, which holds weights and no graph"),
 )
 
 
@@ -60,13 +54,7 @@ def text_form(raw: bytes) -> TextForm | None:
 def parse_text(raw: bytes, form: TextForm, label: str) -> onnx.ModelProto:
     """A model from one of the text forms.
 
-    Args:
-        raw: contents of the file.
-        form: result of `text_form`.
-        label: the beginning of the message of an error: ``'model.onnx' is``.
-
-    Raises:
-        ModelError: when it is not a model.
+    ``label`` begins the message of the `ModelError` when it is not one: ``'a.onnx' is``.
     """
     try:
         text = raw.decode("utf-8-sig")

@@ -1,32 +1,34 @@
-"""Extract a few nodes of a graph as a model that can run."""
+"""Extract nodes of a graph, or both sides of a rewrite, as models that can run."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import onnx
+from onnx import TensorProto
 
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.info import UNKNOWN
+from xoptim.graph.constants import constant_array
 from xoptim.graph.export import export_function, export_node, value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
+from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import reads
+from xoptim.inference.types import info_to_type_proto
 
 _LARGE = 1 << 20
 _FUNCTIONS_SINCE = 8
 
 
 def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE) -> onnx.ModelProto:
-    """A model of some nodes.
+    """A model of some nodes, in any order, that belong or belonged to a graph; its outputs are ``results``.
 
     Results that they read from elsewhere are its inputs, with the types and shapes that are known; constants are stored in it
-    unless they are large. Local functions that the nodes call are included.
-
-    Args:
-        graph: the graph that the nodes belong to, or belonged to.
-        nodes: the nodes, in any order.
-        results: the outputs of the model.
-        largest: bytes of a constant above which it becomes an input.
+    up to ``largest`` bytes. Local functions that the nodes call are included.
     """
     ordered = sorted(nodes, key=lambda node: node.label)
     made = {name for node in ordered for name in node.output}
@@ -77,3 +79,182 @@ def _all_nodes(node: Node) -> Iterator[Node]:
     for body in node.bodies.values():
         for inner in body.nodes:
             yield from _all_nodes(inner)
+
+
+_SMALL = 1 << 20
+"""Bytes up to which a constant is stored in the models; a larger one is an input of both, if both read it."""
+_CONTEXT = 100
+"""Maximal number of nodes that are added around a match."""
+_BEHIND = 24
+"""Maximal number of them that compute what only one side reads."""
+_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
+"""Their values may be sizes or positions, for which random numbers would be invalid."""
+
+
+@dataclass(slots=True)
+class _Fragment:
+    """One of the two models under construction.
+
+    ``nodes`` can run in their order once the fragment is complete; ``made`` are their results, ``reads`` what they and their
+    subgraphs read from outside, in order.
+    """
+
+    nodes: list[Node]
+    made: set[str] = field(default_factory=set)
+    reads: dict[str, None] = field(default_factory=dict)
+
+    def update(self) -> None:
+        """Update ``made`` and ``reads``."""
+        self.made = {name for node in self.nodes for name in node.output if name}
+        self.reads = {name: None for node in self.nodes for name in reads(node) if name not in self.made}
+
+
+def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The matched nodes of a rewrite and their replacement, as two models with the same inputs and outputs.
+
+    Results that the nodes read are inputs, with their types and shapes, with two exceptions: small constants are stored, and
+    for small integers that are computed from shapes, the nodes that compute them are added. Subgraphs and the local functions
+    that are called are included.
+
+    The graph is as it is after the rewrite. Both ``matched`` and ``given`` are in order, nodes that stay included.
+    """
+    fragments = _Fragment(list(matched)), _Fragment(list(given))
+    stored = _complete(graph, fragments)
+    before, after = fragments
+    kept = {name for name in (*before.reads, *after.reads) if name in stored}
+    differing = (before.reads.keys() ^ after.reads.keys()) & kept
+    # A constant that a pattern computed from others can be compared only when these are stored too.
+    inside = {name for name in kept if differing or stored[name].nbytes <= _SMALL}
+    inputs = dict.fromkeys(name for name in (*before.reads, *after.reads) if name not in inside)
+    made = {name for node in given for name in node.output}
+    results = [name for node in matched for name in node.output if name and name in made]
+    results = [name for name in results if graph.info_of(name) != UNKNOWN or _is_read(graph, name, given)]
+    types = _Types(graph)
+    both = []
+    for fragment in fragments:
+        body = onnx.GraphProto(name="fragment", node=map(export_node, fragment.nodes))
+        body.initializer.extend(_tensor_proto(name, stored[name]) for name in fragment.reads if name in inside)
+        body.input.extend(map(types.declare, inputs))
+        body.output.extend(map(types.declare, results))
+        body.value_info.extend(
+            types.declare(name) for name in sorted(fragment.made - set(results)) if graph.info_of(name) != UNKNOWN
+        )
+        both.append(model_of(graph, body, fragment.nodes))
+    return both[0], both[1]
+
+
+def _is_read(graph: Graph, name: str, nodes: Sequence[Node]) -> bool:
+    """Whether a result is needed outside these nodes."""
+    others = any(reader not in nodes for reader in graph.consumers(name))
+    return others or graph.is_output(name) or graph.is_captured(name)
+
+
+def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
+    """Add producers to both fragments and sort their nodes; returns the constants that they read.
+
+    Two kinds of nodes are added: those that compute integers and, where one fragment reads what the other does not, those
+    between the two, such as a Concat whose operand the replacement reads instead of its result.
+    """
+    stored: dict[str, Tensor | None] = {}
+    before, after = _update(graph, fragments, stored)
+    # Results that only one side reads are computed: as separate inputs, they could contradict the other side.
+    apart = {name for name in before.keys() ^ after.keys() if stored[name] is None}
+    two_sided = not apart <= before.keys() and not apart <= after.keys()
+    line, context = set(apart), _Fragment([])
+    for _ in range(_CONTEXT):
+        before, after = _update(graph, fragments, stored)
+        context.update()
+        # If each side reads such results, the nodes between them suffice, up to where a common context contains all of them.
+        met = two_sided and apart <= context.made | context.reads.keys()
+        line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
+        open_names = [name for name in (*before, *after) if stored[name] is None]
+        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in _INTEGERS]
+        found = [(place, node) for place, node in (_producer(graph, name) for name in wanted) if node is not None]
+        if not found:
+            break
+        producer = max(found, key=lambda pair: pair[0])[1]
+        if not line.isdisjoint(producer.output):
+            line.update(producer.input)
+        for fragment in (*fragments, context):
+            fragment.nodes.insert(0, producer)
+    for fragment in fragments:
+        fragment.nodes = _sorted(fragment.nodes)
+    _update(graph, fragments, stored)
+    return {name: tensor for name, tensor in stored.items() if tensor is not None}
+
+
+def _update(
+    graph: Graph, fragments: tuple[_Fragment, _Fragment], stored: dict[str, Tensor | None]
+) -> tuple[dict[str, None], dict[str, None]]:
+    """The results that each fragment reads; constants among them are looked up and stored."""
+    for fragment in fragments:
+        fragment.update()
+        stored.update((name, _constant(graph, name)) for name in fragment.reads if name not in stored)
+    return fragments[0].reads, fragments[1].reads
+
+
+def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
+    """The place of a result's producer, inner graphs after outer ones, and the producer (``None`` if it has subgraphs)."""
+    scope = graph.scope(name)
+    node = None if scope is None else scope.producer(name)
+    depth, outer = 0, scope
+    while outer is not None:
+        depth, outer = depth + 1, outer.parent
+    return (depth, 0 if node is None else node.label), None if node is None or node.bodies else node
+
+
+def _constant(graph: Graph, name: str) -> Tensor | None:
+    tensor = graph.tensor(name)
+    if tensor is not None:
+        return tensor
+    array = constant_array(graph, name)
+    return None if array is None or array.nbytes > _SMALL else Tensor.from_array(array)
+
+
+def _sorted(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes in an order in which they can run, otherwise in the given order."""
+    producers = {name: node for node in nodes for name in node.output if name}
+    done: dict[Node, None] = {}
+    for root in nodes:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            missing = [p for name in reads(node) if (p := producers.get(name)) is not None and p not in done and p is not node]
+            if missing and not any(p in stack for p in missing):
+                stack += reversed(missing)
+            else:
+                done[stack.pop()] = None
+    return list(done)
+
+
+def _tensor_proto(name: str, tensor: Tensor) -> TensorProto:
+    if not tensor.is_external:
+        return tensor.to_proto(name)
+    return TensorProto(name=name, data_type=tensor.dtype, dims=tensor.shape, raw_data=tensor.to_raw())
+
+
+class _Types:
+    """Declares results; anonymous dimensions are named, so that equal ones stay equal."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._names: dict[str, SymbolicDim] = {}
+        self._new: dict[str, str] = {}
+
+    def declare(self, name: str) -> onnx.ValueInfoProto:
+        """The declaration of a result."""
+        proto = onnx.ValueInfoProto(name=name)
+        proto.type.CopyFrom(info_to_type_proto(self._graph.info_of(name), self._names))
+        for dim in proto.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = self._plain(dim.dim_param)
+        return proto
+
+    def _plain(self, text: str) -> str:
+        """A dimension as an expression that runs can evaluate from named sizes: sums, products and quotients."""
+        if re.search(r"[%']|(max|min|broadcast)\(", text):
+            return self._fresh(text)
+        return re.sub(r"\?\d+", lambda found: self._fresh(found[0]), text)
+
+    def _fresh(self, text: str) -> str:
+        return self._new.setdefault(text, f"unk__{len(self._new)}")

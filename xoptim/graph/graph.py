@@ -137,8 +137,7 @@ class Graph:
     def insert(self, node: Node, after: Node | None) -> None:
         """Add a node right after another one (at the beginning for ``None``).
 
-        Raises:
-            RewriteError: when one of its outputs is already defined in this graph.
+        Raises `RewriteError` for a result defined already.
         """
         for name in node.output:
             if name and self.defines(name):
@@ -164,8 +163,7 @@ class Graph:
     def rename(self, old: str, new: str) -> None:
         """Make every reader of ``old`` read ``new`` instead. Outputs of the graph keep their names.
 
-        Raises:
-            RewriteError: when ``old`` is referred to outside the nodes.
+        Raises `RewriteError` when something besides nodes refers to ``old``.
         """
         if old in self.pinned:
             raise RewriteError(f"result {old!r} cannot be renamed")
@@ -185,8 +183,9 @@ class Graph:
     def sweep(self) -> int:
         """Remove nodes whose results are no longer read, and the nodes that only they needed.
 
-        Returns:
-            Number of nodes removed. Only new nodes and those that lost a reader since the last call are checked.
+        Returns the number of nodes removed.
+
+        Only new nodes and those that lost a reader since the last call are checked.
         """
         count, unread = 0, self.references.unread
         while unread:

@@ -10,7 +10,7 @@ import onnx
 from onnx import inliner
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import copy_fields
+from xoptim.facts.protos import copy_fields, inner_graphs
 
 EXPANSION_LIMIT = 1_000_000
 """Number of nodes above which calls are not replaced: functions that each call the next one twice grow exponentially."""
@@ -38,8 +38,7 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
 def expanded_size(proto: onnx.ModelProto) -> int:
     """Number of nodes of a model, subgraphs included, once every call of a local function is replaced by its body.
 
-    Raises:
-        ModelError: when a function calls itself, directly or through others.
+    Raises `ModelError` when a function calls itself, directly or through others.
     """
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     calls = {key: Counter(_operators(function.node)) for key, function in functions.items()}
@@ -59,11 +58,8 @@ def _total(calls: Mapping[tuple[str, str, str], int], sizes: Mapping[tuple[str, 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]]:
     """The operators and functions that the nodes call, nodes of subgraphs included."""
-    for node in nodes:
-        yield node.domain, node.op_type, node.overload
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _operators(attribute.g.node)
+    inner = (node for graph in inner_graphs(nodes) for node in graph.node)
+    return ((node.domain, node.op_type, node.overload) for node in (*nodes, *inner))
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:
@@ -71,14 +67,7 @@ def _write_defaults(model: onnx.ModelProto) -> None:
     defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions if f.attribute_proto}
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):
-            _complete(nodes, defaults)
-
-
-def _complete(nodes: Iterable[onnx.NodeProto], defaults: Mapping[tuple[str, str, str], Iterable[onnx.AttributeProto]]) -> None:
-    for node in nodes:
-        written = {attribute.name for attribute in node.attribute}
-        given = defaults.get((node.domain, node.op_type, node.overload), ())
-        node.attribute.extend(attribute for attribute in given if attribute.name not in written)
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                _complete(attribute.g.node, defaults)
+            for node in (*nodes, *(node for graph in inner_graphs(nodes) for node in graph.node)):
+                written = {attribute.name for attribute in node.attribute}
+                given = defaults.get((node.domain, node.op_type, node.overload), ())
+                node.attribute.extend(attribute for attribute in given if attribute.name not in written)

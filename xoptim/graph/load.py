@@ -20,7 +20,7 @@ from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import copy_fields, lack_of_memory, unreadable_texts, with_headroom
+from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_texts, with_headroom
 from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
 from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
@@ -79,12 +79,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
     """A model from its serialized form.
 
-    Args:
-        raw: the serialized model.
-        label: the beginning of the message of an error: ``'model.onnx' is``.
-
-    Raises:
-        ModelError: when the bytes are not a model.
+    ``label`` begins the message of the `ModelError` when it is not one: ``'a.onnx' is``.
     """
     proto = onnx.ModelProto()
     try:
@@ -159,7 +154,7 @@ def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
     wrong = next((o for o in imports if not 0 <= o.version < 1 << 31), None)
     if wrong is not None:
         raise ModelError(f"operator set {wrong.domain or 'ai.onnx'!r} has no version {wrong.version}")
-    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
+    return opset_versions(imports)
 
 
 def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:
@@ -186,11 +181,7 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 
 def check_imports(model: Model) -> None:
-    """Refuse standard operators of no version: a runtime takes its newest one, and another runtime another one.
-
-    Raises:
-        ModelError: when there are some.
-    """
+    """Raise `ModelError` for standard operators of no version: each runtime takes its own newest one."""
     for graph in model.graphs():
         used = [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
         if used:
@@ -213,11 +204,7 @@ def _check_recursion(model: Model) -> None:
 
 
 def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
-    """Fill an empty graph from its protobuf.
-
-    Raises:
-        ModelError: when names are undefined or defined twice, or nodes form a cycle.
-    """
+    """Fill an empty graph from its protobuf; raises `ModelError` as `load_model`."""
     graph.source = proto
     graph.name = proto.name
     _check_text((graph.name, *(v.name for v in (*proto.input, *proto.output)), *(t.name for t in proto.initializer)))
@@ -287,7 +274,6 @@ def _wrap(graph: Graph, protos: Iterable[onnx.NodeProto]) -> list[Node]:
 
 
 def _check_results(graph: Graph, nodes: Iterable[Node]) -> None:
-    """Refuse a result that is defined twice."""
     seen: dict[str, None] = {}
     for node in nodes:
         for name in node.output:
@@ -314,11 +300,7 @@ def _connect(graph: Graph) -> bool:
 
 
 def load_bodies(graph: Graph, node: Node) -> None:
-    """Wrap the subgraphs among the attributes of a node of a graph.
-
-    Raises:
-        ModelError: when names in them are undefined or defined twice, or nodes form a cycle.
-    """
+    """Wrap the subgraphs among the attributes of a node of a graph; raises `ModelError` as `load_model`."""
     proto = node.untouched_proto
     if proto is not None:
         found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
@@ -334,7 +316,6 @@ def load_bodies(graph: Graph, node: Node) -> None:
 
 
 def _depth(graph: Graph) -> int:
-    """The number of graphs that enclose a graph."""
     depth, outer = 0, graph.parent
     while outer is not None:
         depth, outer = depth + 1, outer.parent

@@ -10,12 +10,12 @@ import onnx
 from xoptim.facts.dims import Dim
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
-from xoptim.graph.listener import Listener
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL
+from xoptim.graph.references import Listener
 
 UNLISTED_SINCE = 4
-"""Version of the file format since which initializers need not be listed as inputs: a listed one may be overridden."""
+"""Version of the file format since which initializers may be absent from the inputs: a listed one may be overridden."""
 
 
 def call_domain(domain: str) -> str:

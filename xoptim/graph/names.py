@@ -8,10 +8,8 @@ from collections.abc import Mapping, Set
 class Names:
     """The set of names in use and a source of new ones.
 
-    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of calls only.
-
-    Args:
-        base: names that are in use as well. `commit` adds those that were reserved here; without it, they are free again.
+    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of calls only. Names
+    in ``base`` are in use as well. `commit` adds those that were reserved here; without it, they are free again.
     """
 
     __slots__ = ("_base", "_next", "used")
@@ -39,7 +37,7 @@ class Names:
         return name
 
     def next_count(self, hint: str) -> int:
-        """The first number that has not been tried yet behind a hint."""
+        """The next suffix to try for each hint."""
         found = self._next.get(hint)
         if found is None:
             return 1 if self._base is None else self._base.next_count(hint)
@@ -51,6 +49,6 @@ class Names:
             self._base.reserve(self.used, self._next)
 
     def reserve(self, names: Set[str], counts: Mapping[str, int]) -> None:
-        """Take over names that were reserved elsewhere, and the next number behind each of their hints."""
+        """Merge names that were reserved elsewhere, and their next suffixes."""
         self.used |= names
         self._next.update(counts)

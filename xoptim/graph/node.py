@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from xoptim.facts.attributes import decode_attribute, encode_attribute, same_attribute
+from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import attribute_default
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class Node:
         doc_string: str = "",
     ) -> None:
         self.op_type = op_type
-        self.domain = "" if domain == "ai.onnx" else domain
+        self.domain = standard_domain(domain)
         self.overload = overload
         self.name = name
         self.input = tuple(input)
@@ -151,26 +153,23 @@ class Node:
         return self._proto
 
     def metadata_props(self) -> dict[str, str]:
-        """Metadata of the node, including that of the protobuf it came from."""
+        """Metadata of the node and of the protobuf it came from."""
         found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
         return {**found, **(self.metadata or {})}
 
     @property
     def remark(self) -> str:
-        """The ``doc_string`` of the node, else that of the protobuf it came from."""
+        """The ``doc_string`` of the node, else of the protobuf it came from."""
         return self.doc_string or ("" if self._proto is None else self._proto.doc_string)
 
     def to_proto(self) -> onnx.NodeProto:
         """A protobuf of this node without its subgraphs."""
         if self._proto is not None:
-            proto = onnx.NodeProto()
-            proto.CopyFrom(self._proto)
+            proto = deepcopy(self._proto)
             if self.input != tuple(proto.input):
-                del proto.input[:]
-                proto.input.extend(self.input)
+                proto.input[:] = self.input
             if self.output != tuple(proto.output):
-                del proto.output[:]
-                proto.output.extend(self.output)
+                proto.output[:] = self.output
         else:
             proto = onnx.NodeProto(
                 op_type=self.op_type,

@@ -73,11 +73,7 @@ class Parts:
     def read(self, box: Box) -> np.ndarray:
         """The numbers of a part; of external data only this part is read. Do not modify the result.
 
-        Args:
-            box: a range for each axis.
-
-        Raises:
-            ModelError: when the data is damaged or missing.
+        Raises `ModelError` as `numpy`.
         """
         return self.numpy()[box]
 
@@ -116,11 +112,7 @@ class Parts:
         return True
 
     def sample(self, number: int) -> bytes:
-        """Some of the bytes: tensors of a type and shape differ where samples of the same number do.
-
-        Args:
-            number: less than `SAMPLES`.
-        """
+        """Some of the bytes: tensors of a type and shape differ where samples of the same number, less than `SAMPLES`, do."""
         if self._sample is None:
             self._sample = {}
         if number not in self._sample:

@@ -15,7 +15,7 @@ def find_places(
 ) -> tuple[list[Node | None], list[Node]]:
     """For each new node the node after which it goes (``None``: at the beginning), and the nodes that must move first.
 
-    New nodes stay together if they can. Otherwise each goes directly behind its operands: a rewrite may change nodes on both
+    New nodes stay together if they can. Otherwise each goes directly after its operands: a rewrite may change nodes on both
     sides of nodes that stay.
 
     Args:
@@ -54,17 +54,7 @@ def _behind_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) 
 def find_place(
     graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
 ) -> tuple[Node | None, list[Node]]:
-    """The node after which new nodes go (``None``: at the beginning), and the nodes that must move after it first.
-
-    Args:
-        graph: the graph, which still contains the nodes to remove.
-        gone: the nodes to remove.
-        new: the nodes to add, in order.
-        insert_at: where the new nodes go if possible; by default where the last removed node is.
-
-    Raises:
-        Declined: when the nodes would form a cycle.
-    """
+    """As `find_places`, for new nodes that stay together; the first of the results is one place."""
     produced = dict.fromkeys(name for node in new for name in node.output if name)
     before: Node | None = None
     for node in new:
@@ -92,7 +82,7 @@ def find_place(
 
 
 def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-    """The readers in ``first``, and the readers of their results, as far as they stand before ``place``.
+    """The readers in ``first``, and the readers of their results, that precede ``place``.
 
     This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
     (2006).

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
+from copy import deepcopy
 
 import onnx
 
-from xoptim.facts.dim_integers import before_wrapping
-from xoptim.facts.dims import Dim
+from xoptim.facts.dim_operations import before_wrapping
+from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
@@ -29,10 +30,8 @@ _STANDARD = ("", "ai.onnx.ml")
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
     """Infer the facts about every result of a graph and of its subgraphs, in order.
 
-    Args:
-        graph: the graph.
-        declared: what the model declares about results. Shapes that may have been computed from the default of an
-            initializer that a caller may override are not used.
+    Of ``declared``, what the model declares about results, shapes are not used that may have been computed from the default of
+    an initializer that a caller may override.
     """
     may_be_overridden = graph.sees_overridable()
     for node in graph.nodes:
@@ -76,8 +75,7 @@ def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
 def _without_dimension_names(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
     if not any(d.dim_param for d in value.type.tensor_type.shape.dim):
         return value
-    nameless = onnx.ValueInfoProto()
-    nameless.CopyFrom(value)
+    nameless = deepcopy(value)
     for dim in nameless.type.tensor_type.shape.dim:
         dim.ClearField("dim_param")
     return nameless
@@ -125,7 +123,7 @@ def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
 
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
-    """Infer the facts about the results of nodes, and those of their readers as long as new facts are found."""
+    """Infer the facts about the results of nodes, and of their readers as long as new facts are found."""
     pending = deque(nodes)
     while pending:
         node = pending.popleft()
@@ -222,16 +220,12 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
 
 def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:
     """The inferred facts, completed by the declared ones."""
-    if inferred.dtype and inferred.shape is not None and not any(map(_is_anonymous, inferred.shape)):
+    if inferred.dtype and inferred.shape is not None and not any(map(is_anonymous, inferred.shape)):
         return inferred
     declared = type_proto_to_info(proto.type)
     if inferred is UNKNOWN:
         return declared
     return refine(inferred, declared) if inferred.is_tensor and declared.is_tensor else inferred
-
-
-def _is_anonymous(dim: Dim) -> bool:
-    return not isinstance(dim, int) and dim.is_anonymous
 
 
 def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
@@ -246,4 +240,4 @@ def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
     if len(tensor.shape.dim) != len(inferred.shape):
         return True
     pairs = zip(tensor.shape.dim, inferred.shape, strict=True)
-    return any(d.dim_value > 0 and d.dim_value != i and not _is_anonymous(i) for d, i in pairs)
+    return any(d.dim_value > 0 and d.dim_value != i and not is_anonymous(i) for d, i in pairs)

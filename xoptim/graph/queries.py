@@ -13,12 +13,7 @@ from xoptim.graph.walk import reads
 
 
 class GraphQueries:
-    """Methods that return facts about one graph and its results.
-
-    Attributes:
-        graph: the graph.
-        scope: where facts about results are looked up: the graph or an edit of it.
-    """
+    """Methods that return facts about one graph and its results, looked up in ``scope``: the graph or an edit of it."""
 
     __slots__ = ()
 

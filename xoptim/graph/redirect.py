@@ -33,17 +33,10 @@ def can_redirect(graph: Graph, old: str, new: str) -> bool:
 
 
 def redirect(graph: Graph, old: str, new: str) -> bool:
-    """Make everything that reads ``old`` read ``new``, a result of the same value that stands before its readers.
+    """Make everything that reads ``old`` read ``new``, a visible result of the same value that precedes its readers.
 
-    When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed ``old`` is removed.
-
-    Args:
-        graph: the graph in which ``old`` is computed.
-        old: a result of the graph, unused afterwards.
-        new: a result visible in the graph.
-
-    Returns:
-        Whether the readers were changed. False, with the graph unchanged, when `can_redirect` is.
+    When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed ``old`` is removed. Returns
+    whether the readers were changed: False, with the graph unchanged, when `can_redirect` is.
     """
     if not can_redirect(graph, old, new):
         return False
@@ -63,13 +56,8 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
 def substitute(graph: Graph, old: str, new: str) -> None:
     """Make everything that reads ``old`` read ``new``, another value perhaps. Both names stay, and so do their producers.
 
-    An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of ``new`` stands after the readers
-    of ``old``, it is moved before them.
-
-    Args:
-        graph: the graph that defines ``old``.
-        old: a result of the graph.
-        new: a result that is visible in the graph and does not depend on ``old``.
+    An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of ``new``, which must not depend on
+    ``old``, comes after the readers of ``old``, it is moved before them.
 
     Raises:
         RewriteError: when a name is not defined, the types or shapes contradict each other, nodes would form a cycle, or a

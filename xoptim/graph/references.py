@@ -1,30 +1,104 @@
-"""Everything that refers to the values of one graph."""
+"""Everything that refers to the values of one graph, and the interface of what listens to changes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import Protocol
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.definitions import Definitions
-from xoptim.graph.listener import Listener
 from xoptim.graph.node import Node
 from xoptim.graph.order import OrderedNodes
-from xoptim.graph.uses import Uses
+
+
+class Listener(Protocol):
+    """Called after each change of a graph."""
+
+    def inserted(self, node: Node) -> None:
+        """A node was added."""
+
+    def removed(self, node: Node) -> None:
+        """A node was taken out; its ``graph`` is already ``None``."""
+
+    def touched(self, node: Node) -> None:
+        """The inputs of a node, or the readers of its results, have changed."""
+
+
+class Uses:
+    """The readers of results, in the order in which they were added.
+
+    Nearly all results have one reader that reads them once; it is stored as it is, without a table of its own, which saves a
+    third of the memory of a large graph.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self) -> None:
+        self._table: dict[str, Node | dict[Node, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def readers(self, name: str) -> list[Node]:
+        """The nodes that read a result, each once."""
+        found = self._table.get(name)
+        return [] if found is None else [found] if isinstance(found, Node) else list(found)
+
+    def count(self, name: str) -> int:
+        """How many times a result is read; a node that reads it twice counts twice."""
+        found = self._table.get(name)
+        return 0 if found is None else 1 if isinstance(found, Node) else sum(found.values())
+
+    def reads(self, name: str, node: Node) -> bool:
+        """Whether a node reads a result."""
+        found = self._table.get(name)
+        return found is node or (isinstance(found, dict) and node in found)
+
+    def add(self, name: str, node: Node) -> None:
+        """Record that a node reads a result, once more if it already does."""
+        found = self._table.get(name)
+        if found is None:
+            self._table[name] = node
+        elif isinstance(found, Node):
+            self._table[name] = {node: 2} if found is node else {found: 1, node: 1}
+        else:
+            found[node] = found.get(node, 0) + 1
+
+    def drop(self, name: str, node: Node) -> bool:
+        """Record that a node reads a result once less; returns whether it no longer reads it."""
+        found = self._table.get(name)
+        if found is node:
+            del self._table[name]
+            return True
+        if not isinstance(found, dict) or node not in found:
+            return False
+        if found[node] > 1:
+            found[node] -= 1
+            return False
+        del found[node]
+        if not found:
+            del self._table[name]
+        return True
+
+    def clear(self) -> None:
+        """Remove all uses."""
+        self._table.clear()
+
+    def counts(self) -> dict[str, dict[Node, int]]:
+        """All readers and how often they read, by result."""
+        return {name: {found: 1} if isinstance(found, Node) else dict(found) for name, found in self._table.items()}
 
 
 class References:
     """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and readers outside the nodes.
 
     A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*. Only `Graph` has one of
-    these, and only its methods write to it.
-
-    Args:
-        definitions: the values of the graph.
-        nodes: the nodes of the graph.
-        owner: the node of which the graph is a subgraph.
-        outer: the references to the values of the enclosing graph.
-        listeners: called when what a node reads, or what reads its results, has changed.
+    these, and only its methods write to it. The listeners are called when what a node reads, or what reads its results, has
+    changed.
 
     Attributes:
         outputs: the outputs of the graph, in order.
@@ -60,7 +134,7 @@ class References:
         self.consumers = self._uses.readers
         """The nodes of this graph that read a result, each once."""
         self.captures = self._captures.readers
-        """The nodes of subgraphs that read a result of this graph, and those with a subgraph of which it is an output."""
+        """The nodes of subgraphs that read a result of this graph, and owners whose subgraph outputs it."""
         self.use_count = self._uses.count
         """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
         self.is_output = self._output_names.__contains__
@@ -97,8 +171,7 @@ class References:
     def add(self, name: str, node: Node) -> None:
         """Record that a node of this graph reads a name, once more if it already does.
 
-        Raises:
-            ModelError: when neither this graph, if it is a subgraph, nor one around it defines the name.
+        Raises `ModelError` when the graph is a subgraph, and neither it nor one around it defines the name.
         """
         if self.outer is None or self._definitions.defines(name):
             self._uses.add(name, node)
@@ -163,7 +236,7 @@ class References:
         self.notify(node)
 
     def rename(self, old: str, new: str) -> None:
-        """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except those of subgraphs."""
+        """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except in subgraphs."""
         for node in self.consumers(old):
             _replace(self, node, old, new)
         for node in self.captures(old) if old in self._captures else ():

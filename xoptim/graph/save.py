@@ -1,18 +1,255 @@
-"""Write a model: its protobuf, and the file of its external data. A written model is whole: it refers to no other files."""
+"""Write models: the weights beside the target first, then all files into place when the model is approved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
 
 from google.protobuf.message import EncodeError
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import lack_of_memory
-from xoptim.graph.draft import Draft, Held, hold_weights
-from xoptim.graph.external_data import has_external_data
+from xoptim.facts.protos import is_external, lack_of_memory, replace_items
+from xoptim.graph.atomic_write import place_of, replacing, temporary, write_errors
+from xoptim.graph.data_file import Weight, refer, uses, write_weights
+from xoptim.graph.export import export_model
+from xoptim.graph.external_data import has_external_data, stored_tensors
+from xoptim.graph.file_ranges import check_space
 from xoptim.graph.model import Model
+from xoptim.graph.tensors import Tensor
+from xoptim.graph.views import View
+
+PROTO_LIMIT: Final = 2_000_000_000
+"""A protobuf cannot be larger than 2 GiB; above this many bytes of tensors, data goes to an external file."""
+INLINE_LIMIT: Final = 1024
+"""Tensors of up to this many bytes stay in the model even when data is external."""
+SHARED: Final = "xoptim.weights"
+"""Key of the metadata that name the files of another model whose weights a model shares."""
+_HELD: Final = "held"
+
+
+class Held:
+    """Constants that are left out of a protobuf while it is made; a numbered stub replaces each."""
+
+    def __init__(self) -> None:
+        self._tensors: list[Tensor] = []
+
+    def __call__(self, tensor: Tensor, name: str) -> TensorProto:
+        """The protobuf of a constant: a stub for one that would have to be copied or computed, unless it is small."""
+        is_in_file = tensor.is_external and not isinstance(tensor, View)
+        if is_in_file or tensor.nbytes <= INLINE_LIMIT or tensor.dtype == TensorProto.STRING:
+            return tensor.to_proto(name)
+        stub = TensorProto(name=name, data_type=tensor.dtype, dims=tensor.shape, data_location=TensorProto.EXTERNAL)
+        stub.external_data.add(key=_HELD, value=str(len(self._tensors)))
+        self._tensors.append(tensor)
+        return stub
+
+    def weights_of(self, proto: ModelProto, base_dir: Path | None) -> list[Weight]:
+        """The tensors of a model that was made with these stubs."""
+        return [Weight(tensor, self._held(tensor) or Tensor.from_proto(tensor, base_dir)) for tensor in stored_tensors(proto)]
+
+    def _held(self, proto: TensorProto) -> Tensor | None:
+        number = next((entry.value for entry in proto.external_data if entry.key == _HELD), None)
+        return None if number is None else self._tensors[int(number)]
+
+
+class Draft:
+    """Writes the weights of models beside a target, and one of the models into place; removes what is left at the end.
+
+    The target ``None`` is a temporary folder, in which nothing stays. Where the target is a symbolic link, the file that it
+    leads to is replaced; `ModelError` is raised unless that is a regular file. For the options see
+    `xoptim.graph.save.save_proto`.
+
+    Attributes:
+        folder: where the weights of the models are.
+    """
+
+    def __init__(self, target: Path | None, *, external: bool | None = None, share_weights: bool = False) -> None:
+        self._scratch = tempfile.TemporaryDirectory() if target is None else None
+        self._target = target or Path(self._scratch.name if self._scratch else "", "model.onnx")
+        self._place = place_of(self._target)
+        self.folder = self._place.parent
+        self._external, self._shares = external, share_weights
+        self._final: dict[Path, Path] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.discard()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def export(self, model: Model) -> ModelProto:
+        """A protobuf of a model, whose external weights are written to a file in `folder` now.
+
+        Raises `ModelError` as `fill`.
+        """
+        held = Held()
+        proto = export_model(model, held)
+        weights = held.weights_of(proto, model.base_dir)
+        given = () if model.graph.source is None else model.graph.source.initializer
+        came = any(map(is_external, (*given, *(w.proto for w in weights if not is_stub(w.proto)))))
+        self.fill(proto, weights, came_external=came)
+        return proto
+
+    def fill(self, proto: ModelProto, weights: Sequence[Weight], *, came_external: bool) -> None:
+        """Write the weights of a protobuf, which refers to them then; ``came_external``: whether the model had external data.
+
+        Raises:
+            ModelError: the file cannot be written, or a weight cannot be read.
+        """
+        taken = _files_in(self.folder, weights)
+        if self._place.name in taken:
+            raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
+        is_shared = [self._shares and _share(weight, self.folder) for weight in weights]
+        shared = {refers_to(weight.proto) for weight, is_kept in zip(weights, is_shared, strict=True) if is_kept}
+        _note_shared(proto, shared)
+        weights = [weight for weight, is_kept in zip(weights, is_shared, strict=True) if not is_kept]
+        for weight in weights:
+            weight.tensor.check_size()
+        is_too_large = sum(tensor.nbytes for _, tensor in weights) > PROTO_LIMIT
+        external = came_external or is_too_large if self._external is None else self._external
+        moving = [weight for weight in weights if external and _is_movable(weight)]
+        if moving or shared:
+            self._check_link()
+        for weight in () if external else weights:
+            if is_external(weight.proto):
+                _take_in(*weight)
+        if moving:
+            order = uses(proto)
+            moving.sort(key=lambda weight: order.get(weight.proto.name, len(order)))
+            self._write(moving, taken)
+
+    def _check_link(self) -> None:
+        if self._place.parent.resolve() != self._target.parent.resolve():
+            raise ModelError(
+                f"cannot write {str(self._target)!r}: it is a link to another folder, "
+                f"and weights are in a file beside the model; write {str(self._place)!r} itself"
+            )
+
+    def _write(self, weights: Sequence[Weight], taken: Collection[str]) -> None:
+        with write_errors(self._target):
+            final = data_path(self._target, taken)
+            # What replaces nothing is not worth the wait for the disk: `cp` does not wait either.
+            with temporary(final, buffering=0, syncs=self._place.exists()) as (stream, path):
+                write_weights(weights, stream, path.parent, path.name)
+            self._final[path] = final
+
+    def discard(self, proto: ModelProto | None = None) -> None:
+        """Remove the weights of a model that is no longer needed; without an argument, the weights of all models."""
+        gone = list(self._final) if proto is None else self._of(proto)
+        for path in gone:
+            del self._final[path]
+            with suppress(OSError):
+                path.unlink()
+
+    def _of(self, proto: ModelProto) -> list[Path]:
+        names = {refers_to(tensor) for tensor in filter(is_external, stored_tensors(proto))}
+        return [path for path in self._final if path.name in names]
+
+    def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
+        """Move a model into place: it, its weights and the further files in ``along``, or none of them.
+
+        Returns the files written.
+
+        The model refers to its weights by their final name then.
+
+        Raises:
+            ModelError: a file cannot be written; all are unchanged then.
+        """
+        target = self._target
+        with replacing(target) as files:
+            for path in self._of(proto):
+                final = self._final.pop(path)
+                files.adopt(path, final)
+                for tensor in filter(is_external, stored_tensors(proto)):
+                    if refers_to(tensor) == path.name:
+                        _rename(tensor, final.name)
+            try:
+                raw = proto.SerializeToString()
+            except EncodeError as error:
+                reason = "it does not fit into memory, or into a protobuf of 2 GiB"
+                raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
+            check_space(self.folder, len(raw))
+            for place, content in (*(along or {}).items(), (self._place, raw)):
+                with files.open(place) as stream:
+                    stream.write(content)
+        return [target if path == self._place else path for path in files.targets]
+
+
+def is_stub(proto: TensorProto) -> bool:
+    """Whether a tensor is the stub of one that is left out."""
+    return any(entry.key == _HELD for entry in proto.external_data)
+
+
+def refers_to(proto: TensorProto) -> str:
+    """The location of an external tensor."""
+    return next((entry.value for entry in proto.external_data if entry.key == "location"), "")
+
+
+def _rename(proto: TensorProto, location: str) -> None:
+    for entry in proto.external_data:
+        if entry.key == "location":
+            entry.value = location
+
+
+def _is_movable(weight: Weight) -> bool:
+    """Whether a tensor is stored in an external file where there is one: ONNX has no raw form for strings."""
+    is_large = weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING
+    return is_large or is_external(weight.proto)
+
+
+def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
+    """Copy external weights, found from ``base_dir``, into a protobuf, which refers to no file then; raises `ModelError`."""
+    for tensor in list(filter(is_external, stored_tensors(proto))):
+        _take_in(tensor, Tensor.from_proto(tensor, base_dir))
+
+
+def _take_in(proto: TensorProto, tensor: Tensor) -> None:
+    raw = tensor.to_raw()
+    del proto.external_data[:]
+    proto.data_location = TensorProto.DEFAULT
+    proto.raw_data = raw
+
+
+def _share(weight: Weight, folder: Path) -> bool:
+    """Let a weight that lies in a file of a folder as it is refer to this file; returns whether it does."""
+    place = weight.tensor.place()
+    if place is None or place[0].parent != folder.resolve():
+        return False
+    refer(weight.proto, place[0].name, place[1], weight.tensor.nbytes)
+    return True
+
+
+def _note_shared(proto: ModelProto, names: Collection[str]) -> None:
+    replace_items(proto.metadata_props, [each for each in proto.metadata_props if each.key != SHARED])
+    if names:
+        proto.metadata_props.add(key=SHARED, value=", ".join(sorted(names)))
+
+
+def shared_files(proto: ModelProto) -> list[str]:
+    """The files of another model whose weights a model shares, by its metadata."""
+    text = next((each.value for each in proto.metadata_props if each.key == SHARED), "")
+    return text.split(", ") if text else []
+
+
+def _files_in(folder: Path, weights: Iterable[Weight]) -> set[str]:
+    places = (weight.tensor.place() for weight in weights)
+    return {place[0].name for place in places if place is not None and place[0].parent == folder.resolve()}
+
+
+def data_path(target: Path, taken: Collection[str]) -> Path:
+    """``TARGET.data``, numbered when a file of that name holds weights of the original, which may be needed."""
+    name, count = f"{target.name}.data", 1
+    while name in taken:
+        name = f"{target.name}.{count}.data"
+        count += 1
+    return target.with_name(name)
 
 
 def save_model(model: Model, target: Path, *, external: bool | None = None, share_weights: bool = False) -> list[Path]:
@@ -37,7 +274,7 @@ def save_proto(
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.
-        target: the file to write. Where it is a symbolic link, the file behind the link is replaced.
+        target: the file to write. Where it is a symbolic link, its target is replaced.
         base_dir: folder against which the external locations of ``proto`` are resolved.
         external: write weights to a file of their own (``TARGET.data``); by default only when some of them are in an
             external file already, or when the model would not fit into a protobuf.
@@ -56,14 +293,9 @@ def save_proto(
 
 
 def serialized(proto: ModelProto, base_dir: Path | None = None) -> bytes:
-    """A model as bytes that refer to no file: external weights are copied into them.
+    """A model as bytes that refer to no file: external weights, found from ``base_dir``, are copied into them.
 
-    Args:
-        proto: the model, which is left unchanged.
-        base_dir: folder against which its external locations are resolved.
-
-    Raises:
-        ModelError: when it does not fit into a protobuf.
+    Raises `ModelError` when it does not fit into a protobuf.
     """
     whole = ModelProto()
     try:

@@ -18,13 +18,9 @@ else:
 
 
 class Source:
-    """A model as it was given.
+    """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir (``ir``), or a ``program``.
 
-    Attributes:
-        proto: the model as a protobuf.
-        base_dir: folder of its external data, when known.
-        kind: ``proto``, ``path``, ``bytes``, ``ir`` or ``program``.
-        original: the object that was given.
+    ``base_dir`` is the folder of its external data, when known.
     """
 
     __slots__ = ("base_dir", "kind", "original", "proto")
@@ -72,7 +68,7 @@ def title_of(source: Source, other: str = "model") -> str:
 
 
 def size_of(model: Source | onnx.ModelProto) -> int:
-    """Bytes of a model with its external weights; those of its file when it comes from one."""
+    """Bytes of a model with its external weights; the size of its file when it comes from one."""
     proto = model if isinstance(model, onnx.ModelProto) else model.proto
     is_file = isinstance(model, Source) and model.kind == "path"
     own = Path(model.original).stat().st_size if isinstance(model, Source) and is_file else proto.ByteSize()
@@ -80,7 +76,6 @@ def size_of(model: Source | onnx.ModelProto) -> int:
 
 
 def _folder(model: ir.Model) -> Path | None:
-    """The folder of the external data of a model, ``None`` when it has none."""
     values = (value for graph in model.graphs() for value in graph.initializers.values())
     tensors = (value.const_value for value in values)
     return next((Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None)

@@ -1,12 +1,14 @@
-"""Copy the nodes of a subgraph into the enclosing graph."""
+"""Copy the nodes of a subgraph into the enclosing graph, or change the subgraph of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import GraphProto, NodeProto
 
-from xoptim.graph.export import export_node, export_nodes
+from xoptim.facts.protos import own_graphs, own_names, proto_reads, replace_items
+from xoptim.graph.export import export_graph, export_node, export_nodes
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import call_domain
 from xoptim.graph.node import Node
@@ -20,19 +22,11 @@ def can_splice(body: Graph) -> bool:
 
 
 def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
-    """Copies of the nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
+    """Copies of the nodes of a subgraph for the enclosing graph, to be inserted at the place of the owner, in order.
 
-    Everything that the subgraph defines, except its outputs, gets a new name, since other subgraphs may use the same names.
-    Its initializers are stored in ``into``.
-
-    Args:
-        body: the subgraph.
-        into: the enclosing graph.
-        inputs: the name that replaces each input of the subgraph.
-        outputs: a name for each output of the subgraph.
-
-    Returns:
-        The nodes in order, to be inserted at the place of the owner. Their subgraphs are in their protobufs.
+    The subgraph is left unchanged. ``inputs`` gives the name that replaces each input, ``outputs`` a name for each output;
+    everything else that the subgraph defines gets a new name, since other subgraphs may use the same names. Its initializers
+    are stored in ``into``. The subgraphs of the nodes are in their protobufs.
     """
     names = dict(inputs)
     _store(body, body.initializers, into, names)
@@ -53,14 +47,9 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
 def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str]) -> list[Node]:
     """Copies of some nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
 
-    Their results get new names, and the initializers that they read are stored in ``into``.
-
-    Args:
-        body: the subgraph.
-        nodes: some of its nodes, in an order in which they can run; they read only each other's results besides initializers
-            of the subgraph, values in ``names`` and values from outside.
-        into: the enclosing graph.
-        names: names outside of values of the subgraph; those of the new results and initializers are added.
+    Their results get new names, and the initializers that they read are stored in ``into``. ``names`` holds names outside of
+    values of the subgraph; the new results and initializers are added. The nodes, in an order in which they can run,
+    read only each other's results besides such initializers, values in ``names`` and values from outside.
     """
     read = dict.fromkeys(name for node in nodes for name in reads(node) if name in body.initializers and name not in names)
     _store(body, read, into, names)
@@ -75,8 +64,7 @@ def _store(body: Graph, constants: Iterable[str], into: Graph, names: dict[str, 
 
 def _copy(source: NodeProto, into: Graph, names: dict[str, str]) -> Node:
     """A copy of a node with other names; its results that have no other name yet get new ones."""
-    proto = NodeProto()
-    proto.CopyFrom(source)
+    proto = deepcopy(source)
     proto.name = into.node_names.fresh(source.name or source.op_type)
     names |= {name: into.names.fresh(name) for name in source.output if name and name not in names}
     _rename(proto, names)
@@ -90,17 +78,53 @@ def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
     """Rename operands and results of a node, in its subgraphs too, where these do not define the name themselves."""
     proto.input[:] = [names.get(name, name) for name in proto.input]
     proto.output[:] = [names.get(name, name) for name in proto.output]
-    for attribute in proto.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            rename_graph(attribute.g, names)
+    for body in own_graphs(proto):
+        rename_graph(body, names)
 
 
 def rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
     """Rename what a subgraph reads from outside."""
-    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    own.update(name for node in graph.node for name in node.output)
+    own = own_names(graph)
     outer = {old: new for old, new in names.items() if old not in own}
     for node in graph.node:
         _rename(node, outer)
     for value in graph.output:
         value.name = outer.get(value.name, value.name)
+
+
+def rebuilt(body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()) -> GraphProto:
+    """A copy of a subgraph that reads values from outside in place of its own, without the nodes that nothing needs then.
+
+    ``names`` gives the value outside that replaces a value of the subgraph; ``inputs`` and ``outputs`` are places to leave
+    out. A needed node may read such an input only through ``names``. An output whose value comes from outside becomes a copy
+    of it, as runtimes want a node for each output.
+    """
+    proto = GraphProto()
+    export_graph(body, proto)
+    nodes = [node for node in proto.node if not all(name in names for name in node.output if name)]
+    for node in nodes:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        for inner in own_graphs(node):
+            rename_graph(inner, names)
+    kept = [value for place, value in enumerate(proto.output) if place not in outputs]
+    nodes += [
+        NodeProto(op_type="Identity", input=[names[name]], output=[name])
+        for name in dict.fromkeys(value.name for value in kept)
+        if name in names
+    ]
+    needed = _needed(nodes, {value.name for value in kept})
+    replace_items(proto.node, [node for node in nodes if any(name in needed for name in node.output)])
+    replace_items(proto.input, [value for place, value in enumerate(proto.input) if place not in inputs])
+    replace_items(proto.output, kept)
+    replace_items(proto.initializer, [tensor for tensor in proto.initializer if tensor.name in needed])
+    defined = {name for node in proto.node for name in node.output}
+    replace_items(proto.value_info, [value for value in proto.value_info if value.name in defined])
+    return proto
+
+
+def _needed(nodes: list[NodeProto], outputs: set[str]) -> set[str]:
+    needed = set(outputs)
+    for node in reversed(nodes):
+        if any(name in needed for name in node.output):
+            needed.update(proto_reads(node))
+    return needed

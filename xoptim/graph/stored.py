@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import stat
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,16 +32,9 @@ _FIELDS: dict[int, str] = {
 
 
 class StoredTensor:
-    """Reads a tensor of a protobuf, which is kept by reference and never modified.
+    """Reads a tensor of a protobuf, which is kept by reference and never modified, its data inside or in an external file.
 
-    Args:
-        proto: the tensor, its data inside or in an external file.
-        base_dir: folder of the model, against which the location of external data is resolved.
-
-    Attributes:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        is_external: whether the data is in a file of its own.
+    ``base_dir`` is the folder of the model, against which the location of external data is resolved.
 
     Raises:
         ModelError: when the element type is unknown, or a dimension negative.
@@ -61,7 +55,6 @@ class StoredTensor:
 
     @property
     def _label(self) -> str:
-        """The name of the tensor in messages."""
         return f"tensor {self._proto.name!r}" if self._proto.name else "a constant"
 
     @property
@@ -70,11 +63,7 @@ class StoredTensor:
         return data_size(self.dtype, self.shape)
 
     def check_count(self) -> None:
-        """Check that there are as many numbers as the shape requires.
-
-        Raises:
-            ModelError: when there are not.
-        """
+        """Raise `ModelError` unless there are as many numbers as the shape requires."""
         field = _FIELDS.get(self.dtype)
         if field is None or self.is_external:
             return
@@ -86,11 +75,7 @@ class StoredTensor:
             raise ModelError(f"{self._label} is damaged: {found} {unit}, {expected} expected")
 
     def check_size(self) -> None:
-        """Check that the protobuf is large enough for the shape; numbers in a field of integers take a byte at least.
-
-        Raises:
-            ModelError: when it is not.
-        """
+        """Raise `ModelError` unless the protobuf is large enough; numbers in a field of integers take a byte at least."""
         least = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
         if not self.is_external and self._proto.ByteSize() < least:
             raise ModelError(f"{self._label} is damaged: it has no {math.prod(self.shape)} numbers, as its shape demands")
@@ -134,8 +119,7 @@ class StoredTensor:
     def numpy(self) -> np.ndarray:
         """The numbers. External data is mapped into memory, not read.
 
-        Raises:
-            ModelError: when the data is damaged or missing.
+        Raises `ModelError` when the data is damaged or missing.
         """
         try:
             array = self._read()
@@ -165,13 +149,9 @@ class StoredTensor:
             raise ModelError(f"{self._label} is damaged: {error}") from error
 
     def to_raw(self, known: np.ndarray | None = None) -> bytes:
-        """The data as ``raw_data`` holds it.
+        """The data as ``raw_data`` holds it; ``known``: the numbers, if they were read before.
 
-        Args:
-            known: the numbers, if they were read before.
-
-        Raises:
-            ModelError: when the data is damaged or missing.
+        Raises `ModelError` as `numpy`.
         """
         if self.is_external:
             path, offset, _ = self.external_location()
@@ -190,8 +170,7 @@ class StoredTensor:
         """The protobuf, or a copy of it with another name."""
         if self._proto.name == name:
             return self._proto
-        renamed = TensorProto()
-        renamed.CopyFrom(self._proto)
+        renamed = deepcopy(self._proto)
         renamed.name = name
         return renamed
 
@@ -213,8 +192,7 @@ def raw_data(dtype: int, array: np.ndarray) -> bytes:
 def _size_of(path: Path) -> int:
     """Bytes of a file, -1 when there is none.
 
-    Raises:
-        OSError: when that cannot be found out, as for a cycle of links, which `Path.resolve` accepts since Python 3.13.
+    Raises `OSError` for a cycle of links, which `Path.resolve` accepts since 3.13.
     """
     try:
         status = path.stat()

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.facts.attributes import constant_value
 from xoptim.facts.info import Info
 from xoptim.graph.node import Node
 from xoptim.graph.parts import Parts
@@ -20,13 +21,7 @@ UNIFORM_LIMIT = 1 << 14
 
 
 class Tensor(Parts):
-    """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed.
-
-    Attributes:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        is_external: whether the data is in a file of its own, or is computed from such data when it is needed.
-    """
+    """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed."""
 
     __slots__ = ("_array", "_info", "_key", "_stored", "_uniform")
 
@@ -51,15 +46,7 @@ class Tensor(Parts):
 
     @classmethod
     def from_proto(cls, proto: TensorProto, base_dir: Path | None = None) -> Tensor:
-        """Wrap a protobuf, which is kept by reference.
-
-        Args:
-            proto: the tensor, its data inside or in an external file.
-            base_dir: folder of the model, against which the location of external data is resolved.
-
-        Raises:
-            ModelError: when the element type is unknown, or a dimension negative.
-        """
+        """Wrap a tensor of a protobuf, which is kept by reference; see `StoredTensor`."""
         return cls(StoredTensor(proto, base_dir))
 
     @classmethod
@@ -78,36 +65,26 @@ class Tensor(Parts):
         return self.nbytes
 
     def check_size(self) -> None:
-        """Check that the data of a protobuf can have as many numbers as the shape requires, without reading them.
-
-        Raises:
-            ModelError: when they cannot.
-        """
+        """Raise `ModelError` if the data of a protobuf cannot have as many numbers as the shape requires."""
         if self._stored is not None:
             self._stored.check_size()
 
     def check_count(self) -> None:
-        """Check that a small tensor has as many numbers as its shape requires (large ones are checked when they are read).
-
-        Raises:
-            ModelError: when it does not.
-        """
+        """Raise `ModelError` if a small tensor lacks numbers; large ones are checked when they are read."""
         if self._stored is not None and 0 < self.size <= UNIFORM_LIMIT:
             self._stored.check_count()
 
     def place(self) -> tuple[Path, int, int] | None:
         """File, offset and number of bytes of the data, ``None`` when no file holds them as they are.
 
-        Raises:
-            ModelError: when the file is missing, too short, or outside the folder of the model.
+        Raises `ModelError` when the file is missing, too short, or outside the folder of the model.
         """
         return self._stored.external_location() if self._stored is not None and self.is_external else None
 
     def numpy(self) -> np.ndarray:
-        """The numbers. External data is mapped into memory, not read. Do not modify the result.
+        """The numbers; do not modify them. External data is mapped into memory, not read.
 
-        Raises:
-            ModelError: when the data is damaged or missing.
+        Raises `ModelError` when the data is damaged or missing.
         """
         if self._array is not None:
             return self._array
@@ -160,15 +137,11 @@ class Tensor(Parts):
         if self.dtype == TensorProto.STRING:
             return tuple(self.numpy().ravel().tolist())
         raw = self.to_raw()
-        # A digest, because keys are kept: those of large tensors would hold copies of their data.
+        # A digest, because keys are kept: keys of large tensors would hold copies of their data.
         return raw if len(raw) <= 64 else hashlib.blake2b(raw, digest_size=20).digest()
 
     def to_raw(self) -> bytes:
-        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed.
-
-        Raises:
-            ModelError: when the data is damaged or missing.
-        """
+        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed. Raises `ModelError` as `numpy`."""
         return self._stored.to_raw(self._array) if self._stored is not None else raw_data(self.dtype, self.numpy())
 
     def to_proto(self, name: str) -> TensorProto:
@@ -185,17 +158,9 @@ class Tensor(Parts):
         return f"Tensor({TensorProto.DataType.Name(self.dtype)}, {self.shape})"
 
 
-def constant_value(node: Node) -> Tensor | None:
+def constant_tensor(node: Node) -> Tensor | None:
     """The value of a Constant node, ``None`` when it is an attribute of the calling function or sparse."""
-    for name, value in node.attribute.items():
-        if name == "value" and isinstance(value, np.ndarray):
-            return Tensor.from_array(value)
-        if name == "value" and hasattr(value, "data_type"):
-            return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)
-        if name in ("value_float", "value_floats") and isinstance(value, (float, list)):
-            return Tensor.from_array(np.asarray(value, dtype=np.float32))
-        if name in ("value_int", "value_ints") and isinstance(value, (int, list)):
-            return Tensor.from_array(np.asarray(value, dtype=np.int64))
-        if name in ("value_string", "value_strings") and isinstance(value, (str, bytes, list)):
-            return Tensor.from_array(np.asarray(value, dtype=object))
-    return None
+    value = constant_value(node.attribute)
+    if value is None or isinstance(value, np.ndarray):
+        return None if value is None else Tensor.from_array(value)
+    return Tensor.from_proto(value, node.graph.model.base_dir if node.graph is not None else None)

@@ -22,12 +22,10 @@ _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
-    """Whether a runtime would refuse to load the model if some results of a graph were stored.
+    """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were stored (or read instead).
 
-    Args:
-        graph: the graph; in one that is not a subgraph, all nodes run, so that only those of its subgraphs may fail, and those
-            that run with a shape that runtimes refuse to load.
-        values: the constants that would be stored, by result; or read in place of it.
+    In a graph that is not a subgraph, all nodes run, so that only nodes of its subgraphs may fail, and nodes that run with a
+    shape that runtimes refuse to load.
     """
     if any(_is_unsolvable(reader, name, value) for name, value in values.items() for reader in graph.consumers(name)):
         return True

@@ -34,10 +34,7 @@ _CASTS: Final = frozenset(
 def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> list[Tensor] | None:
     """The results of a node as views, ``None`` when they are to be computed: they are small, or of another kind.
 
-    Args:
-        graph: the graph of the node.
-        node: a node whose operands are all stored.
-        operands: the operands, ``None`` for those left out.
+    All operands are stored; ``None`` is one that is left out.
     """
     info = graph.known(node.output[0])
     shape = None if info is None else info.static_shape
@@ -54,7 +51,7 @@ def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> lis
 
 
 def _values(operands: list[Tensor]) -> list[np.ndarray | None]:
-    """The operands behind the first, which say how it is moved, as arrays."""
+    """The operands after the first, which say how it is moved, as arrays."""
     return [None, *(each.numpy() for each in operands[1:])]
 
 

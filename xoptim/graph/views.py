@@ -22,13 +22,7 @@ Function: TypeAlias = Callable[..., np.ndarray]
 
 
 class View(Tensor):
-    """A constant that is computed from other constants.
-
-    Args:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        operands: the constants that it is computed from.
-    """
+    """A constant that is computed from other constants, its operands."""
 
     __slots__ = ("operands",)
 
@@ -43,18 +37,16 @@ class View(Tensor):
         raise NotImplementedError
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part."""
         raise NotImplementedError
 
     def numpy(self) -> np.ndarray:
-        """All numbers; they are not kept."""
         return self.read(self.whole)
 
     def check_count(self) -> None:
         """Nothing to check: the operands are."""
 
     def place(self) -> tuple[Path, int, int] | None:
-        """File, offset and number of bytes, if the data of an operand are those of the view."""
+        """File, offset and number of bytes, if an operand has the same data as the view."""
         return None
 
     def is_hole(self, box: Box) -> bool:
@@ -62,7 +54,6 @@ class View(Tensor):
         return False
 
     def is_readable(self) -> bool:
-        """Whether the data of all operands can be read."""
         return all(operand.is_readable() for operand in self.operands)
 
     def fast_axes(self) -> tuple[int, ...]:
@@ -73,11 +64,9 @@ class View(Tensor):
         return type(self).__name__, self.settings, *(operand.key() for operand in self.operands)
 
     def to_raw(self) -> bytes:
-        """The data as ``raw_data`` holds it."""
         return raw_data(self.dtype, self.numpy())
 
     def to_proto(self, name: str) -> TensorProto:
-        """A protobuf with this name that holds the numbers."""
         return TensorProto(name=name, data_type=self.dtype, dims=self.shape, raw_data=self.to_raw())
 
 
@@ -92,7 +81,6 @@ class Transposed(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The permutation."""
         return (self.perm,)
 
     def _outer(self, box: Box) -> Box:
@@ -101,11 +89,9 @@ class Transposed(View):
         return tuple(of_axis[axis] for axis in range(len(box)))
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, as a view of numpy."""
         return self.operands[0].read(self._outer(box)).transpose(self.perm)
 
     def is_hole(self, box: Box) -> bool:
-        """Whether the part of the operand is a hole."""
         return self.operands[0].is_hole(self._outer(box))
 
     def fast_axes(self) -> tuple[int, ...]:
@@ -125,7 +111,6 @@ class Reshaped(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The shape."""
         return (self.shape,)
 
     def place(self) -> tuple[Path, int, int] | None:
@@ -170,7 +155,6 @@ class Sliced(View):
         return tuple(found)
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, as a view of numpy."""
         return self.operands[0].read(self._outer(box))[tuple(slice(None, None, step) for step in self.steps)]
 
     def place(self) -> tuple[Path, int, int] | None:
@@ -183,11 +167,9 @@ class Sliced(View):
         return place[0], place[1] + self.starts[axis] * row, self.nbytes
 
     def is_hole(self, box: Box) -> bool:
-        """Whether the range of the operand is a hole."""
         return self.operands[0].is_hole(self._outer(box))
 
     def fast_axes(self) -> tuple[int, ...]:
-        """Those of the operand."""
         source = self.operands[0]
         return source.fast_axes() if isinstance(source, View) else ()
 
@@ -205,11 +187,9 @@ class Joined(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The axis."""
         return (self.axis,)
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, from the constants that it covers."""
         found, place, wanted = [], 0, box[self.axis]
         for part in self.operands:
             low, high = max(wanted.start - place, 0), min(wanted.stop - place, part.shape[self.axis])
@@ -220,15 +200,7 @@ class Joined(View):
 
 
 class Elementwise(View):
-    """A function of each element of constants that are broadcast-compatible.
-
-    Args:
-        function: the function, without side effects.
-        name: identifies the function.
-        operands: the constants.
-        dtype: element type of the result.
-        shape: of the result.
-    """
+    """A function, without side effects and identified by ``name``, of each element of broadcast-compatible constants."""
 
     __slots__ = ("_function", "name")
 
@@ -238,11 +210,9 @@ class Elementwise(View):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The name of the function, and the type."""
         return self.name, self.dtype
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part, computed."""
         values = []
         for operand in self.operands:
             aligned = box[len(box) - len(operand.shape) :]
@@ -253,7 +223,7 @@ class Elementwise(View):
         return np.broadcast_to(found, [each.stop - each.start for each in box])
 
     def fast_axes(self) -> tuple[int, ...]:
-        """Those of the operand with as many elements."""
+        """The fast axes of the operand of this shape."""
         source = next((each for each in self.operands if each.shape == self.shape), None)
         return source.fast_axes() if isinstance(source, View) else ()
 
@@ -272,7 +242,7 @@ def transposed(source: Tensor, perm: Sequence[int]) -> Tensor:
 
 
 def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """A constant with other axes; that of a reshaped constant, or the constant itself, where that is the same."""
+    """A constant with other axes: a view of what a reshaped one is made from, or that itself where it has this shape."""
     if isinstance(source, Reshaped):
         source = source.operands[0]
     return source if tuple(shape) == source.shape else Reshaped(source, shape)

@@ -2,78 +2,13 @@
 
 from __future__ import annotations
 
-from xoptim.inference import (
-    attention,
-    batch_normalization,
-    binary,
-    branches,
-    cast,
-    col2im,
-    concat,
-    constant,
-    conv,
-    conv_transpose,
-    einsum,
-    expand,
-    extremes,
-    gather,
-    global_pooling,
-    grid_sample,
-    image_decoder,
-    layer_normalization,
-    linear_attention,
-    loop,
-    matmul,
-    max_unpool,
-    microsoft_attention,
-    microsoft_conv,
-    microsoft_gemm,
-    microsoft_matmul,
-    microsoft_movement,
-    microsoft_normalization,
-    microsoft_quantization,
-    one_hot,
-    optionals,
-    pad,
-    pooling,
-    quantization,
-    random_values,
-    ranges,
-    recurrent,
-    reduction,
-    regions,
-    reshape,
-    resize,
-    same_as_input,
-    scan,
-    scatter,
-    selection,
-    sequence_map,
-    sequences,
-    shape,
-    signals,
-    slices,
-    space_depth,
-    split,
-    squeeze,
-    strings,
-    top_k,
-    traditional_ml,
-    transpose,
-    unary,
-    where,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from xoptim.inference.registry import FORMULAS
 
 __all__ = ["FORMULAS"]
 
 # Importing a module registers its formulas.
-_MODULES = (
-    *(attention, batch_normalization, binary, branches, cast, col2im, concat, constant, conv, conv_transpose, einsum),
-    *(expand, extremes, gather, global_pooling, grid_sample, image_decoder, layer_normalization, linear_attention),
-    *(loop, matmul, max_unpool, microsoft_attention, microsoft_conv, microsoft_gemm, microsoft_matmul),
-    *(microsoft_movement, microsoft_normalization, microsoft_quantization, one_hot, optionals, pad, pooling),
-    *(quantization, random_values, ranges, recurrent, reduction, regions, reshape, resize, same_as_input, scan),
-    *(scatter, selection, sequence_map, sequences, shape, signals, slices, space_depth, split, squeeze, strings),
-    *(top_k, traditional_ml, transpose, unary, where),
-)
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

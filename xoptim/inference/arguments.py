@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.moved import moved
-from xoptim.inference.registry import NodeContext
+from xoptim.inference.registry import NodeContext, Results, infers
 
 _MOST_AXES = 1024
 
@@ -71,11 +71,7 @@ def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
 
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
-    """A shape of which only the rank is known.
-
-    Raises:
-        ValueError: the rank is larger than that of any tensor.
-    """
+    """A shape whose rank alone is known; raises `ValueError` for a rank that no tensor has."""
     if rank > _MOST_AXES:
         raise ValueError(f"a tensor of {rank} axes")
     return tuple(ctx.fresh() for _ in range(rank))
@@ -126,3 +122,26 @@ def listed_count(ctx: NodeContext, name: str) -> int | None:
     written = listed(ctx, name)
     count = len(written) if written is not None else None if place is None else dim_of(ctx.input(place), 0, 1)
     return count if type(count) is int else None
+
+
+ShapeFormula = Callable[..., Shape | None]
+"""Takes a `NodeContext` and the shapes of some operands, returns the shape of the only result."""
+
+
+def shapes(
+    *op_types: str, dtype: int = 0, typed_by: Sequence[int] = (0,), operands: Sequence[int] = (0,), domain: str = ""
+) -> Callable[[ShapeFormula], ShapeFormula]:
+    """Register a formula for the shape of the only result of one or several operators, from the shapes of some operands.
+
+    The element type of the result is ``dtype``, without one the first known type of the operands ``typed_by``.
+    """
+
+    def register(formula: ShapeFormula) -> ShapeFormula:
+        def infer(ctx: NodeContext) -> Results:
+            found = dtype or next(filter(None, (dtype_of(ctx.input(place)) for place in typed_by)), 0)
+            return (Info(found, formula(ctx, *[shape_of(ctx.input(place)) for place in operands])),)
+
+        infers(*op_types, domain=domain)(infer)
+        return formula
+
+    return register

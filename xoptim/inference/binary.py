@@ -106,10 +106,7 @@ _TRUTH_RULES: Final[dict[str, Rule]] = {
 def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
     """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not known.
 
-    Args:
-        op_type: Add, Sub, Mul, Div, Mod (rounding down), Max or Min.
-        a: first operand.
-        b: second operand.
+    The operators are Add, Sub, Mul, Div, Mod (rounding down), Max and Min.
     """
     rule = _INTEGER_RULES.get(op_type, EXTREMES.get(op_type))
     value = None if rule is None else rule(a, b)

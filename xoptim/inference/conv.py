@@ -1,13 +1,13 @@
-"""Conv and its quantized, fused and deformable variants."""
+"""Convolutions: plain, quantized, fused, deformable, channels last and transposed."""
 
 from __future__ import annotations
 
 from onnx import TensorProto
 
-from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dtype_of, fresh_shape, integers, shape_of
-from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.windows import read_window, spatial_axes, windowed_shape
+from xoptim.facts.info import Shape
+from xoptim.inference.arguments import fresh_shape, integer, integers, known, natural, shapes
+from xoptim.inference.registry import NodeContext
+from xoptim.inference.windows import read_window, spatial_axes, unwindowed_shape, windowed_shape
 
 
 def convolution_shape(
@@ -15,12 +15,8 @@ def convolution_shape(
 ) -> Shape | None:
     """Shape of a convolution of ``x`` (N, C, ...) with ``w`` (M, C/group, ...); ``None`` when no rank is known.
 
-    Args:
-        ctx: the node.
-        x: shape of the data, (N, ..., C) with ``channels_last``.
-        w: shape of the weights, channels second in both layouts.
-        channels_last: layout of data and result.
-        auto_pad: whether the operator has the attribute.
+    With ``channels_last`` data and result are (N, ..., C); the weights have one layout. ``auto_pad``: whether the operator
+    has the attribute.
     """
     spatial = spatial_axes(x, w)
     if spatial is None:
@@ -36,27 +32,50 @@ def convolution_shape(
     return (batch, *sizes, channels) if channels_last else (batch, channels, *sizes)
 
 
-@infers("Conv")
-def conv(ctx: NodeContext) -> Results:
-    """Inputs X, W, B."""
-    x = ctx.input(0)
-    return [Info(dtype_of(x), convolution_shape(ctx, shape_of(x), shape_of(ctx.input(1))))]
+@shapes("Conv", operands=(0, 1))
+@shapes("ConvInteger", dtype=TensorProto.INT32, operands=(0, 1))
+@shapes("QLinearConv", typed_by=(7,), operands=(0, 3))  # 7 is the zero point of the result
+@shapes("FusedConv", operands=(0, 1), domain="com.microsoft")
+def conv(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Shape | None:
+    """Data and weights, (N, C, ...) and (M, C/group, ...)."""
+    return convolution_shape(ctx, x, w)
 
 
-@infers("ConvInteger")
-def conv_integer(ctx: NodeContext) -> Results:
-    """Inputs x, w, and zero points; the sums are 32-bit integers."""
-    return [Info(TensorProto.INT32, convolution_shape(ctx, shape_of(ctx.input(0)), shape_of(ctx.input(1))))]
+@shapes("DeformConv", operands=(0, 1))
+def deform_conv(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Shape | None:
+    """There is no ``auto_pad``."""
+    return convolution_shape(ctx, x, w, auto_pad=False)
 
 
-@infers("QLinearConv")
-def qlinear_conv(ctx: NodeContext) -> Results:
-    """Inputs x, w at 0 and 3; the zero point of the result (7) has its type."""
-    return [Info(dtype_of(ctx.input(7)), convolution_shape(ctx, shape_of(ctx.input(0)), shape_of(ctx.input(3))))]
+@shapes("NhwcConv", "NhwcFusedConv", operands=(0, 1), domain="com.microsoft")
+def nhwc_conv(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Shape | None:
+    """X is (N, ..., C), W (M, C/group, ...)."""
+    return convolution_shape(ctx, x, w, channels_last=True)
 
 
-@infers("DeformConv")
-def deform_conv(ctx: NodeContext) -> Results:
-    """Inputs X, W, offset, B, mask; there is no ``auto_pad``."""
-    x = ctx.input(0)
-    return [Info(dtype_of(x), convolution_shape(ctx, shape_of(x), shape_of(ctx.input(1)), auto_pad=False))]
+@shapes("QLinearConv", typed_by=(7,), operands=(0, 3), domain="com.microsoft")
+def qlinear_conv(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Shape | None:
+    """As the standard operator, in either layout."""
+    last = integer(ctx, "channels_last", 0)
+    return None if last is None else convolution_shape(ctx, x, w, channels_last=bool(last))
+
+
+@shapes("ConvTranspose", operands=(0, 1))
+def conv_transpose(ctx: NodeContext, x: Shape | None, w: Shape | None) -> Shape | None:
+    """Inputs X (N, C, ...), W (C, M/group, ...), B; attribute ``output_shape`` gives the spatial sizes directly."""
+    spatial = spatial_axes(x, w)
+    if spatial is None:
+        return None
+    batch = x[0] if x is not None else ctx.fresh()
+    group = natural(ctx, "group", 1)
+    channels = w[1] * group if w is not None and group is not None else ctx.fresh()
+    if ctx.attribute("output_shape") is not None:
+        sizes: Shape = tuple(known(ctx, size) for size in integers(ctx, "output_shape", spatial) or [-1] * spatial)
+    elif x is None:
+        sizes = fresh_shape(ctx, spatial)
+    else:
+        kernel = integers(ctx, "kernel_shape", spatial) or (None if w is None else w[2:])
+        extra = [0] * spatial if ctx.attribute("output_padding") is None else integers(ctx, "output_padding", spatial)
+        window = None if extra is None else read_window(ctx, spatial)
+        sizes = unwindowed_shape(ctx, x[2:], kernel, window, extra or [0] * spatial)
+    return (batch, channels, *sizes)

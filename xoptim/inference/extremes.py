@@ -13,10 +13,7 @@ from xoptim.inference.broadcasting import elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, pairwise, valued, values
 
-EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
-    "Max": lambda a, b: dim_max(a, b),
-    "Min": lambda a, b: dim_min(a, b),
-}
+EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {"Max": lambda a, b: dim_max(a, b), "Min": lambda a, b: dim_min(a, b)}
 """The larger and the smaller one of two values."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -20,15 +21,12 @@ _NUMPY: Final[dict[int, type]] = {TensorProto.INT64: np.int64, TensorProto.INT32
 
 
 def infer_with_onnx(
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Info | None],
-    constants: Callable[[int], np.ndarray[Any, Any] | None],
+    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
 ) -> list[Info | None]:
-    """Facts about each output of a node.
+    """Facts about each output of a node, which has no subgraphs and belongs to a domain that the ``onnx`` package defines.
 
     Args:
-        node: the node, of a domain that the ``onnx`` package defines, without subgraphs.
+        node: the node.
         opset: version of the operator set of its domain.
         inputs: facts about each input, ``None`` for one that is left out.
         constants: value of the input at a position, ``None`` when it is not constant.
@@ -47,10 +45,7 @@ def infer_with_onnx(
 
 
 def is_refused(
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Info | None],
-    constants: Callable[[int], np.ndarray[Any, Any] | None],
+    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
 ) -> tuple[bool, list[Info | None]]:
     """Whether a node fails for certain: runtimes refuse to load a model with such a node, even if it is never run.
 
@@ -66,10 +61,7 @@ def is_refused(
 
 
 def _infer(
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Info | None],
-    constants: Callable[[int], np.ndarray[Any, Any] | None],
+    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
 ) -> list[Info | None] | None:
     found = schema(node.op_type, node.domain, opset)
     if found is None:
@@ -95,8 +87,7 @@ def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
     """The node with a name for each output: the checks require one even for unread outputs."""
     if "" not in node.output:
         return node
-    complete = onnx.NodeProto()
-    complete.CopyFrom(node)
+    complete = deepcopy(node)
     # A zero byte, so that no name of the model is the same.
     complete.output[:] = [name or f"\0{index}" for index, name in enumerate(node.output)]
     return complete

@@ -121,15 +121,8 @@ def group_query_attention(ctx: NodeContext) -> Results:
     if ctx.num_outputs == 1:
         return [output]
     dtype = dtype_of(query) if past is None else dtype_of(past)
-    return [
-        output,
-        *_grouped_caches(ctx, dtype, (batch, known(ctx, kv_heads)), size),
-        _scores(ctx, batch, length, heads),
-    ]
-
-
-def _scores(ctx: NodeContext, batch: Dim, length: Dim, heads: int | None) -> Info:
-    return Info(dtype_of(ctx.input(0)), (batch, known(ctx, heads), length, known(ctx, scalar(ctx, 6))))
+    scores = Info(dtype_of(ctx.input(0)), (batch, known(ctx, heads), length, known(ctx, scalar(ctx, 6))))
+    return [output, *_grouped_caches(ctx, dtype, (batch, known(ctx, kv_heads)), size), scores]
 
 
 def _grouped_caches(ctx: NodeContext, dtype: int, lead: Shape, size: Dim | None) -> list[Info]:

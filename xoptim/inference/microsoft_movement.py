@@ -5,33 +5,28 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_max, floor_div
-from xoptim.facts.info import Info
+from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes, normalized
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, natural, scalar, shape_of, vector
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, natural, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
-@infers("GatherND", domain="com.microsoft")
-def gather_nd_microsoft(ctx: NodeContext) -> Results:
+@shapes("GatherND", operands=(0, 1), domain="com.microsoft")
+def gather_nd_microsoft(_ctx: NodeContext, data: Shape | None, indices: Shape | None) -> Shape | None:
     """Indices (..., k) into data of rank r give the leading axes of the indices and the last r - k of the data."""
-    data, indices = shape_of(ctx.input(0)), shape_of(ctx.input(1))
-    dtype = dtype_of(ctx.input(0))
     if data is None or not indices or type(indices[-1]) is not int or not 0 <= indices[-1] <= len(data):
-        return [Info(dtype)]
-    return [Info(dtype, (*indices[:-1], *data[indices[-1] :]))]
+        return None
+    return (*indices[:-1], *data[indices[-1] :])
 
 
-@infers("ExpandDims", domain="com.microsoft")
-def expand_dims(ctx: NodeContext) -> Results:
+@shapes("ExpandDims", domain="com.microsoft")
+def expand_dims(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Inserts an axis of 1 at the position of the scalar input."""
-    shape, axis = shape_of(ctx.input(0)), scalar(ctx, 1)
-    dtype = dtype_of(ctx.input(0))
     if shape is None:
-        return [Info(dtype)]
+        return None
+    axis = scalar(ctx, 1)
     at = normalized(axis, len(shape) + 1) if type(axis) is int else None
-    if at is None:
-        return [Info(dtype, tuple(ctx.fresh() for _ in range(len(shape) + 1)))]
-    return [Info(dtype, (*shape[:at], 1, *shape[at:]))]
+    return fresh_shape(ctx, len(shape) + 1) if at is None else (*shape[:at], 1, *shape[at:])
 
 
 @infers("Unique", domain="com.microsoft")
@@ -53,40 +48,35 @@ def range_microsoft(ctx: NodeContext) -> Results:
     return [Info(dtype_of(ctx.input(0)), (known(ctx, length),))]
 
 
-@infers("Pad", domain="com.microsoft")
-def pad_microsoft(ctx: NodeContext) -> Results:
+@shapes("Pad", domain="com.microsoft")
+def pad_microsoft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Pads holds all begins, then all ends."""
-    x, pads = ctx.input(0), vector(ctx, 1)
-    shape = shape_of(x)
     if shape is None:
-        return [Info(dtype_of(x))]
-    rank = len(shape)
+        return None
+    pads, rank = vector(ctx, 1), len(shape)
     if pads is None or len(pads) != 2 * rank:
-        return [Info(dtype_of(x), tuple(ctx.fresh() for _ in shape))]
-    return [Info(dtype_of(x), tuple(known(ctx, dim + pads[i] + pads[i + rank]) for i, dim in enumerate(shape)))]
+        return fresh_shape(ctx, rank)
+    return tuple(known(ctx, dim + pads[i] + pads[i + rank]) for i, dim in enumerate(shape))
 
 
-@infers("UnfoldTensor", domain="com.microsoft")
-def unfold_tensor(ctx: NodeContext) -> Results:
+@shapes("UnfoldTensor", domain="com.microsoft")
+def unfold_tensor(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """One axis becomes the number of slices; the slices go to a new last axis."""
-    x = ctx.input(0)
-    shape = shape_of(x)
     if shape is None:
-        return [Info(dtype_of(x))]
+        return None
     axis = normalized(integer(ctx, "dim", -1), len(shape))
     size, step = natural(ctx, "size"), natural(ctx, "step", 1)
     dims: list[Dim] = [*shape, known(ctx, size)]
     if axis is None:
-        return [Info(dtype_of(x), tuple(ctx.fresh() for _ in dims))]
+        return fresh_shape(ctx, len(dims))
     dims[axis] = known(ctx, floor_div(shape[axis] - size, step) + 1 if size is not None and step else None)
-    return [Info(dtype_of(x), tuple(dims))]
+    return tuple(dims)
 
 
-@infers("TorchEmbedding", domain="com.microsoft")
-def torch_embedding(ctx: NodeContext) -> Results:
+@shapes("TorchEmbedding", operands=(1,), domain="com.microsoft")
+def torch_embedding(ctx: NodeContext, indices: Shape | None) -> Shape | None:
     """Weights (N, M) and indices give the shape of the indices and M."""
-    weight, indices = ctx.input(0), shape_of(ctx.input(1))
-    return [Info(dtype_of(weight), None if indices is None else (*indices, known(ctx, dim_of(weight, 1, 2))))]
+    return None if indices is None else (*indices, known(ctx, dim_of(ctx.input(0), 1, 2)))
 
 
 @infers("CropAndResize", domain="com.microsoft")
@@ -98,23 +88,20 @@ def crop_and_resize(ctx: NodeContext) -> Results:
     return [Info(dtype_of(x), (regions, known(ctx, dim_of(x, 1, 4)), known(ctx, height), known(ctx, width)))]
 
 
-@infers("Rfft", "Irfft", domain="com.microsoft")
-def real_fourier(ctx: NodeContext) -> Results:
+@shapes("Rfft", "Irfft", domain="com.microsoft")
+def real_fourier(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """(..., n) and (..., n // 2 + 1, 2), one way or the other; signals of more axes are not followed."""
-    x = ctx.input(0)
-    shape = shape_of(x)
     if shape is None or integer(ctx, "signal_ndim", 1) != 1:
-        return [Info(dtype_of(x))]
+        return None
     if ctx.op_type == "Rfft":
-        return [Info(dtype_of(x), (*shape[:-1], floor_div(shape[-1], 2) + 1, 2) if shape else None)]
-    return [Info(dtype_of(x), (*shape[:-2], known(ctx, (shape[-2] - 1) * 2)) if len(shape) > 1 else None)]
+        return (*shape[:-1], floor_div(shape[-1], 2) + 1, 2) if shape else None
+    return (*shape[:-2], known(ctx, (shape[-2] - 1) * 2)) if len(shape) > 1 else None
 
 
-@infers("Tokenizer", domain="com.microsoft")
-def tokenizer(ctx: NodeContext) -> Results:
+@shapes("Tokenizer", dtype=TensorProto.STRING, domain="com.microsoft")
+def tokenizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """The tokens of each string on a new last axis."""
-    shape = shape_of(ctx.input(0))
-    return [Info(TensorProto.STRING, None if shape is None else (*shape, ctx.fresh()))]
+    return None if shape is None else (*shape, ctx.fresh())
 
 
 @infers("CDist", domain="com.microsoft")
@@ -124,17 +111,10 @@ def cdist(ctx: NodeContext) -> Results:
     return [Info(dtype_of(a), (known(ctx, dim_of(a, 0, 2)), known(ctx, dim_of(b, 0, 2))))]
 
 
-@infers("ComplexMul", "ComplexMulConj", domain="com.microsoft")
-def complex_mul(ctx: NodeContext) -> Results:
+@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")
+def complex_mul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     """Elementwise over pairs of numbers on the last axis, with broadcasting."""
-    a, b = ctx.input(0), ctx.input(1)
-    return [Info(dtype_of(a), broadcast_shapes(shape_of(a), shape_of(b)))]
-
-
-@infers("IsAllFinite", domain="com.microsoft")
-def is_all_finite(ctx: NodeContext) -> Results:
-    """One truth value for all inputs."""
-    return [Info(TensorProto.BOOL, ())]
+    return broadcast_shapes(a, b)
 
 
 @infers("MurmurHash3", domain="com.microsoft")
@@ -143,19 +123,6 @@ def murmur_hash3(ctx: NodeContext) -> Results:
     positive = integer(ctx, "positive", 1)
     dtype = 0 if positive is None else TensorProto.UINT32 if positive else TensorProto.INT32
     return [Info(dtype, shape_of(ctx.input(0)))]
-
-
-@infers("NGramRepeatBlock", domain="com.microsoft")
-def ngram_repeat_block(ctx: NodeContext) -> Results:
-    """Scores (the second input), some of them replaced."""
-    scores = ctx.input(1)
-    return [Info(dtype_of(scores), shape_of(scores))]
-
-
-@infers("GemmaRotaryEmbedding", domain="com.microsoft")
-def gemma_rotary_embedding(ctx: NodeContext) -> Results:
-    """Rotated query and key."""
-    return [Info(dtype_of(x), shape_of(x)) for x in (ctx.input(1), ctx.input(3))]
 
 
 @infers("GatherBlockQuantized", domain="com.microsoft")
@@ -168,7 +135,7 @@ def gather_block_quantized(ctx: NodeContext) -> Results:
     axis = normalized(integer(ctx, "gather_axis", 0), len(data))
     bits = integer(ctx, "bits", 4)
     if axis is None or bits not in (2, 4, 8) or not kind or not data:
-        return [Info(dtype, tuple(ctx.fresh() for _ in range(len(data) + len(indices) - 1)) if data else None)]
+        return [Info(dtype, fresh_shape(ctx, len(data) + len(indices) - 1) if data else None)]
     packed = 8 // bits if kind == TensorProto.UINT8 else 1
     dims = (*data[:-1], data[-1] * packed)
     return [Info(dtype, (*dims[:axis], *indices, *dims[axis + 1 :]))]

@@ -1,4 +1,4 @@
-"""RNN, GRU, LSTM."""
+"""RNN, GRU, LSTM, and onnxruntime's quantized LSTM."""
 
 from __future__ import annotations
 

@@ -51,10 +51,7 @@ class NodeContext(Protocol):
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         """Facts about the outputs of the subgraph in attribute ``name``.
 
-        Args:
-            name: the attribute.
-            inputs: facts about the formal inputs of the body (Loop, Scan, SequenceMap), in order. A fact is kept only where
-                it holds at every iteration.
+        ``inputs`` are facts about the formal inputs of the body (Loop, Scan, SequenceMap) that hold at every iteration.
         """
         ...
 

@@ -54,7 +54,6 @@ def _input_scales(ctx: NodeContext, index: int) -> Any:
 
 
 def _positions(ctx: NodeContext, axes: list[int] | None, rank: int) -> list[int] | None:
-    """The axes that are resized, ``None`` when they are malformed."""
     if axes is None:
         return list(range(rank)) if ctx.attribute("axes") is None else None
     found = [axis for axis in (normalized(axis, rank) for axis in axes) if axis is not None]

@@ -1,15 +1,57 @@
-"""Operators whose result size depends on values: NonZero, Unique, Compress."""
+"""Operators that select by value or position: Gather, NonZero, Unique, Compress, OneHot, TopK."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
-from xoptim.facts.info import Info
+from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, shape_of
+from xoptim.inference.arguments import dtype_of, fresh_shape, integer, place_of, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import dimension, valued, values
+
+
+@infers("Gather")
+def gather(ctx: NodeContext) -> Results:
+    """The shape of the indices replaces one axis."""
+    x = ctx.input(0)
+    shape, indices = shape_of(x), shape_of(ctx.input(1))
+    axis = None if shape is None else normalized(integer(ctx, "axis", 0), len(shape))
+    if x is None or shape is None or indices is None or axis is None:
+        return (Info(dtype_of(x)),)
+    result = shape[:axis] + indices + shape[axis + 1 :]
+    if x.data is None or len(result) > 1:
+        return (Info(x.dtype, result),)
+    return (valued(x.dtype, result, _picked(x.data, vector(ctx, 1))),)
+
+
+def _picked(data: Sequence[Dim], indices: Sequence[Dim] | None) -> list[Dim | None] | None:
+    if indices is None:
+        return None
+    size = len(data)
+    return [data[i] if type(i) is int and -size <= i < size else None for i in indices]
+
+
+@shapes("GatherElements", operands=(1,))
+def gather_elements(_ctx: NodeContext, indices: Shape | None) -> Shape | None:
+    """One element per index."""
+    return indices
+
+
+@shapes("GatherND", operands=(0, 1))
+def gather_nd(ctx: NodeContext, shape: Shape | None, indices: Shape | None) -> Shape | None:
+    """The last axis of the indices holds positions in the leading axes of the data, after ``batch_dims`` common ones."""
+    batch = integer(ctx, "batch_dims", 0) if ctx.opset >= 12 else 0
+    if shape is None or not indices or batch is None or not 0 <= batch < len(indices):
+        return None
+    depth = indices[-1]
+    if type(depth) is not int or batch + depth > len(shape):
+        return None
+    return indices[:-1] + shape[batch + depth :]
 
 
 @infers("NonZero")
@@ -50,3 +92,38 @@ def compress(ctx: NodeContext) -> Results:
     if axis is None:
         return (Info(dtype_of(x), fresh_shape(ctx, len(shape))),)
     return (Info(dtype_of(x), (*shape[:axis], count, *shape[axis + 1 :])),)
+
+
+@infers("OneHot")
+def one_hot(ctx: NodeContext) -> Results:
+    """A new axis, last by default, with the length in the second input, which may be of any numeric type."""
+    dtype, shape = dtype_of(ctx.input(2)), shape_of(ctx.input(0))
+    if shape is None:
+        return (Info(dtype),)
+    axis = normalized(integer(ctx, "axis", -1), len(shape) + 1)
+    if axis is None:
+        return (Info(dtype),)
+    return (Info(dtype, (*shape[:axis], _depth(ctx), *shape[axis:])),)
+
+
+def _depth(ctx: NodeContext) -> Dim:
+    data = values(ctx, 1) or ctx.ints(1)
+    return dimension(ctx, data[0] if data is not None and len(data) == 1 else None)
+
+
+@infers("TopK")
+def top_k(ctx: NodeContext) -> Results:
+    """Values and positions."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    if x.shape is None:
+        return (Info(x.dtype), Info(TensorProto.INT64))
+    rank = len(x.shape)
+    axis = normalized(integer(ctx, "axis", -1), rank)
+    place = place_of(ctx, "k")
+    k: Dim | None = integer(ctx, "k") if place is None else scalar(ctx, place)
+    if axis is None:
+        return (Info(x.dtype, shape := fresh_shape(ctx, rank)), Info(TensorProto.INT64, shape))
+    shape = (*x.shape[:axis], dimension(ctx, k), *x.shape[axis + 1 :])
+    return (Info(x.dtype, shape), Info(TensorProto.INT64, shape))

@@ -1,4 +1,4 @@
-"""Sequences of tensors.
+"""Sequences of tensors, and optional values.
 
 One object holds the facts about all items. A dimension with an anonymous symbol may differ from item to
 item, so reading an item gives it a new one.
@@ -6,6 +6,7 @@ item, so reading an item gives it a new one.
 
 from __future__ import annotations
 
+import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, mod
@@ -13,6 +14,7 @@ from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import integer, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.types import type_proto_to_info
 from xoptim.inference.union import common, common_to_all, item_of
 
 
@@ -21,7 +23,6 @@ def _sequence(element: Info | None) -> Info:
 
 
 def _items(info: Info | None) -> Info | None:
-    """Facts about the items of a sequence."""
     return info.element if info is not None and info.container == "sequence" else None
 
 
@@ -53,12 +54,6 @@ def sequence_erase(ctx: NodeContext) -> Results:
 def sequence_at(ctx: NodeContext) -> Results:
     """Inputs sequence, position."""
     return [item_of(ctx, _items(ctx.input(0)))]
-
-
-@infers("SequenceLength")
-def sequence_length(ctx: NodeContext) -> Results:
-    """A scalar."""
-    return [Info(TensorProto.INT64, ())]
 
 
 @infers("SplitToSequence")
@@ -120,3 +115,23 @@ def concat_from_sequence(ctx: NodeContext) -> Results:
         return [Info(element.dtype)]
     rest = shape[axis:] if new_axis else shape[axis + 1 :]
     return [Info(element.dtype, (*shape[:axis], ctx.fresh(), *rest))]
+
+
+@infers("Optional")
+def optional(ctx: NodeContext) -> Results:
+    """The input wrapped; without one, an empty value of the type in the attribute."""
+    x = ctx.input(0)
+    if x is not None:
+        return [Info(container="optional", element=x)]
+    declared = ctx.attribute("type")
+    element = type_proto_to_info(declared) if isinstance(declared, onnx.TypeProto) else UNKNOWN
+    return [Info(container="optional", element=element)]
+
+
+@infers("OptionalGetElement")
+def optional_get_element(ctx: NodeContext) -> Results:
+    """The wrapped value; since operator set 18 the input may be unwrapped already."""
+    x = ctx.input(0)
+    if x is not None and x.container == "optional":
+        return [x.element]
+    return [x if ctx.opset >= 18 else None]

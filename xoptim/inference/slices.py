@@ -16,7 +16,7 @@ Span: TypeAlias = "tuple[Dim, Dim, int]"
 """Start, end and step as written."""
 
 _FAR: Final = 2**31 - 1
-"""Positions from here on stand for the end of the axis: exporters write the largest 32- or 64-bit integer."""
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
 
 
 @infers("Slice")
@@ -42,7 +42,6 @@ def slice_(ctx: NodeContext) -> Results:
 
 
 def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
-    """The axes that are sliced, ``None`` when unknown or malformed."""
     if not is_given(ctx, "axes"):
         count = listed_count(ctx, "starts")
         return list(range(count)) if count is not None and count <= rank else None
@@ -79,7 +78,7 @@ def _is_sound(end: Dim, step: int) -> bool:
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
     """Return the positions taken from an axis. Unlike in Python, a negative step from before the first one takes the first."""
-    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end behind the first position
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end past the first position
     first = min(max(start + size if start < 0 else start, 0), highest)
     stop = min(max(end + size if end < 0 else end, lowest), highest)
     return range(first, stop, step) if size else range(0)
@@ -88,9 +87,7 @@ def _positions(size: int, start: int, end: int, step: int) -> range:
 def sliced(size: Dim, span: Span) -> Dim | None:
     """Number of positions that a span takes from an axis, ``None`` when unknown.
 
-    Args:
-        size: the axis.
-        span: start, end and step; a negative position counts from the end, one out of range is clamped.
+    A negative position counts from the end, one out of range is clamped.
     """
     start, end, step = span
     if not _is_sound(end, step):

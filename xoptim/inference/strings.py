@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim
-from xoptim.facts.info import Info
+from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes
-from xoptim.inference.arguments import integers, known, shape_of
+from xoptim.inference.arguments import integers, known, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
-@infers("StringNormalizer")
-def string_normalizer(ctx: NodeContext) -> Results:
+@shapes("StringNormalizer", dtype=TensorProto.STRING)
+def string_normalizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """[C] or [1, C]; removing words (``stopwords``) changes the length, and leaves one empty string at least."""
-    shape = shape_of(ctx.input(0))
     if shape is None or len(shape) not in (1, 2):
-        return [Info(TensorProto.STRING)]
-    length: Dim = ctx.fresh() if ctx.attribute("stopwords") else shape[-1]
-    return [Info(TensorProto.STRING, (*shape[:-1], length))]
+        return None
+    return (*shape[:-1], ctx.fresh() if ctx.attribute("stopwords") else shape[-1])
 
 
-@infers("StringConcat")
-def string_concat(ctx: NodeContext) -> Results:
+@shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))
+def string_concat(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     """Elementwise, with broadcasting."""
-    return [Info(TensorProto.STRING, broadcast_shapes(shape_of(ctx.input(0)), shape_of(ctx.input(1))))]
+    return broadcast_shapes(a, b)
 
 
 @infers("StringSplit")
@@ -35,17 +32,16 @@ def string_split(ctx: NodeContext) -> Results:
     return [Info(TensorProto.STRING, pieces), Info(TensorProto.INT64, shape)]
 
 
-@infers("RegexFullMatch")
-def regex_full_match(ctx: NodeContext) -> Results:
+@shapes("RegexFullMatch", dtype=TensorProto.BOOL)
+def regex_full_match(_ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """One truth value per string."""
-    return [Info(TensorProto.BOOL, shape_of(ctx.input(0)))]
+    return shape
 
 
-@infers("TfIdfVectorizer")
-def tf_idf_vectorizer(ctx: NodeContext) -> Results:
+@shapes("TfIdfVectorizer", dtype=TensorProto.FLOAT)
+def tf_idf_vectorizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """[C] or [N, C] gives one number per n-gram in place of C."""
-    shape = shape_of(ctx.input(0))
     if shape is None or len(shape) not in (1, 2):
-        return [Info(TensorProto.FLOAT)]
+        return None
     indexes = integers(ctx, "ngram_indexes")
-    return [Info(TensorProto.FLOAT, (*shape[:-1], known(ctx, max(indexes) + 1 if indexes else None)))]
+    return (*shape[:-1], known(ctx, max(indexes) + 1 if indexes else None))

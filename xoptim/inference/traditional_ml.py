@@ -8,8 +8,8 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Info
-from xoptim.inference.arguments import dtype_of, integers, known, natural, shape_of
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dtype_of, integers, known, natural, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 
 DOMAIN: Final = "ai.onnx.ml"
@@ -21,17 +21,10 @@ _LABELS: Final[dict[str, int]] = {
 }
 
 
-@infers("Scaler", "Normalizer", domain=DOMAIN)
-def scaler(ctx: NodeContext) -> Results:
+@shapes("Scaler", "Normalizer", dtype=TensorProto.FLOAT, domain=DOMAIN)
+def scaler(_ctx: NodeContext, x: Shape | None) -> Shape | None:
     """Numbers of any type become floats."""
-    return [Info(TensorProto.FLOAT, shape_of(ctx.input(0)))]
-
-
-@infers("Imputer", domain=DOMAIN)
-def imputer(ctx: NodeContext) -> Results:
-    """Type and shape of the input."""
-    x = ctx.input(0)
-    return [Info(dtype_of(x), shape_of(x))]
+    return x
 
 
 @infers("LabelEncoder", domain=DOMAIN)
@@ -51,38 +44,28 @@ def label_encoder(ctx: NodeContext) -> Results:
     return [Info(dtype, shape_of(x))]
 
 
-def _rows(ctx: NodeContext) -> Dim:
+def _rows(ctx: NodeContext, x: Shape | None) -> Dim:
     """Number of examples: the first of two axes; one axis is one example."""
-    shape = shape_of(ctx.input(0))
-    if shape is None or len(shape) not in (1, 2):
+    if x is None or len(x) not in (1, 2):
         return ctx.fresh()
-    return shape[0] if len(shape) == 2 else 1
+    return x[0] if len(x) == 2 else 1
 
 
-@infers("LinearRegressor", domain=DOMAIN)
-def linear_regressor(ctx: NodeContext) -> Results:
+@shapes("LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor", dtype=TensorProto.FLOAT, domain=DOMAIN)
+def regressor(ctx: NodeContext, x: Shape | None) -> Shape | None:
     """(examples, targets)."""
-    return [Info(TensorProto.FLOAT, (_rows(ctx), known(ctx, natural(ctx, "targets", 1))))]
-
-
-@infers("SVMRegressor", domain=DOMAIN)
-def svm_regressor(ctx: NodeContext) -> Results:
-    """(examples, 1)."""
-    return [Info(TensorProto.FLOAT, (_rows(ctx), 1))]
+    rows = _rows(ctx, x)
+    if ctx.op_type == "SVMRegressor":
+        return (rows, 1)
+    return (rows, known(ctx, natural(ctx, "targets", 1) if ctx.op_type == "LinearRegressor" else natural(ctx, "n_targets")))
 
 
 @infers("SVMClassifier", domain=DOMAIN)
 def svm_classifier(ctx: NodeContext) -> Results:
     """A label per example, and scores: one per class or, without probabilities, per pair of classes."""
     dtype = TensorProto.STRING if ctx.attribute("classlabels_strings") else TensorProto.INT64
-    rows = _rows(ctx)
+    rows = _rows(ctx, shape_of(ctx.input(0)))
     return [Info(dtype, (rows,)), Info(TensorProto.FLOAT, (rows, ctx.fresh()))]
-
-
-@infers("TreeEnsembleRegressor", domain=DOMAIN)
-def tree_ensemble_regressor(ctx: NodeContext) -> Results:
-    """(examples, targets)."""
-    return [Info(TensorProto.FLOAT, (_rows(ctx), known(ctx, natural(ctx, "n_targets"))))]
 
 
 @infers("TreeEnsembleClassifier", domain=DOMAIN)
@@ -91,26 +74,24 @@ def tree_ensemble_classifier(ctx: NodeContext) -> Results:
     names, numbers = (ctx.attribute(f"classlabels_{kind}") for kind in ("strings", "int64s"))
     labels = names or numbers
     count = len(labels) if isinstance(labels, (list, tuple)) and not (names and numbers) else None
-    rows = _rows(ctx)
+    rows = _rows(ctx, shape_of(ctx.input(0)))
     return [
         Info(TensorProto.STRING if names else TensorProto.INT64, (rows,)),
         Info(TensorProto.FLOAT, (rows, known(ctx, count))),
     ]
 
 
-@infers("ArrayFeatureExtractor", domain=DOMAIN)
-def array_feature_extractor(ctx: NodeContext) -> Results:
-    """As many columns as indices, of which there may be a number without axes; one axis is one example."""
-    x, places = ctx.input(0), ctx.input(1)
-    shape, given = shape_of(x), shape_of(places)
-    if not shape:
-        return [Info(dtype_of(x))]
-    count = None if given is None or len(given) > 1 else given[0] if given else 1
-    return [Info(dtype_of(x), (*(shape[:-1] or (1,)), known(ctx, count)))]
+@shapes("ArrayFeatureExtractor", operands=(0, 1), domain=DOMAIN)
+def array_feature_extractor(ctx: NodeContext, x: Shape | None, places: Shape | None) -> Shape | None:
+    """As many columns as indices; indices without axes are one. One axis of data is one example."""
+    if not x:
+        return None
+    count = None if places is None or len(places) > 1 else places[0] if places else 1
+    return (*(x[:-1] or (1,)), known(ctx, count))
 
 
-@infers("FeatureVectorizer", domain=DOMAIN)
-def feature_vectorizer(ctx: NodeContext) -> Results:
+@shapes("FeatureVectorizer", dtype=TensorProto.FLOAT, domain=DOMAIN)
+def feature_vectorizer(ctx: NodeContext, x: Shape | None) -> Shape | None:
     """(examples, features of all inputs together)."""
     sizes = integers(ctx, "inputdimensions", len(ctx.inputs))
-    return [Info(TensorProto.FLOAT, (_rows(ctx), known(ctx, None if sizes is None else sum(sizes))))]
+    return (_rows(ctx, x), known(ctx, None if sizes is None else sum(sizes)))

@@ -14,14 +14,10 @@ _OTHER: dict[str, Container] = {"map_type": "map", "sparse_tensor_type": "sparse
 
 
 def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = None) -> Info:
-    """Convert a type to facts.
+    """Convert a type of any kind to facts.
 
-    Args:
-        proto: the type, of any kind.
-        names: dimensions by ``dim_param``, for texts that do not stand for a dimension of that name.
-
-    Returns:
-        A ``dim_param`` becomes the dimension of that name, a dimension without value or name a new anonymous one.
+    A ``dim_param`` becomes the dimension of that name, or the one in ``names``; a dimension without value or name becomes a
+    new anonymous one.
     """
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
@@ -49,12 +45,10 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, Dim] | None) 
 
 
 def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) -> onnx.TypeProto:
-    """Convert facts to a type, which cannot hold all of them.
+    """Convert facts to a type, which cannot hold all of them, such as the values of ``data``.
 
-    Args:
-        info: the facts; the values of ``data`` have no place in a type.
-        names: given, every symbolic dimension is written, under a text that is entered here, and reading the type back
-            with these names gives the same dimensions. Otherwise a dimension with an anonymous part is left blank.
+    Given ``names``, every symbolic dimension is written, under a text that is entered here, and reading the type back with
+    these names gives the same dimensions. Otherwise a dimension with an anonymous part is left blank.
     """
     if info.type_proto is not None:
         other: onnx.TypeProto = TypeProto.FromString(info.type_proto)

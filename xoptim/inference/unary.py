@@ -1,4 +1,4 @@
-"""Operators that keep the shape of their first input: activations, elementary functions, predicates, normalizers."""
+"""Operators that keep the shape of their first input: activations, elementary functions, predicates, normalizers, casts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, dim_max, is_nonnegative
+from xoptim.facts.dims import Dim, dim_max, is_nonnegative, is_nonzero
 from xoptim.facts.families import ELEMENTWISE
 from xoptim.facts.info import Info
+from xoptim.inference.arguments import dtype_of, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, valued, wrapped
+from xoptim.inference.values import INTEGERS, valued, values, wrapped
 
 
 def _itself(value: Dim) -> Dim:
@@ -38,7 +39,7 @@ _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
     "Sign": _sign,
 }
 _OWN_FORMULAS: Final = frozenset(("Cast", "Clip", "IsInf", "IsNaN", "Not"))
-"""Elementwise operators of which more is known, or whose result has another type."""
+"""Elementwise operators with further known facts, or whose result has another type."""
 
 
 @infers(*sorted(ELEMENTWISE - _OWN_FORMULAS))
@@ -83,3 +84,41 @@ def dropout(ctx: NodeContext) -> Results:
         return ()
     result = x if x.data is None else Info(x.dtype, x.shape)
     return (result, Info(TensorProto.BOOL if ctx.opset >= 10 else x.dtype, x.shape))
+
+
+@infers("Cast")
+def cast(ctx: NodeContext) -> Results:
+    """The attribute is the number of an element type; before operator set 6 it is its name."""
+    to = ctx.attribute("to", 0)
+    if isinstance(to, str):
+        to = TensorProto.DataType.Value(to) if to in TensorProto.DataType.keys() else 0  # noqa: SIM118
+    return (_converted(ctx, to if type(to) is int else 0),)
+
+
+@infers("CastLike")
+def cast_like(ctx: NodeContext) -> Results:
+    """The type of the second input."""
+    return (_converted(ctx, dtype_of(ctx.input(1))),)
+
+
+@infers("BitCast")
+def bit_cast(ctx: NodeContext) -> Results:
+    """The same bits as another type of the same width."""
+    to = ctx.attribute("to", 0)
+    return (Info(to if type(to) is int else 0, shape_of(ctx.input(0))),)
+
+
+def _converted(ctx: NodeContext, dtype: int) -> Info:
+    x = ctx.input(0)
+    if x is None or x.container:
+        return Info(dtype)
+    if x.data is None:
+        return x if dtype == x.dtype else Info(dtype, x.shape)
+    data = values(ctx, 0)
+    if data is not None and dtype == TensorProto.BOOL:
+        return valued(dtype, x.shape, [_truth(value) for value in data])
+    return valued(dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data])
+
+
+def _truth(value: Dim) -> Dim | None:
+    return int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None

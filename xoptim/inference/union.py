@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xoptim.facts.dims import Dim, SymbolicDim
+from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.inference.registry import NodeContext
 
@@ -47,7 +47,7 @@ def item_of(ctx: NodeContext, element: Info | None) -> Info:
         return UNKNOWN
     shape = element.shape
     if shape is not None:
-        shape = tuple(ctx.fresh() if isinstance(d, SymbolicDim) and d.is_anonymous else d for d in shape)
+        shape = tuple(ctx.fresh() if is_anonymous(d) else d for d in shape)
     inner = None if element.element is None else item_of(ctx, element.element)
     return Info(element.dtype, shape, None, element.container, inner, element.type_proto)
 
@@ -55,8 +55,7 @@ def item_of(ctx: NodeContext, element: Info | None) -> Info:
 class Invariant:
     """Facts about the values that a loop carries, weakened until every iteration keeps them.
 
-    Attributes:
-        infos: facts that hold at the start of each iteration. Dimensions that change are symbols of this loop.
+    The facts hold at the start of each iteration. Dimensions that change are symbols of this loop.
     """
 
     def __init__(self, ctx: NodeContext, initial: Sequence[Info | None]) -> None:

@@ -81,7 +81,7 @@ def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
     """Elements of an array as integers, ``None`` when one of them is not an integer, or is a negative zero."""
     if array.size > DATA_LIMIT or array.dtype.kind not in "iufbV":
         return None
-    if array.dtype.kind in "iub":  # kind V is that of the types of ml_dtypes, such as bfloat16
+    if array.dtype.kind in "iub":  # the types of ml_dtypes, such as bfloat16, have kind V
         return tuple(map(int, array.ravel().tolist()))
     wide: list[float] = array.ravel().astype(np.float64).tolist()
     exact = (abs(x) <= 2.0**53 and x.is_integer() and (x != 0 or math.copysign(1.0, x) > 0) for x in wide)

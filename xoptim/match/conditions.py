@@ -57,14 +57,10 @@ def _is_literal(g: GraphBuilderPatternOptimization, name: str, literal: Any) -> 
 def keeps_shape(
     g: GraphBuilderPatternOptimization, symbol: Symbol, name: str, node: Node, beside: Sequence[str] | None = None
 ) -> bool:
-    """Whether the other operands determine the shape of the result, so that a constant may stand for a number.
+    """Whether the other operands determine the shape of the result, so that a constant may take the place of a number.
 
-    Args:
-        g: the view of the graph.
-        symbol: the operand of the pattern.
-        name: the operand of the graph, empty when absent.
-        node: the node that reads it.
-        beside: the other operands; those of the node when not given.
+    ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent); ``beside`` are the other
+    operands, by default the node's.
     """
     if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in STRETCHING:
         return True
@@ -102,20 +98,11 @@ def unexpected_operands(g: GraphBuilderPatternOptimization, wanted: PatternNode,
 
 
 def unfit_attribute(
-    g: GraphBuilderPatternOptimization,
-    wanted: PatternNode,
-    node: Node,
-    captured: dict[str, Any],
-    excused: Collection[str] = (),
+    g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node, captured: dict[str, Any], excused: Collection[str] = ()
 ) -> str | None:
-    """The first attribute that does not fit, ``None`` when all do.
+    """The first attribute of a node that does not fit the pattern node's conditions, ``None`` when all do or are excused.
 
-    Args:
-        g: the view of the graph.
-        wanted: the pattern node, with a condition on each attribute.
-        node: the node.
-        captured: values by the name under which they are captured; those of this node are added.
-        excused: attributes that need not fit.
+    Values are added to ``captured`` under the names under which they are captured.
     """
     for name, expected in wanted.attributes.items():
         if expected is not ANY and name not in excused and not _fits(read_moved(g.graph, node, name), expected, captured):

@@ -35,17 +35,10 @@ def make_node(
     attributes: Mapping[str, Any],
     adapt: bool = False,
 ) -> Node:
-    """Make a node for a graph without adding it.
+    """Make a node for a graph without adding it; its names are unique in the model of the graph.
 
-    Args:
-        graph: the graph that will hold it; names are made unique in its model.
-        op_type: operator.
-        inputs: names of its operands.
-        outputs: names of its results, or how many new names to make.
-        domain: of the operator.
-        name: of the node; generated when empty.
-        attributes: ``None`` values are omitted.
-        adapt: write attributes as inputs where the operator set of the graph has inputs in their place.
+    ``outputs`` are names, or how many new names to make. Attributes that are ``None`` are omitted. With ``adapt``, attributes
+    become inputs where the operator set of the graph has inputs in their place.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):
@@ -59,45 +52,6 @@ def make_node(
     while given and not given[-1]:
         given.pop()
     return Node(op_type, given, results, written, domain=domain, name=graph.node_names.fresh(name or op_type))
-
-
-class Draft:
-    """Makes the nodes of a pattern, in an edit that begins with the first one.
-
-    Args:
-        graph: the graph.
-        edit: the edit, if there is one already.
-    """
-
-    __slots__ = ("_edit", "_graph")
-
-    def __init__(self, graph: Graph, edit: Edit | None = None) -> None:
-        self._graph = graph
-        self._edit = edit
-
-    @property
-    def edit(self) -> Edit:
-        """The edit."""
-        if self._edit is None:
-            self._edit = Edit(self._graph)
-        return self._edit
-
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[str] | str,
-        outputs: Sequence[str] | str | int,
-        *,
-        domain: str,
-        name: str,
-        attributes: Mapping[str, Any],
-        doc_string: str = "",
-        adapt: bool = False,
-    ) -> Node:
-        """Make a node; arguments as for `make_node`."""
-        made = make_node(self.edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
-        made.doc_string = doc_string
-        return made
 
 
 def _as_written(value: Any, is_float: bool) -> Any:
@@ -118,9 +72,7 @@ class OpBuilder(BuilderOps):
     initializers. A bare number, or a list of numbers, takes the type of the operands whose type parameter is the same, else
     the first numeric type of an operand that is allowed there, else int64 or float.
 
-    Args:
-        edit: returns the edit to which a new node, and the initializers that it reads, belong.
-        done: called with the edit and the node.
+    ``edit`` returns the edit to which a new node, and the initializers that it reads, belong; ``done`` is called with both.
     """
 
     __slots__ = ("_done", "_edit")

@@ -44,8 +44,7 @@ class Match(Mapping[str, Any]):
     def derive(self, **values: Any) -> bool:
         """Pass values to `apply_pattern`, which receives them as parameters of these names.
 
-        Returns:
-            True, so that a validation can end with it.
+        Returns True, so that a validation can end with it.
         """
         self._bindings.update(values)
         return True
@@ -70,7 +69,7 @@ class EasyPatternOptimization(PatternOptimization):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
-      `xoptim.match.trace.PatternBuilder` for the language. Parameters stand for results from outside; annotate
+      `xoptim.match.trace.PatternBuilder` for the language. Parameters are results from outside; annotate
       them with `Constant`, `Scalar`, `Optional` or `Variadic`.
     - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may derive values, ``m.derive``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
@@ -107,7 +106,7 @@ class EasyPatternOptimization(PatternOptimization):
         return trace(self.match_pattern)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The results that replace those of the matched nodes. Other forms of patterns override this."""
+        """The results that replace the results of the matched nodes. Other forms of patterns override this."""
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
@@ -148,7 +147,7 @@ class EasyPatternOptimization(PatternOptimization):
         return None
 
     def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, pairing: Pairing) -> MatchResult | Misfit:
-        """Check the conditions on a match as a whole: its nodes fit one by one."""
+        """Check the conditions on a match whose nodes fit one by one."""
         program, names = pairing.program, pairing.names
         found = program.trace
         nodes = [*pairing.bound, *pairing.extra]
@@ -202,7 +201,6 @@ class EasyPatternOptimization(PatternOptimization):
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """The results, with lists of results flattened."""
     for value in values:
         if isinstance(value, (tuple, list)):
             yield from value
@@ -245,11 +243,7 @@ def needed_outside(
 ) -> list[Node]:
     """The matched nodes that must stay, since other nodes or the replacement read their results; with their producers.
 
-    Args:
-        g: the graph.
-        nodes: the matched nodes.
-        outputs: results of the replacement.
-        operands: results that the replacement reads.
+    ``outputs`` are results of the replacement, ``operands`` results that it reads.
     """
     graph = g.graph
     inside = set(nodes)
@@ -274,12 +268,7 @@ def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], o
 
 
 def _cannot_stay(
-    g: GraphBuilderPatternOptimization,
-    pairing: Pairing,
-    kept: Sequence[Node],
-    match: Match,
-    operands: set[str],
-    interior: str,
+    g: GraphBuilderPatternOptimization, pairing: Pairing, kept: Sequence[Node], match: Match, operands: set[str], interior: str
 ) -> Misfit | None:
     """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None`` if they can."""
     trace = pairing.program.trace
@@ -309,7 +298,8 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
         check_description(pattern.name(), variants)
         programs = tuple(compile_trace(variant, anchors) for variant in variants)
         captured = set().union(*map(_captured, variants))
-        checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *_conditions(variants)
+        conditions = [condition.check for found in variants for condition in found.conditions]
+        checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions
         check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
         found = _PROGRAMS[cls] = programs
     return found
@@ -332,13 +322,7 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
     return given
 
 
-def _conditions(variants: Sequence[Trace]) -> list[Any]:
-    """The checks of the conditions that `match_pattern` states."""
-    return [condition.check for found in variants for condition in found.conditions]
-
-
 def _captured(found: Trace) -> set[str]:
-    """All names that a variant of a pattern captures."""
     names = {symbol.name for symbol in found.symbols} | set(found.options)
     for node in found.nodes:
         names |= {value.name for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 
 import onnx
 
 from xoptim.facts.errors import Declined
+from xoptim.facts.protos import opset_versions, standard_domain
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_function
@@ -25,7 +27,7 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
     Args:
         edit: of the graph in which the function will be called.
         definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
-            header may be omitted. Operator sets that it does not import are those of the graph.
+            header may be omitted. Operator sets that it does not import come from the graph.
 
     Returns:
         The function as it is in the model. Its name differs from the one in the definition when that is taken.
@@ -33,7 +35,7 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
     Raises:
         Declined: when the model's file format has no functions; when the graph is part of a function of the same domain (a
             pattern would otherwise match again inside the function that it made); or when a function would call itself.
-        onnx.parser.ParseError: when the text is not that of a function.
+        onnx.parser.ParseError: when the text is not a function.
     """
     model, graph = edit.model, edit.target
     if model.ir_version < _LEAST_IR_VERSION:
@@ -56,9 +58,7 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
 
 def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
     if isinstance(definition, onnx.FunctionProto):
-        copy = onnx.FunctionProto()
-        copy.CopyFrom(definition)
-        return copy
+        return deepcopy(definition)
     header = "" if definition.lstrip().startswith("<") else f'<domain: "{DOMAIN}", opset_import: []>'
     parsed: onnx.FunctionProto = onnx.parser.parse_function(header + definition)
     return parsed
@@ -67,9 +67,9 @@ def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
 def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     """Import the operator sets of the nodes, in the versions of the graph."""
     function.domain = function.domain or DOMAIN
-    imported = {o.domain if o.domain != "ai.onnx" else "" for o in function.opset_import}
+    imported = set(opset_versions(function.opset_import))
     for node in function.node:
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = standard_domain(node.domain)
         if not domain:
             node.ClearField("domain")  # the parser sets it, the exporter of constants does not: runs must not differ
         if domain not in imported:

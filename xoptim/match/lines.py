@@ -6,8 +6,19 @@ import inspect
 import re
 import traceback
 from pathlib import Path
+from types import FrameType
 
 from xoptim.match.rewrite import Rewrite
+
+
+def calling_frame(levels: int = 1) -> FrameType:
+    """The frame of the code that calls the function which calls this one; ``levels=2`` is the caller of that code."""
+    frame = inspect.currentframe()
+    for _ in range(levels + 1):
+        assert frame is not None
+        frame = frame.f_back
+    assert frame is not None
+    return frame
 
 
 def class_line(cls: type[Rewrite], method: str = "") -> tuple[str, int]:

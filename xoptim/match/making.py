@@ -55,11 +55,7 @@ def pattern_class(
 
 
 def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The class attributes of a pattern or a pass, checked, with lists as tuples.
-
-    Raises:
-        TypeError: when one is unknown or has an invalid value.
-    """
+    """The class attributes of a pattern or a pass, checked, with lists as tuples; raises `TypeError` for a wrong one."""
     known = metadata_of(kind)
     given: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -75,11 +71,7 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def check_metadata(kind: type[Rewrite]) -> None:
-    """Check the class attributes of a pattern or a pass.
-
-    Raises:
-        PatternError: when one has an invalid value.
-    """
+    """Check the class attributes of a pattern or a pass; raises `PatternError` for an invalid value."""
     for key in sorted(metadata_of(kind) | {"interior"} if hasattr(kind, "match_pattern") else metadata_of(kind)):
         if wrong := fault(key, getattr(kind, key)):
             file, line = attribute_line(kind, key)
@@ -110,5 +102,5 @@ def camel_case(name: str) -> str:
 
 
 def is_copy(node: Node) -> bool:
-    """Whether a node is a standard Identity. A result that must keep its name can be one, so it must not be matched again."""
+    """Whether a node is a standard Identity. A result that must keep its name can be one, so it is not matched again."""
     return node.op_type == "Identity" and not node.domain

@@ -22,12 +22,10 @@ Examine: TypeAlias = Callable[[Pairing], MatchResult | Misfit | None]
 
 
 class Attempt:
-    """One attempt to find a program at one node.
+    """One attempt to find a program at one node, with a pairing that is empty at first.
 
-    Args:
-        pairing: pairs the nodes of the program, none so far.
-        examine: called with the pairing when all nodes fit one by one and the registers are filled; unless it returns a
-            match, the search continues.
+    ``examine`` is called with the pairing when all nodes fit one by one and the registers are filled; unless it returns a
+    match, the search continues.
     """
 
     __slots__ = ("examine", "graph", "pairing")
@@ -42,7 +40,6 @@ class Attempt:
         return self._steps(0) if self.pairing.bind(self.pairing.program.anchor, anchor) else None
 
     def _steps(self, position: int) -> MatchResult | None:
-        """Run the rest of the program."""
         pairing = self.pairing
         choices: Iterable[Any]
         fits: Callable[[PatternNode, Any], bool]

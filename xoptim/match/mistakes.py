@@ -20,11 +20,7 @@ _CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]  # f(**values); instructi
 
 
 def check_description(name: str, variants: Sequence[Trace]) -> None:
-    """Check the nodes, parameters and captures of a traced pattern.
-
-    Args:
-        name: name of the pattern.
-        variants: its variants.
+    """Check the nodes, parameters and captures of the variants of a traced pattern.
 
     Raises:
         PatternError: when an operator, attribute or number of operands does not exist, when a parameter is not read, a name is
@@ -55,15 +51,8 @@ def check_replacement(
 ) -> None:
     """Check the parameters of `apply_pattern`, and that it returns something.
 
-    Args:
-        name: name of the pattern.
-        owner: the pattern.
-        apply: its method.
-        captured: names that a variant of the pattern captures.
-        checks: the bound methods that may derive further values.
-
-    Raises:
-        PatternError: when nothing captures or derives a parameter, or all returns are without a value.
+    Each parameter must be captured by a variant, or derived by one of the ``checks``, bound methods of the owner. Otherwise,
+    and when all returns are without a value, `PatternError` is raised.
     """
     code = getattr(apply, "__code__", None)
     if code is None:
@@ -92,7 +81,7 @@ def _attributes(node: PatternNode) -> list[str]:
 
 
 def _operands(node: PatternNode) -> range:
-    """The numbers of operands that a node of a pattern stands for."""
+    """The numbers of operands that a node of a pattern matches."""
     count = len(node.inputs)
     if node.associative:  # a tree of nodes
         return range(2, 3)
@@ -104,7 +93,7 @@ def _results(node: PatternNode) -> int:
 
 
 def _captured_twice(found: Trace) -> str | None:
-    """A name that stands for a result and for an attribute or an option."""
+    """A name that is used both for a result and for an attribute or an option."""
     results = {symbol.name for symbol in found.symbols if symbol.name}
     attributes = {
         value.name for node in found.nodes for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)
@@ -117,7 +106,7 @@ def _captured_twice(found: Trace) -> str | None:
 def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str] | None:
     """Texts among which are the names of all values that some functions derive; ``None`` when they cannot be known.
 
-    The functions that these call are searched too, those of other modules and of base classes included.
+    The functions that these call are searched too, also in other modules and in base classes.
     """
     words: set[str] = set()
     pending, seen = [(function, 0) for function in functions], set()
@@ -152,7 +141,6 @@ def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code and those within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -160,7 +148,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _texts(code: CodeType) -> Iterator[str]:
-    """The texts among the constants of a code."""
     for constant in code.co_consts:
         for each in constant if isinstance(constant, tuple) else (constant,):
             if isinstance(each, str):

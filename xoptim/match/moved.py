@@ -15,7 +15,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 
 AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
-"""Stands for a value that is present but only known when the model runs."""
+"""Marks a value that is present but only known when the model runs."""
 
 
 def read_moved(graph: Graph, node: Node, name: str) -> Any:

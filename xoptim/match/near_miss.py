@@ -24,13 +24,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 
 def report_miss(pairing: NearPairing, examine: Examine, anchor: Node) -> None:
-    """Search at a node where a program does not match, and report the refusal that came nearest to a match.
-
-    Args:
-        pairing: pairs the nodes of the program, none so far.
-        examine: see `Attempt`.
-        anchor: the node.
-    """
+    """Search at a node where a program does not match, and report the refusal that came nearest to a match (see `Attempt`)."""
     _NearSearch(pairing, lambda _: pairing.judge(examine)).run(anchor)
     pairing.report()
 
@@ -61,14 +55,7 @@ class _NearSearch(Attempt):
 
 
 class NearPairing(Pairing):
-    """A pairing that reports each pair that does not fit, and goes on after the first one.
-
-    Args:
-        program: the program whose nodes are paired.
-        g: the view of the graph.
-        pattern: name of the pattern.
-        listen: receives the refusals.
-    """
+    """A pairing that reports each pair that does not fit to ``listen``, and goes on after the first one."""
 
     __slots__ = ("_furthest", "_is_complete", "_listen", "_pattern", "_waived")
 
@@ -127,11 +114,7 @@ class NearPairing(Pairing):
         return False
 
     def judge(self, examine: Examine) -> None:
-        """Report why nodes that fit one by one are not a match.
-
-        Args:
-            examine: see `Attempt`.
-        """
+        """Report why nodes that fit one by one are not a match."""
         if self._waived is not None:
             self.refuse(None, "", self.program.anchor, is_last=True)
             return
@@ -259,5 +242,4 @@ def _shown(value: Any) -> str:
 
 
 def _kind(node: Node | PatternNode) -> str:
-    """The operator, with its domain outside the standard one."""
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type

@@ -1,4 +1,4 @@
-"""A partial match: which nodes and results of the graph stand for those of a pattern."""
+"""A partial match: which nodes and results of the graph are paired with which of a pattern."""
 
 from __future__ import annotations
 
@@ -17,14 +17,10 @@ Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
 
 
 class Pairing:
-    """The nodes and results of a graph that are paired with those of a pattern; no pair contradicts another one.
+    """The nodes and results of a graph that are paired with a program's; no pair contradicts another one.
 
     Each method that pairs returns whether the pair fits. When it does not, pairs may have been made in part: `alternatives`
     takes them back.
-
-    Args:
-        program: the program whose nodes are paired.
-        g: the view of the graph.
 
     Attributes:
         names: result name in each register, ``None`` until it is known.
@@ -45,7 +41,7 @@ class Pairing:
 
     @property
     def bound(self) -> list[Node]:
-        """The graph nodes found so far, in the order of the pattern nodes, without those of trees."""
+        """The graph nodes found so far, in the order of the pattern nodes, without trees."""
         return list(filter(None, self.nodes))
 
     def node_of(self, wanted: PatternNode) -> Node:
@@ -57,12 +53,9 @@ class Pairing:
     def alternatives(
         self, wanted: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> Iterator[None]:
-        """Make each of several choices that fits, one after another; pairs made since are taken back before the next one.
+        """Pair a pattern node with each choice (a node, an order of operands, a tree) that fits, one after another.
 
-        Args:
-            wanted: the pattern node.
-            choices: nodes, orders of operands, or trees.
-            fits: the method that pairs the node with a choice.
+        Pairs made since are taken back before the next choice.
         """
         names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
         for choice in choices:
@@ -85,7 +78,7 @@ class Pairing:
         )
 
     def _results(self, wanted: PatternNode, node: Node) -> bool:
-        """Pair the results of a pattern node with those of a graph node."""
+        """Pair the results of a pattern node with a graph node's."""
         symbols = wanted.outputs
         if symbols and symbols[-1].kind is Variadic:
             symbols = symbols[:-1]
@@ -135,7 +128,6 @@ class Pairing:
         return True
 
     def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
-        """Whether an operand is absent, as the pattern requires."""
         return place >= len(node.input) or not node.input[place]
 
     def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:
@@ -181,15 +173,7 @@ class Pairing:
         return not is_taken and unfit_attribute(self.g, wanted, node, self.attributes) is None
 
     def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
-        """Pair an operand of the pattern with one of the graph; a symbol stands for one name only.
-
-        Args:
-            symbol: the operand of the pattern.
-            name: the operand of the graph, empty when absent.
-            wanted: the pattern node that reads it.
-            node: the node that reads it.
-            beside: the other operands; those of the node when not given.
-        """
+        """Pair an operand of the pattern with one of the graph, empty when absent; a symbol is paired with one name only."""
         known = self.names[symbol.index]
         if known is not None:
             return known == name
@@ -202,7 +186,7 @@ class Pairing:
         return True
 
     def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
-        """Pair a symbol that stands for several results with the remaining results."""
+        """Pair a symbol that matches several results with the remaining results."""
         known = self.attributes.get(symbol.name)
         if known is not None:
             return bool(known == names)

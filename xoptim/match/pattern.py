@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult, checked
 from xoptim.match.rewrite import Rewrite
@@ -15,7 +15,7 @@ from xoptim.match.rewrite import Rewrite
 if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
-Refused = TypeVar("Refused")
+Returned = TypeVar("Returned")
 """The return type of the function that calls `PatternOptimization.none`."""
 Key = tuple[str, str]
 """Domain and operator."""
@@ -72,11 +72,7 @@ class PatternOptimization(Rewrite):
         )
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Call `match` and check the type of its result; arguments as there.
-
-        Raises:
-            TypeError: when it returns neither a match nor ``None``.
-        """
+        """Call `match` and check the type of its result: raises `TypeError` when that is neither a match nor ``None``."""
         try:
             found = self.match(g, node, matched)
         except Declined as reason:  # the view could not compute a value
@@ -97,7 +93,7 @@ class PatternOptimization(Rewrite):
 
     def none(
         self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
-    ) -> Refused | None:
+    ) -> Returned | None:
         """Refuse a match: ``return self.none(node, msg="...")``. Without a listener, the reason is not computed.
 
         Args:

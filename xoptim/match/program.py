@@ -36,16 +36,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One variant of a pattern, ready to run.
+    """One variant of a pattern, ready to run, with its numbers of registers (``size``) and nodes (``count``).
 
     Attributes:
-        trace: the pattern that `match_pattern` described.
-        anchor: where the search starts.
-        steps: the instructions.
         path: operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the
             last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is required.
-        size: number of registers.
-        count: number of nodes.
         reach: distance from the anchor to the farthest other node, plus one: a change within it may make the program match.
     """
 
@@ -84,11 +79,8 @@ class Program:
 def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the most selective node (see `_selectivity`), the last one among equals.
-
-    Args:
-        trace: the pattern.
-        anchors: operators from which the anchor is chosen; all when empty.
+    The anchor is the most selective node (see `_selectivity`), the last one among equals; of the operators in ``anchors``, if
+    there are any.
 
     Raises:
         TypeError: when the pattern is empty, not connected, returns results that it does not compute, or has no such anchor.
@@ -127,9 +119,9 @@ def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
 
 
 CONSTANT: Key = ("", "<constant>")
-"""Stands for a stored constant in the place of a producer's operator."""
+"""Marks a stored constant where a producer's operator is expected."""
 LITERAL = "="
-"""In place of a domain: stands for a stored constant of one value."""
+"""In place of a domain: marks a stored constant of one value."""
 _COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "Reshape", "MatMul", "Mul", "Add")
 """Frequent operators of exported models, the most frequent last."""
 
@@ -169,7 +161,6 @@ def _constant_key(node: PatternNode) -> tuple[Key, ...]:
 
 
 def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
-    """Nodes that share a result with a node."""
     mine = {s.index for s in (*node.inputs, *node.outputs) if s is not None}
     return [n for n in trace.nodes if n is not node and any(s is not None and s.index in mine for s in (*n.inputs, *n.outputs))]
 
@@ -188,7 +179,7 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:
-    """The orders in which the operands of a node may stand; empty when they depend on the number of operands."""
+    """The orders in which the operands of a node may come; empty when they depend on the number of operands."""
     straight = tuple(range(len(node.inputs)))
     if not node.any_order and not is_commutative(node.op_type, node.domain):
         return (straight,)

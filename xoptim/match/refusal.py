@@ -60,7 +60,7 @@ class Misfit(NamedTuple):
         node: the node that does not fit.
         reason: the reason.
         values: names of the results that the condition is about.
-        line: of the condition; that of the anchor in the pattern when 0.
+        line: of the condition; the line of the anchor in the pattern when 0.
         is_general: whether a refusal sent by the condition itself replaces this one.
     """
 

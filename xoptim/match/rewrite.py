@@ -95,9 +95,7 @@ class Rewrite:
     def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
         """The reason why it cannot be used, and the class attribute that excludes it; ``None`` when it can be used.
 
-        Args:
-            opset: version of the standard operator set, ``None`` for any.
-            provider: execution provider to optimize for, empty for any.
+        Without an opset or a provider, any will do.
         """
         if opset is not None and opset < self.min_opset:
             return f"min_opset {self.min_opset}, the model has {opset}", "min_opset"
@@ -113,13 +111,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Nodes that a pass considers together.
-
-    Attributes:
-        nodes: the nodes.
-        reason: the reason why they stay as they are; empty when the pass rewrites them.
-        gain: what rewriting them changes, if the pass tells.
-    """
+    """Nodes that a pass considers together; ``reason`` says why they stay as they are, ``gain`` what rewriting them changes."""
 
     nodes: tuple[Node, ...]
     reason: str = ""
@@ -133,20 +125,9 @@ class ModelPass(Rewrite):
     """
 
     def run(self, model: Model) -> int:
-        """Change a model in place.
-
-        Args:
-            model: the model; it must be valid after every change.
-
-        Returns:
-            Number of changes, 0 when the model is unchanged.
-        """
+        """Change a model in place, so that it is valid after every change; returns the number of changes."""
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def findings(self, model: Model) -> Sequence[Finding] | None:
-        """Nodes that the pass would rewrite, and nodes that it would not, for explanations; ``None`` when it does not tell.
-
-        Args:
-            model: the model, which is not changed.
-        """
+        """Nodes that the pass would rewrite, and nodes that it would not, for explanations; ``None`` when it does not tell."""
         return None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from xoptim.facts.errors import PatternError
+from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import is_associative
-from xoptim.match.caller import calling_frame
+from xoptim.match.lines import calling_frame
 
 if TYPE_CHECKING:
     from xoptim.match.ops import PatternOps
@@ -20,14 +21,14 @@ else:
 
 Answer = TypeVar("Answer")
 _VARIANTS = 512
-"""Maximal number of variants of a pattern: their number is the product of those of all choices."""
+"""Maximal number of variants of a pattern: the numbers of alternatives of all choices multiply."""
 _TERMS = 6
 """Maximal number of operands of an associative operator: they are tried in all orders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Stands for an attribute of any value, which is captured under a name."""
+    """Matches an attribute of any value, which is captured under a name."""
 
     name: str
     predicate: Callable[[Any], bool] | None = None
@@ -36,7 +37,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Stands for an attribute that has one of several values."""
+    """Matches an attribute that has one of several values."""
 
     values: tuple[Any, ...]
 
@@ -47,7 +48,7 @@ class _Anything:
 
 
 ANY = _Anything()
-"""Stands for an attribute, or with ``attributes=ANY`` for all that are not mentioned, with any value."""
+"""Matches an attribute, or with ``attributes=ANY`` all that are not mentioned, with any value."""
 
 
 class Constant:
@@ -72,7 +73,7 @@ class Symbol:
 
     Attributes:
         index: register that holds the name of the matching result.
-        name: parameter of `match_pattern` it stands for, empty for interior results.
+        name: its parameter of `match_pattern`, empty for interior results.
         producer: pattern node that produces it.
         literal: value that it must have.
         kind: annotation of the parameter.
@@ -92,7 +93,7 @@ class Symbol:
     least: int = 0
     interior: Literal["", "keep", "refuse"] = ""
     is_plain: bool = field(init=False)
-    """Whether any result may stand for it, with any value."""
+    """Whether it matches any result, with any value."""
 
     def __post_init__(self) -> None:
         self.is_plain = self.kind is None and self.literal is None
@@ -100,19 +101,14 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class PatternNode:
-    """A node in a pattern.
+    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not mentioned.
 
     Attributes:
         index: its place in the order of the calls.
-        op_type: operator.
-        domain: of the operator.
         inputs: operands, ``None`` for those that must be absent.
-        outputs: results.
-        attributes: condition on each attribute.
-        others: condition on the attributes that are not mentioned.
         line: of the call in the pattern.
         associative: whether a tree of such nodes may match it.
-        any_order: whether the operands may stand in any order although the operator is not commutative.
+        any_order: whether the operands may be in any order although the operator is not commutative.
         variadic: place of the operand that takes all remaining ones, -1 when there is none.
     """
 
@@ -143,16 +139,9 @@ class Condition:
 
 @dataclass(slots=True)
 class Trace:
-    """One variant of a pattern: its nodes in the order of the calls, and its results.
+    """One variant of a pattern: its nodes in the order of the calls, its symbols, and the results to replace.
 
-    Attributes:
-        nodes: in the order of the calls.
-        symbols: all results.
-        outputs: results that the replacement must produce.
-        output_names: their names, when the pattern names them.
-        options: answers to the choices of the pattern.
-        conditions: further conditions.
-        file: source file of the pattern.
+    ``output_names`` are given when the pattern names its results; ``options`` are the answers to its choices.
     """
 
     nodes: list[PatternNode] = field(default_factory=list)
@@ -291,7 +280,7 @@ class PatternBuilder:
         associative, any_order = attributes.pop("associative", False), attributes.pop("any_order", False)
         line = self.place[1] if self.place is not None else calling_frame(2).f_lineno
         index = len(self.trace.nodes)
-        domain = "" if domain == "ai.onnx" else domain
+        domain = standard_domain(domain)
         node = PatternNode(index, op_type, domain, inputs, [], attributes, others, line, associative, any_order)
         _check_operands(node)
         if isinstance(outputs, int):
@@ -320,7 +309,6 @@ class PatternBuilder:
 
 
 def _mistake(text: str) -> PatternError:
-    """An error at the place of the call in the pattern."""
     frame = calling_frame()
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
@@ -356,9 +344,7 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in (Constant, Scalar, Op
 def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> list[Trace]:
     """All variants of a pattern: one for each combination of answers to `PatternBuilder.choice`.
 
-    Args:
-        function: the bound method `match_pattern`.
-        names: of the parameters; read from the signature when not given.
+    ``function`` is the bound method `match_pattern`; the names of its parameters are read from its signature by default.
 
     Raises:
         PatternError: when the pattern cannot be matched; the message names the mistake.

@@ -8,23 +8,65 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.graph.bodies import rebuilt
+from xoptim.facts.kernels import has_kernel
 from xoptim.graph.constants import constant_array, evaluate, known_value, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
-from xoptim.graph.splice import lift, splice
+from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import owner_in
-from xoptim.match.create import Draft, OpBuilder
+from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
-from xoptim.match.given import GivenTensors
 from xoptim.match.literals import constant_number, equals_literal
 from xoptim.match.moved import read_moved
+
+
+class GivenTensors:
+    """The tensor inputs of a graph, then of the enclosing graphs."""
+
+    __slots__ = ("_by_axis", "_graph", "_leading")
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._by_axis: dict[Dim, dict[int, tuple[str, Shape]]] | None = None
+        self._leading: frozenset[str] = frozenset()
+
+    @property
+    def leading(self) -> frozenset[str]:
+        """Symbols in their first two axes."""
+        self._index()
+        return self._leading
+
+    def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
+        """Those that have one of some axes, with their shapes, in order."""
+        index = self._index()
+        found = {place: tensor for axis in axes for place, tensor in index.get(axis, {}).items()}
+        return [found[place] for place in sorted(found)]
+
+    def _index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
+        """The tensors by axis and position, listed once: there may be as many of them as nodes that look them up."""
+        if self._by_axis is None:
+            self._by_axis = {}
+            scope: Graph | None = self._graph
+            place, leading = 0, set[str]()
+            while scope is not None:
+                for name in scope.inputs:
+                    info = scope.info_of(name)
+                    if info.shape is None or not info.is_tensor:
+                        continue
+                    place += 1
+                    for axis in info.shape:
+                        self._by_axis.setdefault(axis, {})[place] = (name, info.shape)
+                    leading.update(*(axis.symbols for axis in info.shape[:2] if not isinstance(axis, int)))
+                scope = scope.parent
+            self._leading = frozenset(leading)
+        return self._by_axis
 
 
 class GraphBuilderPatternOptimization(GraphQueries):
@@ -35,12 +77,12 @@ class GraphBuilderPatternOptimization(GraphQueries):
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
     """
 
-    __slots__ = ("_draft", "_given", "graph", "notes", "provider", "scope")
+    __slots__ = ("_edit", "_given", "graph", "notes", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "") -> None:
         self.graph = self.scope = graph
         self.provider = provider
-        self._draft = Draft(graph)
+        self._edit: Edit | None = None
         self._given = GivenTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
         """Results of searches that a pattern keeps for the next nodes while the graph is unchanged, ``None`` elsewhere."""
@@ -180,7 +222,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return GraphBuilderPatternOptimization(body, self.provider)
 
     def is_before(self, first: Node, second: Node) -> bool:
-        """Whether a node stands before another one in the order of the graph."""
+        """Whether a node precedes another one in the order of the graph."""
         return owner_in(self.graph, first).label < owner_in(self.graph, second).label
 
     # ---------------------------------------------------------------- nodes
@@ -195,20 +237,13 @@ class GraphBuilderPatternOptimization(GraphQueries):
         doc_string: str = "",
         **attributes: Any,
     ) -> Node:
-        """Make a node without adding it to the graph.
+        """Make a node without adding it to the graph; its name is generated when it is empty.
 
-        Args:
-            op_type: operator.
-            inputs: names of its operands.
-            outputs: names of its results, or how many new names to make.
-            domain: of the operator.
-            name: of the node; generated when empty.
-            doc_string: remark on the node.
-            **attributes: attributes; ``None`` values are omitted.
+        ``outputs`` are the names of its results, or how many new names to make. Attributes that are ``None`` are omitted.
         """
-        return self._draft.node(
-            op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, doc_string=doc_string
-        )
+        node = make_node(self._own_edit(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
+        node.doc_string = doc_string
+        return node
 
     def make_node_check_opset(
         self,
@@ -220,12 +255,18 @@ class GraphBuilderPatternOptimization(GraphQueries):
         **attributes: Any,
     ) -> Node:
         """Like `make_node`; attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes."""
-        adapt = not domain
-        return self._draft.node(op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
+        own, adapt = self._own_edit(), not domain
+        return make_node(own, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
+
+    def _own_edit(self) -> Edit:
+        """The edit for what this view makes, which begins with the first node."""
+        if self._edit is None:
+            self._edit = Edit(self.graph)
+        return self._edit
 
     def unique_name(self, prefix: str) -> str:
         """A result name that is not used in the model."""
-        return self._draft.edit.names.fresh(prefix)
+        return self._own_edit().names.fresh(prefix)
 
 
 class PatternRewriter(GraphBuilderPatternOptimization):
@@ -239,16 +280,15 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
     def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
         super().__init__(graph, provider)
-        if edit is not None:
-            self._draft = Draft(graph, edit)
-        own = self.scope = self._draft.edit
-        # Not a bound method: views that refer to themselves, of which there are thousands, wait for the garbage collector.
+        self._edit = edit
+        own = self.scope = self._own_edit()
+        # Not a bound method: thousands of views that refer to themselves would wait for the garbage collector.
         self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property
     def edit(self) -> Edit:
         """The edit of the graph to which new nodes and constants belong; committing it changes the graph."""
-        return self._draft.edit
+        return self._own_edit()
 
     @property
     def created(self) -> list[Node]:
@@ -258,8 +298,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
         """Define a local function and return its caller: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
 
-        Args:
-            definition: see `xoptim.match.functions.define_function`.
+        For the definition see `xoptim.match.functions.define_function`.
         """
         found = define_function(self.edit, definition)
         return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
@@ -277,7 +316,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     def rebuilt(
         self, body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()
     ) -> onnx.GraphProto:
-        """A changed copy of a subgraph, for the attributes of a new node (`xoptim.graph.bodies.rebuilt`)."""
+        """A changed copy of a subgraph, for the attributes of a new node (`xoptim.graph.splice.rebuilt`)."""
         return rebuilt(body, names, inputs, outputs)
 
     def lift(self, body: Graph, nodes: Sequence[Node], names: dict[str, str]) -> list[Node]:
@@ -285,11 +324,22 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return lift(body, nodes, self.edit, names)
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
-        """Store a constant and return its name, which differs from ``name`` if that is taken.
+        """Store an array, number or list, and return its name, which differs from ``name`` if that is taken.
 
-        Args:
-            name: the preferred name.
-            value: array, number or list.
-            source: used as the name when ``name`` is empty.
+        Without a name, ``source`` is used.
         """
         return store(self.edit, name or source or "constant", np.asarray(value))
+
+
+def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: str = "") -> bool:
+    """Whether the provider is known to have a kernel of an operator for the element type of the result ``like``.
+
+    On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once for the fused operator and
+    once for each of the operators that it replaces.
+    """
+    dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
+    if has_kernel(g.provider, domain, op_type, dtype, opset):
+        return True
+    # `is True`, because has_kernel returns None for unknown providers, operators and types.
+    on_cpu = g.provider.lower().removesuffix("executionprovider") == "cpu"
+    return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from xoptim.blocks.scopes import scope_of
 from xoptim.diagnose.differences import attributes_of
-from xoptim.diagnose.words import Places, describe
+from xoptim.diagnose.explanation import NodePlaces, describe
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -28,7 +28,7 @@ class DrawnNode:
 
     Attributes:
         op_type: its operator, with its domain outside the standard one.
-        name: its name, else that of its first result.
+        name: its name, else its first result's.
         path: the scopes around it.
         inputs: numbers of the values that it reads; for a node with subgraphs, of their results too.
         outputs: numbers of its results.
@@ -49,14 +49,10 @@ class DrawnNode:
 
 @dataclass(slots=True)
 class Drawing:
-    """A model as it is drawn.
+    """A model as it is drawn: nodes of all graphs in order, and name, type, shape and small value of each value.
 
-    Attributes:
-        nodes: of all graphs, in order.
-        values: name, and type with shape and small value, of each value.
-        inputs: numbers of the values that the model reads, those with a default not included.
-        outputs: numbers of its results.
-        index: the numbers of the nodes of the model.
+    ``inputs`` are the numbers of the values that the model reads, those with a default not included; ``index`` gives the
+    numbers of the nodes of the model.
     """
 
     nodes: list[DrawnNode] = field(default_factory=list)
@@ -84,16 +80,12 @@ def draw(model: Model) -> Drawing:
 
 
 class _Drawer:
-    """Reads a model.
-
-    Args:
-        model: the model.
-    """
+    """Reads a model."""
 
     def __init__(self, model: Model) -> None:
         self.drawing = Drawing()
         self._numbers: dict[tuple[int, str], int] = {}
-        self._places = Places(model)
+        self._places = NodePlaces(model)
         self._add(model.graph, ())
         free = [name for name in model.graph.inputs if name not in model.graph.initializers]
         self.drawing.inputs = [self._value(model.graph, name) for name in free]
@@ -151,12 +143,8 @@ def _attributes(node: Node) -> str:
 class Scope:
     """A box around nodes, drawn open or closed.
 
-    Attributes:
-        path: of the scope.
-        label: the part of the path that its parent does not show.
-        parent: number of the scope around it, -1 for the whole model.
-        nodes: numbers of the nodes directly inside.
-        scopes: numbers of the scopes directly inside.
+    ``label`` is the part of its path that its parent does not show; ``parent`` is -1 for the whole model. Nodes and scopes are
+    those directly inside, by number.
     """
 
     path: Path

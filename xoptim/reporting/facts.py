@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - minus and multiplication signs are those of figures
+# ruff: noqa: RUF001 - minus and multiplication signs appear in figures
 """The figures of a report as text: the head of the page, the table of operators, the proof."""
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 from xoptim.bench.profile import OperatorTime
-from xoptim.bench.report import BenchReport
+from xoptim.bench.report import BenchReport, bytes_text, circumstances, milliseconds
 from xoptim.facts.dtypes import Exactness
 from xoptim.reporting.drawing import Drawing
 from xoptim.validate.report import ValidationReport
@@ -20,8 +19,8 @@ _CLEAR: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """Two models, as far as their graphs do not tell.
+class ReportSubject:
+    """What is known of two models besides their graphs.
 
     Attributes:
         title: name of the original.
@@ -48,13 +47,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A figure at the head of the page.
-
-    Attributes:
-        label: its name.
-        value: the figure.
-        note: in small print.
-    """
+    """A figure at the head of the page, with a note in small print."""
 
     label: str
     value: str
@@ -63,15 +56,9 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """A row of the table of operators.
+    """A row of the table of operators: numbers of nodes and times, before and after.
 
-    Attributes:
-        name: of the operator.
-        before: number of nodes.
-        after: the same in the result.
-        change: the difference as text.
-        times: time before, time after and change, as text.
-        trend: ``less``, ``more`` or nothing.
+    ``trend`` is ``less``, ``more`` or nothing.
     """
 
     name: str
@@ -83,19 +70,14 @@ class OperatorRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PageFacts:
     """The texts of a page.
 
     Attributes:
-        title: name of the original.
-        subtitle: name of the result.
-        status: the verdict.
-        verdict: ``equal``, ``different`` or ``unknown``.
+        status: the verdict; ``verdict`` is ``equal``, ``different`` or ``unknown``.
         nodes: number of nodes before and after.
         cards: figures at the head.
         operators: the rows of the table of operators, all operators last.
-        has_times: whether the rows have times.
-        times_note: how the times were measured.
         proof: label and text of each line about the proof.
         outputs: output, sizes, largest difference, relative difference and verdict of each comparison.
     """
@@ -113,7 +95,7 @@ class Facts:
     outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
 
 
-def facts_of(subject: Subject, before: Drawing, after: Drawing) -> Facts:
+def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
     """The texts about two models."""
     doubtful = [report for report in subject.validation if not report.ok]
     worst = min(doubtful, key=lambda report: report.status != "different", default=None)
@@ -122,7 +104,7 @@ def facts_of(subject: Subject, before: Drawing, after: Drawing) -> Facts:
     if subject.operators and subject.latency is not None:
         where = circumstances(subject.latency)
         note = f"Times of a run by operator, from onnxruntime's profiler, which takes time itself: {where}"
-    return Facts(
+    return PageFacts(
         title=subject.title,
         subtitle=f"→ {subject.result}",
         status=status,
@@ -144,7 +126,7 @@ def _percent(before: float, after: float) -> str:
     return f"{'+' if change > 0 else '−'}{abs(change):.{0 if abs(change) >= 10 else 1}f} %"
 
 
-def _cards(subject: Subject, before: int, after: int) -> list[Card]:
+def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
     cards = [Card("nodes", f"{before} → {after}", _percent(before, after))]
     if all(subject.sizes):
         cards.append(Card("size", " → ".join(map(bytes_text, subject.sizes)), _percent(*subject.sizes)))
@@ -169,7 +151,7 @@ def _tolerance(limits: tuple[float, float] | None) -> str:
     return "" if limits is None else f"rtol {limits[0]:g}, atol {limits[1]:g}"
 
 
-def _operators(subject: Subject, before: Drawing, after: Drawing) -> list[OperatorRow]:
+def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[OperatorRow]:
     """The operators, those with the most nodes, or, where times are known, with the largest change first."""
     counts = [Counter(node.op_type for node in drawing.nodes) for drawing in (before, after)]
     times = [{name: each.seconds for name, each in model.items()} for model in subject.operators] or [{}, {}]
@@ -199,7 +181,7 @@ def _row(name: str, counts: tuple[int, int], times: tuple[float | None, float | 
     return OperatorRow(name, before, after, change, (texts[0], texts[1], text), trend)
 
 
-def _proof(subject: Subject) -> list[tuple[str, str]]:
+def _proof(subject: ReportSubject) -> list[tuple[str, str]]:
     lines = []
     for report in subject.validation:
         lines.append((", ".join(report.providers), report.summary()))

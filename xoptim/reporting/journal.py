@@ -16,15 +16,8 @@ from xoptim.reporting.libraries import check_libraries
 
 
 @dataclass(slots=True)
-class Step:
-    """A rewrite.
-
-    Attributes:
-        name: of the pattern or the pass; empty when it is not known.
-        removed: nodes that it removed.
-        added: nodes that it added.
-        rewrite: the pattern or the pass, if it is known.
-    """
+class RewriteStep:
+    """A rewrite, if it is known, by name (empty when unknown), with the nodes that it removed and added."""
 
     name: str
     removed: Sequence[Node]
@@ -33,30 +26,23 @@ class Step:
 
 
 class Journal:
-    """The record of the optimization of one model. It is drawn as it is before, at once.
+    """The record of the optimization of one model, which is drawn at once, before any rewrite.
 
-    Args:
-        model: the model, before any rewrite.
-
-    Attributes:
-        model: the model.
-        before: its drawing.
-        steps: the rewrites, in order.
-        folded: nodes whose results were computed ahead of time.
+    ``folded`` are nodes whose results were computed ahead of time.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.before: Drawing = draw(model)
-        self.steps: list[Step] = []
+        self.steps: list[RewriteStep] = []
         self.folded: set[Node] = set()
 
     def __call__(self, event: Event) -> None:
-        """Record an event; those of other models are ignored, which a search for a wrong rewrite sends."""
+        """Record an event. Events of other models, which a search for a wrong rewrite sends, are ignored."""
         if event.kind == "folded" and event.node is not None:
             self.folded.add(event.node)
         elif event.application is not None and event.application.graph.model is self.model:
-            self.steps.append(Step(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
+            self.steps.append(RewriteStep(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
 
 
 class Builder(Protocol):
@@ -68,8 +54,7 @@ class Builder(Protocol):
 class Recorder:
     """Records the optimizations of one model: a proof may make several, and keeps one of them.
 
-    Raises:
-        MissingLibraryError: a library of the report is not installed.
+    Raises `MissingLibraryError` when a library of the report is not installed.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where boxes stand: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
+"""The layout of boxes: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SWEEPS: Final = 24
 
 
 @dataclass(slots=True)
-class Box:
+class ScopeBox:
     """The inside of a scope.
 
     Attributes:
@@ -55,7 +55,7 @@ class Box:
         return {"items": items, "edges": edges}
 
 
-def arrange(drawing: Drawing, scopes: Sequence[Scope]) -> list[Box]:
+def arrange(drawing: Drawing, scopes: Sequence[Scope]) -> list[ScopeBox]:
     """The insides of the scopes, one for each."""
     boxes = _filled(drawing, scopes)
     for box in boxes:
@@ -63,7 +63,7 @@ def arrange(drawing: Drawing, scopes: Sequence[Scope]) -> list[Box]:
     return boxes
 
 
-def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[Box]:
+def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[ScopeBox]:
     """The items of each scope in the order of their first nodes, and the edges between them."""
     homes = {node: number for number, scope in enumerate(scopes) for node in scope.nodes}
     chains = [_chain(scopes, number) for number in range(len(scopes))]
@@ -84,7 +84,7 @@ def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[Box]:
         exits = sorted({end for ends in wires[number] for end in ends[1:2] if end[0] == EXIT})
         items: list[Item] = [*entries, *inside, *exits]
         places = {item: place for place, item in enumerate(items)}
-        box = Box(items)
+        box = ScopeBox(items)
         for start, end, value in wires[number]:
             box.edges.setdefault((places[start], places[end]), []).append(value)
         boxes.append(box)
@@ -121,12 +121,7 @@ def _wires(drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[in
 
 
 def _connect(
-    wires: list[dict[Wire, None]],
-    start: Sequence[int],
-    maker: Item,
-    end: Sequence[int],
-    reader: Item,
-    value: int,
+    wires: list[dict[Wire, None]], start: Sequence[int], maker: Item, end: Sequence[int], reader: Item, value: int
 ) -> None:
     """Draw an edge through the borders of the scopes between two nodes."""
     depth = 0
@@ -144,7 +139,7 @@ def _connect(
     wires[here][left, right, value] = None
 
 
-def _place(box: Box) -> None:
+def _place(box: ScopeBox) -> None:
     """Give each item its layer and its position. Edges against the order (scopes may depend on each other) go upwards.
 
     igraph lays out one connected part at a time: given several, version 1.0 mixes up the bends of their edges, and reads beyond
@@ -167,7 +162,7 @@ def _place(box: Box) -> None:
         _place_part(box, items, {place: edges[place] for place in lines.get(part, ())}, right)
 
 
-def _place_part(box: Box, items: Sequence[int], edges: dict[int, tuple[int, int]], right: dict[int, float]) -> None:
+def _place_part(box: ScopeBox, items: Sequence[int], edges: dict[int, tuple[int, int]], right: dict[int, float]) -> None:
     """Lay out a connected part, to the right of those before it; ``right`` is the first free position of each layer."""
     numbers = {item: number for number, item in enumerate(items)}
     graph = igraph.Graph(len(items), [(numbers[a], numbers[b]) for a, b in edges.values()], directed=True)
@@ -193,7 +188,7 @@ def _without_straight(points: Sequence[tuple[int, float]]) -> list[tuple[int, fl
     ]
 
 
-def _layers(box: Box) -> list[int]:
+def _layers(box: ScopeBox) -> list[int]:
     """The layers: everything below what it reads, and what reads little as low as its readers allow; exits last."""
     count = len(box.items)
     before: list[list[int]] = [[] for _ in range(count)]

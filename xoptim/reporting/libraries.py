@@ -15,11 +15,7 @@ class MissingLibraryError(XoptimError):
 
 
 def check_libraries() -> None:
-    """Raise unless the libraries of the report are installed.
-
-    Raises:
-        MissingLibraryError: one of them is missing.
-    """
+    """Raise `MissingLibraryError` unless the libraries of the report are installed."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise MissingLibraryError(f'the report needs {" and ".join(missing)}: pip install "xoptim[report]"')

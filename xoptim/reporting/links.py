@@ -1,14 +1,82 @@
-"""Which nodes of the optimized model stand for which nodes of the original, and through which rewrite."""
+"""The nodes of the optimized model that correspond to nodes of the original, and the rewrites in between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.graph.node import Node
 from xoptim.reporting.drawing import Drawing
-from xoptim.reporting.journal import Step
+from xoptim.reporting.journal import RewriteStep
+
+
+def twins_of(before: Drawing, after: Drawing) -> dict[int, int]:
+    """The nodes that are in both models: the same operator, attributes and constants, and results of one name."""
+    keys = {_key(after, number): number for number in range(len(after.nodes))}
+    found = {number: keys.get(_key(before, number), -1) for number in range(len(before.nodes))}
+    return {number: twin for number, twin in found.items() if twin >= 0}
+
+
+def _key(drawing: Drawing, number: int) -> tuple[object, ...]:
+    """A key that is equal for twins; an operand that became a constant makes a node another one."""
+    node = drawing.nodes[number]
+    names = tuple(drawing.values[value][0] for value in node.outputs)
+    constants = tuple(kind if _is_constant(kind) else "" for _, kind in (drawing.values[value] for value in node.inputs))
+    return node.op_type, node.attributes, constants, names
+
+
+def _is_constant(kind: str) -> bool:
+    return kind.endswith(" constant") or " = " in kind
+
+
+def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> list[RewriteStep]:
+    """A step for each region that changed, in the order of the result; the metadata of its nodes name the patterns."""
+    sides = (before, set(twins)), (after, set(twins.values()))
+    nodes = [[node for node, number in side.index.items() if number not in stayed] for side, stayed in sides]
+    groups = _Groups()
+    for (side, _), changed in zip(sides, nodes, strict=True):
+        other = {name for name, _ in (after if side is before else before).values}
+        for node in changed:
+            for name in _names(side, node, of_results=True):
+                groups.join(id(node), name)
+            for name in _names(side, node, of_results=False):
+                if name not in other:
+                    groups.join(id(node), name)
+    steps: dict[object, tuple[list[Node], list[Node]]] = {}
+    for place, changed in enumerate(nodes):
+        for node in changed:
+            steps.setdefault(groups.root(id(node)), ([], []))[place].append(node)
+    found = []
+    for removed, added in steps.values():
+        if not added:  # its readers tell why it is gone
+            continue
+        tags = dict.fromkeys(after.nodes[after.index[node]].tag for node in added)
+        found.append(RewriteStep(" + ".join(filter(None, tags)), removed, added))
+    return found
+
+
+def _names(side: Drawing, node: Node, *, of_results: bool) -> Iterator[str]:
+    drawn = side.nodes[side.index[node]]
+    yield from (side.values[value][0] for value in (drawn.outputs if of_results else drawn.inputs))
+
+
+class _Groups:
+    """Sets that are joined (Tarjan, *Efficiency of a Good But Not Linear Set Union Algorithm*, 1975)."""
+
+    def __init__(self) -> None:
+        self._parents: dict[object, object] = {}
+
+    def root(self, item: object) -> object:
+        """The representative of the set of an item."""
+        while (parent := self._parents.setdefault(item, item)) != item:
+            self._parents[item] = item = self._parents[parent]
+        return item
+
+    def join(self, item: object, other: object) -> None:
+        """Join the sets of two items."""
+        self._parents[self.root(item)] = self.root(other)
+
 
 Fate: TypeAlias = Literal[0, 1, 2, 3, 4]
 """The fate of a node of the original: one of the constants."""
@@ -19,18 +87,15 @@ FOLDED: Final = 2
 UNREAD: Final = 3
 """No longer needed after a rewrite of its readers."""
 REPLACED: Final = 4
-"""Its readers read another result: that of an equal node, or its operand."""
+"""Its readers read another result: an equal node's, or its operand."""
 
 
 @dataclass(slots=True)
 class Change:
     """A rewrite, as nodes of the two drawings.
 
-    Attributes:
-        name: of the pattern or the pass.
-        before: nodes of the original that it removed, or that nothing needed after it.
-        after: nodes of the result that stand in their place; where there are none, those that read their results.
-        is_gone: whether nothing stands in their place.
+    ``before`` are nodes of the original that it removed, or that nothing needed after it, ``after`` the nodes that replace
+    them; where nothing does (``is_gone``), those that read their results.
     """
 
     name: str
@@ -64,17 +129,16 @@ class Links:
 
 
 def link(
-    before: Drawing, after: Drawing, steps: Sequence[Step], folded: Iterable[Node] = (), twins: dict[int, int] | None = None
+    before: Drawing,
+    after: Drawing,
+    steps: Sequence[RewriteStep],
+    folded: Iterable[Node] = (),
+    twins: dict[int, int] | None = None,
 ) -> Links:
-    """Relate two drawings.
+    """Relate the drawings of the original and of the result by the rewrites, in order, and the nodes that were folded.
 
-    Args:
-        before: of the original.
-        after: of the result.
-        steps: the rewrites, in order.
-        folded: nodes whose results were computed ahead of time.
-        twins: nodes that stayed, by number, for models whose rewrites are not recorded; by default those that are the same
-            objects.
+    For models whose rewrites are not recorded, ``twins`` are the nodes that stayed, by number; by default they are the same
+    objects.
     """
     is_recorded = twins is None
     if twins is None:
@@ -117,7 +181,7 @@ def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
             links.step[number] = max((links.step[reader] for reader, _ in reading), default=-1)
 
 
-def _changes(before: Drawing, after: Drawing, steps: Sequence[Step], links: Links) -> list[Change]:
+def _changes(before: Drawing, after: Drawing, steps: Sequence[RewriteStep], links: Links) -> list[Change]:
     """The rewrites; nodes that a later rewrite removed again are followed in both directions."""
     removed_by = {node: place for place, step in enumerate(steps) for node in step.removed}
     made_by = {node: place for place, step in enumerate(steps) for node in step.added}

@@ -16,7 +16,7 @@ from xoptim.diagnose.explanation import Explanation
 from xoptim.facts.lazy import lazy_module
 from xoptim.match.rewrite import Rewrite
 from xoptim.reporting.drawing import Drawing, scopes_of, to_json
-from xoptim.reporting.facts import Facts
+from xoptim.reporting.facts import PageFacts
 from xoptim.reporting.layout import arrange
 from xoptim.reporting.links import Links
 
@@ -29,25 +29,17 @@ _SCRIPTS: Final = ("geometry.js", "pane.js", "app.js")
 
 
 def render(
-    facts: Facts,
+    facts: PageFacts,
     before: Drawing,
     after: Drawing,
     links: Links,
     misses: Sequence[Explanation] = (),
     rewrites: Sequence[Rewrite | type[Rewrite]] = (),
 ) -> str:
-    """The page as text.
+    """The page as text: both drawings and their relation, patterns that almost applied, and the rewrites that were applied.
 
     The data are compressed JSON, so that names cannot be taken for markup; all other texts are escaped by the template. A
     policy in the page lets the browser run no script but its own, and load nothing.
-
-    Args:
-        facts: the texts.
-        before: the drawing of the original.
-        after: the drawing of the result.
-        links: the relation of both.
-        misses: patterns that almost applied.
-        rewrites: the patterns that were applied.
     """
     rows = [_miss(each, after) for each in misses]
     data = {
@@ -87,7 +79,6 @@ def _side(drawing: Drawing) -> dict[str, Any]:
 
 
 def _installed(links: Links) -> dict[str, Any]:
-    """The patterns by name, where a change names them."""
     known = installed_patterns()
     return {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
 

@@ -11,23 +11,63 @@ from typing import Any, Final
 from xoptim.bench.measure import bench as measure
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import profile
+from xoptim.catalogue.discovery import installed_patterns
+from xoptim.diagnose.explain import Explainer
 from xoptim.diagnose.explanation import Explanation
+from xoptim.diagnose.hints import may_match
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.graph.atomic_write import replace_file
 from xoptim.graph.load import load_model
-from xoptim.graph.replacing import replace_file
+from xoptim.graph.model import Model
 from xoptim.graph.sources import Source, size_of, title_of
+from xoptim.match.pattern import PatternOptimization
 from xoptim.reporting.drawing import draw
-from xoptim.reporting.facts import Subject, facts_of
+from xoptim.reporting.facts import ReportSubject, facts_of
 from xoptim.reporting.journal import Journal
 from xoptim.reporting.libraries import check_libraries
-from xoptim.reporting.links import link
-from xoptim.reporting.misses import nearest_misses
+from xoptim.reporting.links import link, steps_between, twins_of
 from xoptim.reporting.page import render
-from xoptim.reporting.regions import steps_between, twins_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.validation import validate
+
+_FEWEST: Final = 3
+"""Nodes that a pattern has at least: a miss of a smaller one would tell only that another node is there."""
+_MOST: Final = 30
+"""Misses that are shown."""
+_TRIED: Final = 24
+"""Nodes at which a pattern is tried, evenly spread: layers repeat."""
+
+
+def nearest_misses(model: Model, provider: str = "cpu") -> list[Explanation]:
+    """For each pattern of three nodes or more that does not match, the place where most of it fits, the best ones first.
+
+    A place counts when at least half of the nodes fit, or when the model is too old for a pattern whose nodes all fit.
+    """
+    patterns = [
+        cls() for cls in installed_patterns().values() if issubclass(cls, PatternOptimization) and "extra" not in cls.tags
+    ]
+    found = [miss for pattern in patterns if may_match(model, [pattern]) for miss in _misses(model, pattern, provider)]
+    found.sort(key=lambda miss: (-_share(miss), -len(miss.matched), miss.pattern))
+    return found[:_MOST]
+
+
+def _misses(model: Model, pattern: PatternOptimization, provider: str) -> Sequence[Explanation]:
+    """The nearest miss of a pattern, if it is near enough."""
+    explainer = Explainer(model, pattern, provider)
+    candidates = explainer.candidates() if explainer.keys else []
+    found = [explainer.explain(node) for node in candidates[:: 1 + len(candidates) // _TRIED]]
+    if any(each.matches for each in found):
+        return ()
+    refused = [each for each in found if each.status == "refused"]
+    near = [each for each in refused if max(each.total, len(each.matched)) >= _FEWEST and 2 * _share(each) >= 1]
+    return sorted(near, key=lambda each: -each.progress)[:1]
+
+
+def _share(miss: Explanation) -> float:
+    return len(miss.matched) / (miss.total or len(miss.matched) or 1)
+
 
 _HEIGHT: Final = 760
 """Pixels of a report in a notebook."""
@@ -35,12 +75,7 @@ _HEIGHT: Final = 760
 
 @dataclass(frozen=True, slots=True)
 class HtmlReport:
-    """A report.
-
-    Attributes:
-        html: the page; it needs no other file and no network.
-        validation: the comparisons of the two models.
-    """
+    """A report as a page, which needs no other file and no network, with the comparisons of the two models."""
 
     html: str
     validation: tuple[ValidationReport, ...] = ()
@@ -48,8 +83,7 @@ class HtmlReport:
     def save(self, path: str | Path) -> Path:
         """Write the page; returns the path.
 
-        Raises:
-            ModelError: when it cannot be written; a file that is there is then unchanged.
+        Raises `ModelError` when it cannot be written; a file that is there is then unchanged.
         """
         target = Path(path)
         replace_file(target, self.html.encode())
@@ -64,16 +98,10 @@ class HtmlReport:
         return f"HtmlReport({len(self.html)} characters)"
 
 
-def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> HtmlReport:
-    """The report of an optimization.
+def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -> HtmlReport:
+    """The report of an optimization from its record, whose model is optimized by now, and still in memory.
 
-    Args:
-        journal: its record. Its model is optimized by now, and still in memory.
-        subject: names and figures.
-        provider: execution provider that the model is optimized for.
-
-    Raises:
-        XoptimError: a library of the report is not installed.
+    Raises `XoptimError` when a library of the report is not installed.
     """
     after = draw(journal.model)
     links = link(journal.before, after, journal.steps, journal.folded)
@@ -84,17 +112,11 @@ def report_of(journal: Journal, subject: Subject, provider: str = "cpu") -> Html
     return HtmlReport(page, tuple(subject.validation))
 
 
-def subject_of(report: OptimizationReport, title: str, result: str) -> Subject:
-    """The figures of an optimization, as far as its report has them.
-
-    Args:
-        report: of the optimization.
-        title: name of the original.
-        result: name of the result.
-    """
+def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSubject:
+    """The names and figures of an optimization that its report has."""
     notes = [("left out", str(each)) for each in report.left_out]
     notes += [("repeats", str(each)) for each in report.repetitions]
-    return Subject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
+    return ReportSubject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
 
 
 def report(
@@ -110,6 +132,7 @@ def report(
 
     Nodes count as unchanged that have the same operator, attributes and names of results. Which pattern made a change is known
     from the metadata that ``xoptim.optimize`` leaves; ``xoptim.optimize(model, report="report.html")`` records every rewrite.
+    A notebook displays the report, and ``save(path)`` writes it.
 
     Args:
         before: a model as for `xoptim.optimize`.
@@ -118,9 +141,6 @@ def report(
         verify: whether to compare their results, with which options.
         bench: options with which to measure both; by default they are not measured.
         titles: names of both; their files by default.
-
-    Returns:
-        The report: a notebook displays it, and ``save(path)`` writes it.
 
     Raises:
         ModelError: a model cannot be read, or the page cannot be written.
@@ -134,13 +154,9 @@ def report(
     drawings = draw(models[0]), draw(models[1])
     twins = twins_of(*drawings)
     links = link(*drawings, steps_between(*drawings, twins), twins=twins)
-    titles = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
-    subject = Subject(
-        title=titles[0],
-        result=titles[1],
-        sizes=(size_of(sources[0]), size_of(sources[1])),
-        opsets=(models[0].opsets.get("", 0), models[1].opsets.get("", 0)),
-    )
+    title, result = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
+    sizes, opsets = (size_of(sources[0]), size_of(sources[1])), (models[0].opsets.get("", 0), models[1].opsets.get("", 0))
+    subject = ReportSubject(title=title, result=result, sizes=sizes, opsets=opsets)
     if verify is not False:
         checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions()
         folders = replace(checks, original_dir=sources[0].base_dir, optimized_dir=sources[1].base_dir)
@@ -154,12 +170,8 @@ def report(
     return made
 
 
-def measured(subject: Subject, before: ModelLike, after: ModelLike, options: BenchOptions) -> Subject:
-    """The figures with the times of both models, and of each operator in them.
-
-    Raises:
-        XoptimError: a model cannot be measured.
-    """
+def measured(subject: ReportSubject, before: ModelLike, after: ModelLike, options: BenchOptions) -> ReportSubject:
+    """The figures with the times of both models, and of each operator in them; raises `XoptimError` when one does not run."""
     models = {"original": before, "result": after}
     latency = subject.latency or measure(models, replace(options, compare=False, loading=False))
     found = profile(models, replace(options, seconds=min(options.seconds, 2.0)))

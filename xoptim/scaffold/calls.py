@@ -102,7 +102,7 @@ class Calls:
             return "None"
         if name in made:
             return self.variables[name]
-        array = constant_value(self.graph, name)
+        array = constant_tensor(self.graph, name)
         if array is not None and array.size == 1 and array.dtype.kind in "bif" and np.isfinite(array).all():
             if node.op_type in BROADCASTING and not node.domain:
                 return literal(number(array))
@@ -144,7 +144,7 @@ class Calls:
         return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]
 
 
-def constant_value(graph: Graph, name: str) -> np.ndarray | None:
+def constant_tensor(graph: Graph, name: str) -> np.ndarray | None:
     """The value of a result, ``None`` when it is not constant."""
     tensor = graph.tensor(name)
     return constant_array(graph, name) if tensor is None else tensor.numpy()

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from xoptim.diagnose.words import locate
+from xoptim.diagnose.explanation import locate
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError

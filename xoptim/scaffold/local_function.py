@@ -15,7 +15,7 @@ from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import Calls, constant_value
+from xoptim.scaffold.calls import Calls, constant_tensor
 from xoptim.scaffold.python_text import SHOWN
 
 
@@ -60,7 +60,7 @@ class LocalFunction:
 
     def _stored(self, name: str) -> str:
         """The name that stands for a constant that is not a parameter."""
-        array = constant_value(self._calls.graph, name)
+        array = constant_tensor(self._calls.graph, name)
         assert array is not None
         for known, other in self._inside.items():
             if other.dtype == array.dtype and np.array_equal(other, array):

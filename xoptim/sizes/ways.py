@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from xoptim.facts.dim_atoms import Atom
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, before_wrapping, exact_quotient, is_nonzero
+from xoptim.facts.polynomials import Atom
 from xoptim.facts.symbolic import content, make, of_atom
 from xoptim.inference.binary import size_result
 

@@ -1,4 +1,4 @@
-"""Checks for patterns, those of third-party packs included: examples, and models that almost match. pytest is not required.
+"""Checks for patterns, also of third-party packs: examples, and models that almost match. pytest is not required.
 
 from xoptim.testing import check_example, check_near_misses
 

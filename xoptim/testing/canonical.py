@@ -11,13 +11,13 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from xoptim.doc import pretty_onnx
-from xoptim.facts.attributes import AttributeReference, decode_attribute, same_attribute
-from xoptim.facts.dtypes import type_name
-from xoptim.facts.protos import own_graphs
+from xoptim.facts.attributes import AttributeReference, constant_value, decode_attribute, same_attribute
+from xoptim.facts.dtypes import element_type, type_name
+from xoptim.facts.protos import is_external, opset_versions, proto_reads, standard_domain
 from xoptim.facts.schema import attribute_default
 
 _SHOWN = 16
-"""Elements up to which a constant is written out; a digest stands for a larger one."""
+"""Elements up to which a constant is written out; a digest replaces a larger one."""
 
 
 def canonical(model: onnx.ModelProto) -> str:
@@ -29,10 +29,10 @@ def canonical(model: onnx.ModelProto) -> str:
     initializers and nodes, the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,
     metadata. Nodes that no output needs come last, in the order given.
     """
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    opsets = opset_versions(model.opset_import)
     scope = _Scope(model.graph, opsets, None if model.ir_version >= 4 else {t.name for t in model.graph.initializer})
     lines = scope.render(model.graph.output, named=True)
-    used = {"" if n.domain == "ai.onnx" else n.domain for g in scope.nodes_seen for n in g}
+    used = {standard_domain(n.domain) for g in scope.nodes_seen for n in g}
     for function in sorted(model.functions, key=lambda f: (f.domain, f.name, f.overload)):
         lines += _function(function)
     imports = ", ".join(f"{domain or 'ai.onnx'} {opsets.get(domain, 0)}" for domain in sorted(used | {""}))
@@ -40,7 +40,7 @@ def canonical(model: onnx.ModelProto) -> str:
 
 
 def _function(function: onnx.FunctionProto) -> list[str]:
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in function.opset_import}
+    opsets = opset_versions(function.opset_import)
     inputs = [onnx.ValueInfoProto(name=name) for name in function.input]
     outputs = [onnx.ValueInfoProto(name=name) for name in function.output]
     scope = _Scope(onnx.GraphProto(node=function.node, input=inputs), opsets)
@@ -51,12 +51,7 @@ def _function(function: onnx.FunctionProto) -> list[str]:
 
 
 class _Scope:
-    """The state of writing a graph as text.
-
-    Attributes:
-        known: text that stands for each result written so far.
-        nodes_seen: node lists of this graph and of its subgraphs.
-    """
+    """The state of writing a graph as text: the text for each result so far, and the node lists of this and inner graphs."""
 
     def __init__(
         self,
@@ -83,7 +78,7 @@ class _Scope:
             default = stored.get(value.name)
             self.lines.append(f"{_declaration(value, name)}{f' = {default}' if default else ''}")
             self.known[value.name] = name
-        # Kept alive, because the identity of a node is that of its wrapper.
+        # Kept alive, because a node is identified by its wrapper.
         self._nodes = list(graph.node)
         for node in self._nodes:
             constant = _constant_text(node)
@@ -106,7 +101,7 @@ class _Scope:
         return self.lines + results
 
     def text(self, name: str) -> str:
-        """The text that stands for a result that `require` has written."""
+        """The text of a result that `require` has written."""
         if name in self.known:
             return self.known[name]
         return self.parent.text(name) if self.parent is not None else f"?{name}"
@@ -122,7 +117,7 @@ class _Scope:
         pending = [self.producers[name]]
         while pending:
             node = pending[-1]
-            waiting = next((r for r in _reads(node) if r not in self.known and r in self.producers), None)
+            waiting = next((r for r in proto_reads(node) if r not in self.known and r in self.producers), None)
             if waiting is not None:
                 pending.append(self.producers[waiting])
                 continue
@@ -132,7 +127,7 @@ class _Scope:
 
     def _emit(self, node: NodeProto) -> None:
         self.emitted.add(id(node))
-        for name in _reads(node):
+        for name in proto_reads(node):
             self.require(name)  # of an enclosing graph
         outputs = []
         for name in node.output:
@@ -166,7 +161,7 @@ def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]
 
     Where the default depends on the rank, the rank is the length of the value.
     """
-    domain = "" if node.domain == "ai.onnx" else node.domain
+    domain = standard_domain(node.domain)
     rank = kernel = None
     if isinstance(value, list):
         kernel = [1] * (len(value) // 2 if name == "pads" else len(value))
@@ -175,36 +170,18 @@ def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]
     return default is not None and same_attribute(value, default)
 
 
-def _reads(node: NodeProto) -> Iterator[str]:
-    """Names that a node reads, those that its subgraphs take from outside included."""
-    yield from node.input
-    for body in own_graphs(node):
-        own = {v.name for v in body.input} | {t.name for t in body.initializer}
-        own.update(name for inner in body.node for name in inner.output)
-        for inner in body.node:
-            yield from (name for name in _reads(inner) if name not in own)
-        yield from (v.name for v in body.output if v.name not in own)
-
-
 def _constant_text(node: NodeProto) -> str | None:
     """The value of a Constant node as text, ``None`` for any other node (and for a sparse or referred value)."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
-    attribute = node.attribute[0]
-    value = decode_attribute(attribute)
-    if isinstance(value, TensorProto):
-        return _tensor_text(value)
-    if attribute.name in ("value_float", "value_floats") and not isinstance(value, AttributeReference):
-        return _array_text(np.asarray(value, np.float32), TensorProto.FLOAT)
-    if attribute.name in ("value_int", "value_ints") and not isinstance(value, AttributeReference):
-        return _array_text(np.asarray(value, np.int64), TensorProto.INT64)
-    if attribute.name in ("value_string", "value_strings") and not isinstance(value, AttributeReference):
-        return _array_text(np.asarray(value, object), TensorProto.STRING)
-    return None
+    value = constant_value({node.attribute[0].name: decode_attribute(node.attribute[0])})
+    if value is None or isinstance(value, TensorProto):
+        return None if value is None else _tensor_text(value)
+    return _array_text(value, element_type(value.dtype))
 
 
 def _tensor_text(tensor: TensorProto) -> str:
-    if tensor.data_location == TensorProto.EXTERNAL:
+    if is_external(tensor):
         place = {e.key: e.value for e in tensor.external_data}
         return f"{type_name(tensor.data_type)}{list(tensor.dims)}{place}"
     return _array_text(numpy_helper.to_array(tensor), tensor.data_type)

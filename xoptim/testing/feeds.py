@@ -14,7 +14,7 @@ from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
 from xoptim.validate.dims import InputSpec, concrete_shape, input_specs, open_dimensions
 from xoptim.validate.errors import FeedError
 from xoptim.validate.feeds import Style, make_feeds
-from xoptim.validate.roles import input_roles
+from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.session import Value
 
 Feeds: TypeAlias = "dict[str, Value]"
@@ -32,23 +32,19 @@ def make_all_feeds(
     """Feeds for a model, the same ones at each call; some may not suit it, because its dimensions depend on each other.
 
     Open dimensions get sizes that are all different and unlike the fixed ones, then 0 and 1, together and alone, then other
-    sizes that are all different, then one size for all.
-
-    Args:
-        model: the model.
-        ranges: name, lowest and highest value of the inputs whose values matter.
-        special: whether to add special numbers, behind the first feeds: NaN, infinities, signed zeros and extreme
-            numbers for ``exact``, NaN and infinities among plain numbers for ``rounding``, none for the other grades.
+    sizes that are all different, then one size for all. ``ranges`` gives the lowest and highest value of inputs whose values
+    matter. For ``special`` see `Exactness`: after the first feeds, NaN, infinities, signed zeros and extreme numbers are added
+    for ``exact``, NaN and infinities among plain numbers for ``rounding``, nothing for the other grades.
     """
     try:
         specs = tensor_specs(model)
     except FeedError:
         return
-    roles = input_roles(model, {s.name: s.element_type for s in specs})
+    uses = input_kinds(model, {s.name: s.element_type for s in specs})
     for seed, sizes in enumerate(assignments(specs)):
         try:
             # Masks hide nothing and integers are small in the first feeds only.
-            feeds = make_feeds(specs, roles, sizes, seed, Style(seed, gentle=seed == 0))
+            feeds = make_feeds(specs, uses, sizes, seed, Style(seed, gentle=seed == 0))
         except FeedError:
             continue
         feeds = _within(feeds, ranges, seed)
@@ -154,14 +150,8 @@ def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.nda
 def adapt(feeds: Feeds, model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Feeds | None:
     """The feeds of one model for a variant of it: cast to its types, cut or repeated to its sizes.
 
-    Args:
-        feeds: feeds of the original. An input of the variant has the values of the input of that name or, if there are
-            as many inputs as before, of the one in its place.
-        model: the variant.
-        given: values of inputs that the original lacks.
-
-    Returns:
-        ``None`` when an input has no value.
+    An input of the variant has the values of the input of that name or, if there are as many inputs as before, of the one in
+    its place, or those that are given. ``None`` when an input has no value.
     """
     specs = tensor_specs(model)
     names = list(feeds)

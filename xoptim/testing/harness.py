@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from copy import deepcopy
 
 import onnx
 
@@ -14,7 +15,7 @@ from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import (
     INFERENCE_ERRORS,
-    Optimized,
+    OptimizedAlone,
     all_nodes,
     opset_of,
     optimize_alone,
@@ -69,11 +70,7 @@ def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto
 
 
 def check_valid(model: onnx.ModelProto, what: str) -> None:
-    """Check that ``onnx.checker`` accepts a model.
-
-    Raises:
-        AssertionError: it does not.
-    """
+    """Check that ``onnx.checker`` accepts a model; raises `AssertionError` when it does not."""
     reason = invalid(model)
     if reason:
         raise AssertionError(f"{what}: {reason}\n{pretty_onnx(model)}")
@@ -103,8 +100,7 @@ def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset) is None}
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for node in all_nodes(copy):
         if node.op_type in hidden:
             node.domain = "com.microsoft"
@@ -144,7 +140,7 @@ def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
     return "" if serialized(again) == serialized(found) else f"a second run changes the result to\n{pretty_onnx(again)}"
 
 
-def _untagged(pattern_class: type[Rewrite], result: Optimized) -> str:
+def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
     made = set(result.created) - {"Identity"}
     tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if _is_tag(p, pattern_class)}
     remaining = made & {n.op_type for n in all_nodes(result.model)}

@@ -21,15 +21,9 @@ INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.Inference
 
 
 def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
-    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``.
+    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``, and of local functions.
 
-    Args:
-        text: graph, and local functions after it, in ONNX's textual syntax without the header.
-        opset: version of the standard operator set.
-        domains: versions of other operator sets.
-
-    Raises:
-        ValueError: the text is not in that syntax; the message shows it.
+    The text is in ONNX's syntax without the header; otherwise `ValueError` is raised, and the message shows it.
     """
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)]
     version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))
@@ -47,7 +41,7 @@ def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a model, those of subgraphs and of local functions included."""
+    """The nodes of a model, in subgraphs and local functions too."""
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         yield from nodes
         for graph in inner_graphs(nodes):
@@ -65,21 +59,15 @@ def serialized(model: ModelProto) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-class Optimized(NamedTuple):
-    """The result of an optimization.
-
-    Attributes:
-        model: the result.
-        applied: how often the pattern was applied.
-        created: operators of the new nodes, in order.
-    """
+class OptimizedAlone(NamedTuple):
+    """The result of an optimization: how often the pattern was applied, and the operators of the new nodes, in order."""
 
     model: ModelProto
     applied: int
     created: tuple[str, ...]
 
 
-def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimized:
+def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> OptimizedAlone:
     """Optimize with one pattern (or none) and the default cleaning; errors in the pattern are fatal."""
     created: list[str] = []
     reports: list[OptimizationReport] = []
@@ -96,9 +84,9 @@ def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimize
     )
     result = optimize(model, options, report=reports.append)
     applied = 0 if pattern is None else reports[0].applied.get(pattern.name(), 0)
-    return Optimized(result, applied, tuple(created))
+    return OptimizedAlone(result, applied, tuple(created))
 
 
 def provider_of(pattern: type[Rewrite]) -> str:
-    """The execution provider with which the pattern is used: that of the CPU if the pattern supports it."""
+    """The execution provider with which the pattern is used: the CPU if the pattern supports it."""
     return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]

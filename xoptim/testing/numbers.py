@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -36,13 +37,7 @@ NO_KERNEL = "Could not find an implementation"
 
 
 class Numbers(NamedTuple):
-    """The comparison of the results of two models.
-
-    Attributes:
-        runs: number of feeds on which both ran and agreed.
-        difference: the difference; empty when there is none.
-        skipped: the reason, if nothing was compared.
-    """
+    """The comparison of two models on a number of feeds: the difference, empty without one, or why nothing was compared."""
 
     runs: int
     difference: str = ""
@@ -68,7 +63,7 @@ def same_numbers(
         before: the reference.
         after: the model to judge.
         all_feeds: the feeds to try.
-        exactness: the promise: ``exact`` means the same bits, but for those of a NaN; ``finite`` and ``approximate`` promise
+        exactness: the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise
             nothing about results that are not finite in the reference.
         most: number of feeds that suffice.
         pardon: returns whether a difference on some feeds is not a fault of the second model.
@@ -93,7 +88,6 @@ def same_numbers(
 def _judge(
     reference: Loaded, judged: Loaded | str, expected: list[Value], actual: list[list[Value] | str], exactness: Exactness
 ) -> str:
-    """The failure of a model, empty when there is none."""
     if isinstance(judged, str):
         return f"onnxruntime refuses the result, though not the original: {judged}"
     names, found = list(reference.outputs), list(judged.outputs)
@@ -132,8 +126,7 @@ def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], dif
         return False
     if not any(node.op_type in WINDOWED or node.op_type.startswith(FORGETFUL) for node in all_nodes(model)):
         return True
-    concrete = onnx.ModelProto()
-    concrete.CopyFrom(model)
+    concrete = deepcopy(model)
     for value in concrete.graph.input:
         if value.name in arrays:
             element = value.type.tensor_type.elem_type
@@ -181,7 +174,7 @@ def _identical(expected: Value, actual: Value) -> bool:
 
 
 def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """The actual values, and those of the reference where it is not finite."""
+    """The actual values, and the reference where it is not finite."""
     if expected.dtype.kind in "OSUbiu" or expected.shape != actual.shape or expected.dtype != actual.dtype:
         return actual
     return np.where(np.isfinite(expected), actual, expected)

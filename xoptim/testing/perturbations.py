@@ -21,12 +21,9 @@ from xoptim.testing import (
     vary_dims,
     vary_extremes,
     vary_operands,
-    vary_operators,
     vary_overrides,
-    vary_repeats,
     vary_types,
     vary_uses,
-    vary_values,
 )
 from xoptim.testing.canonical import canonical
 from xoptim.testing.digits import is_better, lost_digits
@@ -61,14 +58,14 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_context.stacked,
     vary_context.in_branch,
     vary_context.in_function,
-    vary_values.tails,
-    vary_values.integers,
+    vary_types.tails,
+    vary_types.large_integers,
     vary_extremes.steps,
     vary_extremes.ends,
     vary_extremes.products,
     vary_extremes.sums,
-    vary_repeats.inserted,
-    vary_repeats.repeated,
+    vary_uses.inserted,
+    vary_uses.repeated,
     vary_detours.higher_rank,
     vary_detours.counts,
     vary_detours.sizes,
@@ -78,7 +75,7 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_operands.ranges,
     vary_overrides.constants_overridden,
     vary_overrides.results_overridden,
-    vary_operators.siblings,
+    vary_attributes.siblings,
 )
 _TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
 """Families in which inferred facts are compared with computed results."""
@@ -94,12 +91,7 @@ _EACH = 3
 
 
 def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
-    """Variants of an example, the same ones at each call.
-
-    Args:
-        example: the example.
-        pattern_class: its pattern, which determines the names of new results and the operator sets.
-    """
+    """Variants of an example, the same ones at each call. Its pattern determines names of new results and the operator sets."""
     yield from _variants(Case(example, pattern_class))
 
 
@@ -148,13 +140,9 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
 
 
 def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
-    """Optimize one variant with the pattern alone.
+    """Optimize one variant with the pattern alone; returns the events (``fired``, ``skipped``), and the failure, if any.
 
-    Returns:
-        The events (``fired``, ``skipped``), and the failure, empty when there is none.
-
-    Raises:
-        ValueError: the case has no pattern.
+    Raises `ValueError` when the case has no pattern.
     """
     pattern_class, model = case.pattern, variant.model
     if pattern_class is None:
@@ -207,7 +195,6 @@ def _check_preset(case: Case, variant: Variant) -> str:
 
 
 def _is_same(found: onnx.ModelProto, model: onnx.ModelProto) -> bool:
-    """Whether two models compute the same by the same operators."""
     return found == model or canonical(found) == canonical(model)
 
 

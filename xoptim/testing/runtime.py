@@ -36,13 +36,7 @@ _CRASHED = "onnxruntime crashes"
 
 
 class Loaded(NamedTuple):
-    """A model that onnxruntime has loaded.
-
-    Attributes:
-        number: its key in the other process.
-        model: the model, for loading it again after a crash.
-        outputs: names of its outputs.
-    """
+    """A model that onnxruntime has loaded under a number in the other process; its bytes serve to load it after a crash."""
 
     number: int
     model: bytes
@@ -50,13 +44,7 @@ class Loaded(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """The answer of the other process when a run ended the copy of it that does the work.
-
-    Attributes:
-        reason: how it ended.
-        run: the number of the run in the batch.
-        model: the number of the model in that run.
-    """
+    """The answer of the other process when a run, by its number in the batch and that of the model, ended its working copy."""
 
     reason: str
     run: int
@@ -95,10 +83,8 @@ class Runtime:
     ) -> Iterator[tuple[Fed, list[list[Value] | str]]]:
         """Results of models on the same feeds, until the first model has run ``most`` times; text says why there are none.
 
-        The other process is asked for many runs at once, as the exchange of messages takes longer than a run.
-
-        Returns:
-            The feeds, and the results of each model; of the first one alone where it does not run.
+        Returns the feeds, and the results of each model; of the first one alone where it does not run. The other process is
+        asked for many runs at once, as the exchange of messages takes longer than a run.
         """
         rest = iter(all_feeds)
         while most > 0 and (batch := list(islice(rest, most))):
@@ -128,7 +114,7 @@ class Runtime:
     def _run_around(
         self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]], crash: Crash
     ) -> list[list[list[Value] | str]]:
-        """Results of a batch, one run of which crashes: that run is not repeated, since it may have taken all its time."""
+        """Results of a batch in which one run crashes: that run is not repeated, since it may have taken all its time."""
         feeds = batch[crash.run]
         found = self._run(models[: crash.model], [feeds])[0] if crash.model else []
         found.append(crash.reason)
@@ -174,7 +160,7 @@ def serve() -> None:
         ctypes.CDLL(None).mallopt(*_PERTURB)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # other output must not be mixed with the replies
+    os.dup2(2, 1)  # keeps other output out of the replies
     place = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")  # the copies write here, and this process reads it
     while hasattr(os, "fork"):
         worker = os.fork()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
@@ -14,7 +15,6 @@ from xoptim.facts.schema import WINDOWED
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.variant import copy_of
 
 _MOST = 2
 """Feeds on which the facts are checked."""
@@ -28,7 +28,7 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     """
     if any(node.op_type in WINDOWED for node in all_nodes(model)):
         return ""  # the kernels make one window of none, see `is_specified`
-    exposed = copy_of(model)
+    exposed = deepcopy(model)
     outputs = {v.name for v in model.graph.output}
     names = [name for node in model.graph.node for name in node.output if name and name not in outputs]
     exposed.graph.output.extend(ValueInfoProto(name=name) for name in names)
@@ -73,7 +73,6 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
 
 
 def _size(dim: Dim, sizes: dict[str, int]) -> int | None:
-    """The number of a dimension, ``None`` when unknown."""
     if not isinstance(dim, SymbolicDim):
         return int(dim)
     try:

@@ -11,12 +11,9 @@ import numpy as np
 
 
 class Values(NamedTuple):
-    """Other numbers for the inputs of a model.
+    """Other numbers for the inputs of a model, made from plain numbers and the position among the inputs of that kind.
 
-    Attributes:
-        word: their description.
-        change: makes them from the plain numbers of an input and its position among the inputs of that kind.
-        digits: whether each result is judged by its relative error, even if it is small beside the others.
+    ``digits``: whether each result is judged by its relative error, even if it is small beside the others.
     """
 
     word: str
@@ -81,7 +78,7 @@ PLAIN: Final = Values("plain", _plain)
 TAILS: Final = Values("tails", _tails, digits=True)
 LARGE_INTEGERS: Final = Values("large integers", _large_integers)
 SMALL: Final = Values("small", _scaled(lambda smallest, largest: largest**-0.6), digits=True)
-"""Moderate when multiplied by a number of which two have a product that is out of range."""
+"""Moderate when multiplied by a number; the product of two of them is out of range."""
 LARGE: Final = Values("large", _scaled(lambda smallest, largest: smallest**-0.8), digits=True)
 VERY_NEGATIVE: Final = tuple(
     Values(f"input {which} down to 1/{part} of the largest", _scaled(partial(_share, part), which=which, negative=True))

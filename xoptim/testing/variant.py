@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, numpy_helper
 
+from xoptim.facts.protos import replace_items
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.testing.feeds import Feeds, make_all_feeds
 from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse
@@ -49,12 +51,7 @@ FOREIGN = "custom"
 
 @dataclass(frozen=True)
 class Case:
-    """An example of a pattern, and the data for changing it.
-
-    Attributes:
-        example: the example.
-        pattern: the pattern, when it is known.
-    """
+    """An example of a pattern, if that is known, and the data for changing it."""
 
     example: Example
     pattern: type[Rewrite] | None = None
@@ -66,11 +63,11 @@ class Case:
 
     def copy(self) -> ModelProto:
         """A copy of the model."""
-        return copy_of(self.model)
+        return deepcopy(self.model)
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto]:
-        """Types of all results of the main graph as far as onnx can tell."""
+        """Types of all results of the main graph that onnx can tell."""
         return inferred_types(self.model)
 
     @cached_property
@@ -104,15 +101,8 @@ class Case:
         return [name for node in nodes for name in node.output if name and name not in outputs]
 
 
-def copy_of(model: ModelProto) -> ModelProto:
-    """A copy of a model."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy
-
-
 def inferred_types(model: ModelProto) -> dict[str, onnx.TypeProto]:
-    """Types by result of the main graph, as far as onnx can tell."""
+    """Types by result of the main graph, where onnx can tell."""
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except INFERENCE_ERRORS:
@@ -129,7 +119,7 @@ def loosen(model: ModelProto) -> ModelProto:
     A variant may compute other shapes and types than the example declares.
     """
     del model.graph.value_info[:]
-    declared = {output.name: onnx.TypeProto.FromString(output.type.SerializeToString()) for output in model.graph.output}
+    declared = {output.name: deepcopy(output.type) for output in model.graph.output}
     for output in model.graph.output:
         output.ClearField("type")
     types = inferred_types(model)
@@ -192,9 +182,7 @@ def set_constant(model: ModelProto, name: str, array: np.ndarray) -> None:
 
 def insert_first(model: ModelProto, *nodes: onnx.NodeProto) -> None:
     """Put nodes in front of all others."""
-    rest = list(model.graph.node)
-    del model.graph.node[:]
-    model.graph.node.extend([*nodes, *rest])
+    replace_items(model.graph.node, (*nodes, *model.graph.node))
 
 
 def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None:
@@ -206,10 +194,8 @@ def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None
             for tensor in graph.initializer:
                 tensor.name = new(tensor.name)
             for node in graph.node:
-                for field_names in (node.input, node.output):
-                    renamed = [new(name) if name else "" for name in field_names]
-                    del field_names[:]
-                    field_names.extend(renamed)
+                for names in (node.input, node.output):
+                    names[:] = [new(name) if name else "" for name in names]
 
 
 def defined_names(graph: onnx.GraphProto) -> Iterator[str]:

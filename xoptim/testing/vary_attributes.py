@@ -1,18 +1,21 @@
-"""Attributes at their defaults, written or not, and with other values."""
+"""Attributes at their defaults, written or not, and with other values; operators that are easily confused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from copy import deepcopy
+from typing import Any, Final
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, helper
 
 from xoptim.facts.attributes import decode_attribute, same_attribute
 from xoptim.facts.schema import attribute_default, attribute_names
 from xoptim.testing.canonical import is_default
-from xoptim.testing.models import all_graphs, opset_of
-from xoptim.testing.variant import Case, Variant, loosen
+from xoptim.testing.models import all_graphs, opset_of, optimize_alone
+from xoptim.testing.variant import Case, Variant, loosen, set_constant
+from xoptim.testing.vary_extremes import real_constants
 
 _EACH = 6
 """Most elements of a list that are nudged one by one."""
@@ -29,7 +32,6 @@ _FLAGS = frozenset(
 
 
 def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
-    """The nodes of the main graph and its subgraphs that are not constants."""
     return [n for g in all_graphs(model.graph) for n in g.node if n.op_type != "Constant"]
 
 
@@ -126,3 +128,47 @@ def _other_lists(value: list[int], rank: int | None) -> Iterator[tuple[str, list
     for index in range(min(len(value), _EACH)):
         for step in (1, -1):
             yield f"[{index}] {step:+}", [*value[:index], value[index] + step, *value[index + 1 :]]
+
+
+_FAMILIES: Final = (
+    ("Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    ("Add", "Sub"),
+    ("Mul", "Div"),
+    ("Max", "Min"),
+    ("ReduceMax", "ReduceMin"),
+    ("ReduceSum", "ReduceMean"),
+    ("And", "Or", "Xor"),
+    ("Floor", "Ceil", "Round"),
+    ("Squeeze", "Unsqueeze"),
+)
+SIBLINGS: Final = {name: tuple(other for other in family if other != name) for family in _FAMILIES for name in family}
+"""Operators with the same operands, by operator."""
+
+
+def siblings(case: Case) -> Iterator[Variant]:
+    """Each node with another operator for the same operands; where the pattern still applies, with zeros too."""
+    for position, node in enumerate(case.model.graph.node):
+        for other in SIBLINGS.get(node.op_type, ()) if not node.domain else ():
+            model = case.copy()
+            model.graph.node[position].op_type = other
+            word = f"operator: {node.op_type} {position} as {other}"
+            yield Variant(word, loosen(model))
+            if _applies(case, model):
+                yield from _with_zeros(word, model)
+
+
+def _applies(case: Case, model: ModelProto) -> bool:
+    if case.pattern is None:
+        return False
+    try:
+        return optimize_alone(case.pattern, model).applied > 0
+    except Exception:  # reported for the variant itself
+        return False
+
+
+def _with_zeros(word: str, model: ModelProto) -> Iterator[Variant]:
+    for name, array in real_constants(model):
+        for sign, value in (("0", 0.0), ("-0", -0.0)):
+            changed = deepcopy(model)
+            set_constant(changed, name, np.full_like(array, value))
+            yield Variant(f"{word}, {name} {sign}", loosen(changed))

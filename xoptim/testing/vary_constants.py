@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
+from xoptim.testing.values import is_real
 from xoptim.testing.variant import (
     Case,
     Stored,
@@ -111,7 +112,7 @@ def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
 
 
 def nudges(case: Case) -> Iterator[Variant]:
-    """Each constant with other values, as a whole and element by element."""
+    """Each constant with other values, all at once and element by element."""
     for name, array in constants(case.model):
         seen = [array.tobytes()]
         sliced = any(name in node.input[1:] for node in case.model.graph.node if node.op_type == "Slice")
@@ -132,7 +133,7 @@ def _nudged(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             yield "last not", _changed(array, array.size - 1, not array.ravel()[-1])
     elif array.dtype.kind in "iu":
         yield from _nudged_integers(array)
-    elif _is_real(array):
+    elif is_real(array):
         with np.errstate(all="ignore"):
             wide = array.astype(np.float64)
             for word, value in (
@@ -143,10 +144,6 @@ def _nudged(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
                 yield word, value.astype(array.dtype)
             if array.size > 1:
                 yield "last x 1.01", _changed(array, array.size - 1, wide.ravel()[-1] * 1.01 + 0.01)
-
-
-def _is_real(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
 def _nudged_integers(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -176,7 +173,7 @@ def _as_axes(case: Case, name: str, array: np.ndarray) -> Iterator[tuple[str, np
 
 
 def _largest(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """The numbers that stand for "to the end" and "to the beginning"."""
+    """The numbers that mean "to the end" and "to the beginning"."""
     if array.dtype.kind == "i":
         limits = np.iinfo(array.dtype)
         yield "largest", np.full_like(array, limits.max)

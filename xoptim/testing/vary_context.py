@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
+from xoptim.facts.protos import replace_items
 from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, opset_of, optimize_alone
 from xoptim.testing.variant import FOREIGN, Case, Variant, defined_names, loosen, rename
 from xoptim.testing.vary_uses import CONDITION
@@ -83,16 +85,14 @@ def stacked(case: Case) -> Iterator[Variant]:
             model.graph.initializer.extend(copy.initializer)
             model.graph.output.extend(copy.output)
             yield Variant(f"stacked: {output.name} read as {value.name}", loosen(model))
-            alone = ModelProto.FromString(model.SerializeToString())
-            kept = [v for v in alone.graph.output if v.name != output.name]
-            del alone.graph.output[:]
-            alone.graph.output.extend(kept)
+            alone = deepcopy(model)
+            replace_items(alone.graph.output, [v for v in alone.graph.output if v.name != output.name])
             yield Variant(f"stacked: {output.name} read as {value.name} only", alone)
 
 
 def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = None) -> GraphProto:
-    """A copy whose own names have a prefix; its inputs keep their names, or get those of ``others``."""
-    copy = GraphProto.FromString(graph.SerializeToString())
+    """A copy whose own names have a prefix; its inputs keep their names, or get names of ``others``."""
+    copy = deepcopy(graph)
     own = set(defined_names(graph))
     replaced = others or {}
     rename([copy], _renamer(own, prefix, replaced))
@@ -120,7 +120,7 @@ def in_branch(case: Case) -> Iterator[Variant]:
     body.input.append(helper.make_tensor_value_info(CONDITION, TensorProto.BOOL, []))
     yield Variant("branch: of If", model, given={CONDITION: np.array(True)})
     # Constants outside, nodes inside.
-    model = ModelProto.FromString(model.SerializeToString())
+    model = deepcopy(model)
     model.graph.initializer.extend(graph.initializer)
     for attribute in model.graph.node[0].attribute:
         word = attribute.name.removesuffix("branch")

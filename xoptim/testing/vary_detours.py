@@ -9,6 +9,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
+from xoptim.facts.protos import replace_items
 from xoptim.testing.models import opset_of
 from xoptim.testing.variant import Case, Variant, loosen
 
@@ -114,23 +115,18 @@ def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
 
 
 def _edges(case: Case) -> list[str]:
-    """Inputs of the model and interior results that are read."""
     return [*(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")), *case.interior]
 
 
 def _through(case: Case, name: str, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> ModelProto:
-    """A copy in which the result of the last node stands for a result wherever a node of the main graph reads it."""
+    """A copy in which the result of the last node replaces a result wherever a node of the main graph reads it."""
     model = case.copy()
     result = nodes[-1].output[0]
     rest = list(model.graph.node)
     place = next((i + 1 for i, node in enumerate(rest) if name in node.output), 0)
     for node in rest[place:]:
-        operands = [result if operand == name else operand for operand in node.input]
-        del node.input[:]
-        node.input.extend(operands)
-    kept = [NodeProto.FromString(node.SerializeToString()) for node in rest]
-    del model.graph.node[:]
-    model.graph.node.extend([*kept[:place], *nodes, *kept[place:]])
+        node.input[:] = [result if operand == name else operand for operand in node.input]
+    replace_items(model.graph.node, (*rest[:place], *nodes, *rest[place:]))
     _store(model, stored)
     return loosen(model)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import onnx
 from onnx import ModelProto
 
+from xoptim.facts.protos import replace_items
 from xoptim.testing.variant import Case, Variant, loosen
 
 Dim = onnx.TensorShapeProto.Dimension
 
 
 def _dims(model: ModelProto) -> Iterator[tuple[str, int, Dim]]:
-    """Input, axis and dimension of all inputs that are tensors of known rank."""
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             yield value.name, axis, dim
@@ -89,11 +89,9 @@ def ranks(case: Case) -> Iterator[Variant]:
             continue
         model = case.copy()
         shape = model.graph.input[position].type.tensor_type.shape
-        old = [Dim.FromString(d.SerializeToString()) for d in shape.dim]
-        del shape.dim[:]
-        shape.dim.extend([Dim(dim_value=2), *old])
+        replace_items(shape.dim, (Dim(dim_value=2), *shape.dim))
         yield Variant(f"rank: {value.name} one more", loosen(model))
-        if old:
+        if len(shape.dim) > 1:
             model = case.copy()
             del model.graph.input[position].type.tensor_type.shape.dim[0]
             yield Variant(f"rank: {value.name} one less", loosen(model))

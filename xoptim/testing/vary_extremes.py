@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from itertools import combinations
 
 import numpy as np
 from onnx import AttributeProto, ModelProto, TensorProto
 
 from xoptim.facts.dtypes import type_name
+from xoptim.facts.protos import replace_items
 from xoptim.testing.values import LARGE, PLAIN, SMALL, VERY_NEGATIVE, is_real, limits
-from xoptim.testing.variant import Case, Stored, Variant, constants, copy_of, loosen, set_constant
+from xoptim.testing.variant import Case, Stored, Variant, constants, loosen, set_constant
 from xoptim.testing.vary_types import retyped
 
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Neg", "Abs", "Equal", "Greater", "Less", "Where")
 _MOST = 6
-"""Largest number of constants of which each two are made to cancel."""
+"""Largest number of constants that are made to cancel in pairs."""
 
 
 def typed(case: Case) -> Iterator[tuple[str, ModelProto]]:
@@ -112,18 +114,16 @@ def _sums(word: str, model: ModelProto) -> Iterator[Variant]:
 
 def without_factors(model: ModelProto) -> ModelProto:
     """A copy whose attributes that are floats are left at their defaults."""
-    model = copy_of(model)
+    model = deepcopy(model)
     for node in model.graph.node:
         kept = [attribute for attribute in node.attribute if attribute.type != AttributeProto.FLOAT]
         if len(kept) < len(node.attribute) and node.op_type != "Constant":
-            copies = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
-            del node.attribute[:]
-            node.attribute.extend(copies)
+            replace_items(node.attribute, kept)
     return model
 
 
 def _with(model: ModelProto, changed: dict[str, np.ndarray]) -> ModelProto:
-    model = copy_of(model)
+    model = deepcopy(model)
     for name, array in changed.items():
         set_constant(model, name, array)
     return loosen(model)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from xoptim.facts.protos import replace_items
 from xoptim.testing.models import opset_of
 from xoptim.testing.variant import Case, Variant, constants, loosen, remove_constant, set_constant
 
@@ -27,7 +29,7 @@ def empty(case: Case) -> Iterator[Variant]:
         model = case.copy()
         set_constant(model, name, array[:0])
         yield Variant(f"empty: {name}", loosen(model))
-        folded = ModelProto.FromString(model.SerializeToString())
+        folded = deepcopy(model)
         del folded.graph.input[:]
         folded.graph.initializer.extend(
             numpy_helper.from_array(value, key) for key, value in feeds.items() if isinstance(value, np.ndarray)
@@ -69,7 +71,7 @@ def _fix_others(value: ValueInfoProto, axis: int) -> None:
 
 
 def computed(case: Case) -> Iterator[Variant]:
-    """Each vector of integers joined from its elements, one of which is a size of another input."""
+    """Each vector of integers joined from its elements, with a size of another input among them."""
     if opset_of(case.model) < 11:
         return
     for name, array in constants(case.model):
@@ -106,7 +108,6 @@ def ranges(case: Case) -> Iterator[Variant]:
 
 def _insert(model: ModelProto, position: int, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> None:
     """Put nodes in front of the one at a position, and constants beside the others."""
-    rest = [NodeProto.FromString(node.SerializeToString()) for node in model.graph.node]
-    del model.graph.node[:]
-    model.graph.node.extend([*rest[:position], *nodes, *rest[position:]])
+    rest = list(model.graph.node)
+    replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
     model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items())

@@ -9,6 +9,7 @@ import onnx
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer
+from xoptim.facts.protos import replace_items
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import INFERENCE_ERRORS
 from xoptim.testing.runtime import RUNTIME
@@ -41,9 +42,7 @@ def results_overridden(case: Case) -> Iterator[Variant]:
             fed = feeds.get(value.name)
             if isinstance(fed, np.ndarray) and fed.dtype.kind in "iu" and 0 < fed.size <= _MOST:
                 model = case.copy()
-                kept = [ValueInfoProto.FromString(v.SerializeToString()) for v in model.graph.input if v.name != value.name]
-                del model.graph.input[:]
-                model.graph.input.extend(kept)
+                replace_items(model.graph.input, [v for v in model.graph.input if v.name != value.name])
                 yield from _overridden(model, value.name, fed, feeds, note)
 
 
@@ -61,8 +60,7 @@ def _values(case: Case, names: Sequence[str], feeds: Feeds) -> list[np.ndarray]:
     if not names:
         return []
     model = case.copy()
-    del model.graph.output[:]
-    model.graph.output.extend(ValueInfoProto(name=name, type=case.types[name]) for name in names)
+    replace_items(model.graph.output, (ValueInfoProto(name=name, type=case.types[name]) for name in names))
     session = RUNTIME.load(model)
     found = RUNTIME.run(session, feeds) if not isinstance(session, str) else session
     return [] if isinstance(found, str) else [np.asarray(value) for value in found]
@@ -87,17 +85,14 @@ def _overridden(model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, n
 
 
 def _read_outputs(model: ModelProto) -> None:
-    """Put a node behind each output, so that the former output becomes an interior result."""
+    """Put a node after each output, so that the former output becomes an interior result."""
     for output in model.graph.output:
         element = output.type.tensor_type.elem_type
         if is_float(element) or is_signed_integer(element):
             inner = f"{output.name}_inner"
             for node in model.graph.node:
-                names = [inner if n == output.name else n for n in node.output]
-                operands = [inner if n == output.name else n for n in node.input]
-                del node.output[:], node.input[:]
-                node.output.extend(names)
-                node.input.extend(operands)
+                node.output[:] = [inner if n == output.name else n for n in node.output]
+                node.input[:] = [inner if n == output.name else n for n in node.input]
             model.graph.node.append(NodeProto(op_type="Neg", input=[inner], output=[output.name]))
 
 

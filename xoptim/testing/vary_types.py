@@ -1,16 +1,19 @@
-"""Other element types."""
+"""Other element types, and other numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype, type_name
+from xoptim.facts.protos import replace_items
 from xoptim.testing.models import all_graphs
-from xoptim.testing.variant import Case, Variant, constants, copy_of, loosen
+from xoptim.testing.values import LARGE_INTEGERS, TAILS
+from xoptim.testing.variant import Case, Variant, constants, loosen
 
 _ELEMENT_ATTRIBUTES = frozenset(("to", "dtype", "stash_type", "output_dtype"))
 
@@ -45,7 +48,7 @@ def integers(case: Case) -> Iterator[Variant]:
 
 def retyped(model: ModelProto, mapping: Mapping[int, int]) -> ModelProto:
     """A copy in which tensors of some element types have others: inputs, outputs, constants, targets of Cast."""
-    model = copy_of(model)
+    model = deepcopy(model)
     for graph in all_graphs(model.graph):
         del graph.value_info[:]
         for value in (*graph.input, *graph.output):
@@ -80,8 +83,7 @@ def _retype_constants(model: ModelProto, mapping: Mapping[int, int], only: set[s
             if node.op_type == "Constant" and node.output[0] in (values if only is None else only):
                 changed = _retyped_tensor(values[node.output[0]], mapping)
                 if changed is not values[node.output[0]]:
-                    del node.attribute[:]
-                    node.attribute.append(onnx.helper.make_attribute("value", changed))
+                    replace_items(node.attribute, [onnx.helper.make_attribute("value", changed)])
 
 
 def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorProto:
@@ -90,3 +92,19 @@ def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorPr
     with np.errstate(all="ignore"):
         array = numpy_helper.to_array(tensor).astype(numpy_dtype(mapping[tensor.data_type]))
     return numpy_helper.from_array(array, tensor.name)
+
+
+def tails(case: Case) -> Iterator[Variant]:
+    """Numbers far from 0 and close to it; each result counts by its own digits, as if a Log or a Div read it."""
+    if any(v.type.tensor_type.elem_type == TensorProto.FLOAT for v in case.model.graph.input):
+        yield Variant("values: tails", case.copy(), values=(TAILS,))
+
+
+def large_integers(case: Case) -> Iterator[Variant]:
+    """Integers that floating-point numbers cannot represent, in place of floats too."""
+    if any(v.type.tensor_type.elem_type == TensorProto.INT64 for v in case.model.graph.input):
+        yield Variant("values: large integers", case.copy(), values=(LARGE_INTEGERS,))
+    for element in (TensorProto.INT64, TensorProto.INT32):
+        model = retyped(case.model, {TensorProto.FLOAT: element})
+        if model != case.model:
+            yield Variant(f"values: large int{32 if element == TensorProto.INT32 else 64}", model, values=(LARGE_INTEGERS,))

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from xoptim.bench.ratio import Ratio, ratio_of
-from xoptim.bench.rounds import Times, clock_for, measure_pass
+from xoptim.bench.rounds import Ratio, Times, clock_for, measure_pass, ratio_of
 from xoptim.facts.errors import XoptimError
 from xoptim.tuning.candidates import Choice, Recipe
 from xoptim.validate.protos import ModelLike

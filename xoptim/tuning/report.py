@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xoptim.bench.ratio import Ratio
+from xoptim.bench.rounds import Ratio
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.tuning.options import TuneOptions
 from xoptim.tuning.search import Trial

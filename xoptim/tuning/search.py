@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
-from xoptim.bench.ratio import Ratio
+from xoptim.bench.rounds import Ratio
 from xoptim.facts.errors import XoptimError
 from xoptim.tuning.candidates import Choice, Variation
 

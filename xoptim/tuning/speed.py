@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.ratio import Ratio
+from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.proof import Proof, ProofOptions, prove

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import onnx
 
-from xoptim.bench.ratio import Ratio
+from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given

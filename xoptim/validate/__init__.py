@@ -2,15 +2,14 @@
 
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, ProviderUnavailable, RunError
-from xoptim.validate.libraries import library_file
+from xoptim.validate.feeding import load_test_data
 from xoptim.validate.memory import available_memory, data_size
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.report import Noise, RunReport, ValidationReport
 from xoptim.validate.revision import at_revision
-from xoptim.validate.session import Session, SessionSettings, Value, is_provider, resolve_providers
-from xoptim.validate.testdata import load_test_data
+from xoptim.validate.session import Session, SessionSettings, Value, is_provider, library_file, resolve_providers
 from xoptim.validate.validation import validate
 
 __all__ = [

@@ -18,7 +18,7 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.info import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.validate.roles import INDEXES, TRANSPARENT
+from xoptim.validate.input_kinds import INDEXES, TRANSPARENT
 from xoptim.validate.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
@@ -47,12 +47,7 @@ _Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
 
 
 class Bound(NamedTuple):
-    """A number with which a model compares sizes.
-
-    Attributes:
-        size: the number.
-        dims: the open dimensions, each of which makes the size larger; ``None`` when they are not known.
-    """
+    """A number with which a model compares sizes, and the open dimensions that make the size larger, ``None`` if unknown."""
 
     size: int
     dims: frozenset[str] | None
@@ -198,7 +193,6 @@ def _fixed(shape: Shape | None) -> int | None:
 
 
 def _length(shape: Shape | None, axis: Dim | None) -> Dim | None:
-    """The length of an axis, ``None`` when unknown."""
     known = shape is not None and isinstance(axis, int) and -len(shape) <= axis < len(shape)
     return shape[axis] if known else None  # type: ignore[index]
 
@@ -216,7 +210,6 @@ def _elements(graph: Graph, node: Node, slot: int, attribute: str) -> tuple[Dim,
 
 
 def _numbers(graph: Graph, name: str) -> list[float]:
-    """The numbers of a small constant."""
     tensor = graph.tensor(name) if name else None
     if tensor is None or tensor.is_external or tensor.size > _SMALL or not (is_integer(tensor.dtype) or is_float(tensor.dtype)):
         return []

@@ -2,7 +2,7 @@
 
 The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the reference and
 ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
-fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` stands for that magnitude, and
+fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` is that magnitude, and
 as a median it is not moved by a few huge elements. The rule applies to every element, so one wrong element among
 millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0. Integers, Booleans
 and strings must be equal.
@@ -19,9 +19,47 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
-from xoptim.validate.gaps import Gaps, add_gaps, spread
+from xoptim.validate.error_bins import ErrorBin, add_bins, spread
 from xoptim.validate.session import Value
-from xoptim.validate.ulps import largest_ulp, ulp_distances
+
+_PATTERNS: Final = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
+
+
+def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The number of steps from one number of a type to the next between two elements; infinite where one of two is NaN.
+
+    0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger distance of the two parts counts.
+    """
+    if a.dtype.kind == "c":
+        part = a.dtype.type(0).real.dtype
+        pairs = (x.view(part).reshape(*x.shape, 2) for x in map(np.ascontiguousarray, (a, b)))
+        found: np.ndarray = ulp_distances(*pairs).max(axis=-1, initial=0.0)
+        return found
+    x, y = _ordered(a), _ordered(b)
+    distances: np.ndarray = np.abs(x.astype(np.float64) - y.astype(np.float64))
+    near = distances < 2.0**52  # beyond, float64 rounds the places themselves
+    distances[near] = np.abs(x[near] - y[near])
+    nan = [np.isnan(array.astype(np.float64)) for array in (a, b)]
+    distances[nan[0] ^ nan[1]] = np.inf
+    distances[nan[0] & nan[1]] = 0.0
+    return distances
+
+
+def _ordered(array: np.ndarray) -> np.ndarray:
+    """Place of each number in the order of all numbers of its type, 0 for zero."""
+    size = array.dtype.itemsize
+    bits = np.ascontiguousarray(array).view(_PATTERNS[size]).astype(np.int64)
+    sign = -(1 << (8 * size - 1))
+    return np.where(bits < 0, sign - bits, bits)
+
+
+def largest_ulp(expected: np.ndarray, actual: np.ndarray) -> float:
+    """Largest distance of finite elements; 0 when there are none, or their type has less than a byte."""
+    if expected.dtype == np.dtype(ml_dtypes.float4_e2m1fn) or not expected.size:
+        return 0.0
+    distances = ulp_distances(expected.reshape(-1), actual.reshape(-1))
+    return float(np.max(distances, initial=0.0, where=np.isfinite(distances)))
+
 
 Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"]
 
@@ -41,7 +79,7 @@ class ComparisonRules:
         allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
             ArgMax and TopK make them.
         ulp: units in the last place by which floating-point results may differ; it replaces the tolerances.
-        tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, as those of 16-bit floats are.
+        tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats.
     """
 
     exactness: Exactness = "rounding"
@@ -82,7 +120,7 @@ class Comparison:
         count: number of elements compared.
         tolerance: rtol and atol of the rule; ``None`` when it does not apply.
         finite: whether the reference has a finite element, or nothing to be finite.
-        gaps: the differences by the magnitude of the reference (`Gaps`), for floating-point numbers that differ.
+        error_bins: the differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ.
     """
 
     output: str
@@ -99,7 +137,7 @@ class Comparison:
     count: int = 0
     tolerance: Tolerance | None = None
     finite: bool = True
-    gaps: Mapping[int, Gaps] = field(default_factory=dict)
+    error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -108,14 +146,7 @@ class Comparison:
 
 
 def compare_values(output: str, expected: Value, actual: Value, rules: ComparisonRules) -> list[Comparison]:
-    """Compare two values; a sequence or map gives one comparison an item.
-
-    Args:
-        output: name to report.
-        expected: the reference.
-        actual: the value to judge.
-        rules: the rules of equality.
-    """
+    """Compare a value with a reference under the name of an output; a sequence or map gives one comparison an item."""
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         return [_compare_arrays(output, expected, actual, rules)]
     if type(expected) is not type(actual):
@@ -157,12 +188,12 @@ def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rul
     """Integers, Booleans and strings: equal, but for what the rules allow explicitly."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     places = np.flatnonzero(np.asarray(e != a))
-    gaps = _gaps(e[places], a[places])
-    wrong = int(np.count_nonzero(gaps > rules.integer_atol))
+    distances = _distances(e[places], a[places])
+    wrong = int(np.count_nonzero(distances > rules.integer_atol))
     if not places.size:
         return Comparison(output, count=e.size)
-    worst = int(np.argmax(gaps))
-    largest, index = float(gaps[worst]), _position(int(places[worst]), expected.shape)
+    worst = int(np.argmax(distances))
+    largest, index = float(distances[worst]), _position(int(places[worst]), expected.shape)
     accepted = wrong <= rules.allow_flips * e.size
     place = places[worst]
     return Comparison(
@@ -178,7 +209,7 @@ def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rul
     )
 
 
-def _gaps(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Distances between unequal integers, 1 for types without a distance."""
     if expected.dtype.kind in "bOSU":
         return np.ones(expected.shape)
@@ -187,8 +218,8 @@ def _gaps(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     else:
         a, b = expected.astype(np.int64), actual.astype(np.int64)
         low, high = np.minimum(a, b).view(np.uint64), np.maximum(a, b).view(np.uint64)
-    gaps: np.ndarray = (high - low).astype(np.float64)  # modulo 2**64 the difference is exact
-    return gaps
+    distances: np.ndarray = (high - low).astype(np.float64)  # modulo 2**64 the difference is exact
+    return distances
 
 
 def _compare_floats(
@@ -199,19 +230,19 @@ def _compare_floats(
     scale = _median_magnitude(e)
     max_abs = largest = top = worst = max_ulp = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
-    gaps: dict[int, Gaps] = {}
+    error_bins: dict[int, ErrorBin] = {}
     limit, differs = _largest_measured(e.dtype), not np.array_equal(e, a)
-    for start, gap, magnitude, excess in _chunks(e, a, scale, limits, ulp):
+    for start, error, magnitude, excess in _chunks(e, a, scale, limits, ulp):
         finite = np.isfinite(magnitude)
         finite_seen = finite_seen or bool(finite.any())
-        max_abs = max(max_abs, float(np.max(gap, initial=0.0, where=np.isfinite(gap))))
+        max_abs = max(max_abs, float(np.max(error, initial=0.0, where=np.isfinite(error))))
         largest = max(largest, float(np.max(magnitude, initial=0.0, where=finite)))
         top = max(top, float(np.max(magnitude, initial=0.0, where=magnitude < limit)))
         mismatches += int(np.count_nonzero(excess > 1.0))
-        if gap.any():
+        if error.any():
             max_ulp = max(max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK]))
         if differs:
-            add_gaps(gaps, spread(magnitude, gap, excess))
+            add_bins(error_bins, spread(magnitude, error, excess))
         local = int(np.argmax(excess))
         if excess[local] > worst:
             worst, place = float(excess[local]), start + local
@@ -231,7 +262,7 @@ def _compare_floats(
         count=e.size,
         tolerance=limits,
         finite=finite_seen,
-        gaps=gaps if max_abs else {},
+        error_bins=error_bins if max_abs else {},
     )
 
 
@@ -244,15 +275,15 @@ def _chunks(
     for start in range(0, expected.size, _CHUNK):
         e, a = (x[start : start + _CHUNK].astype(wide) for x in (expected, actual))
         with np.errstate(all="ignore"):
-            gap, magnitude = np.abs(a - e), np.abs(e)
+            error, magnitude = np.abs(a - e), np.abs(e)
             same = (e == a) | (np.isnan(e) & np.isnan(a))
-            excess = np.where(same, 0.0, gap / (floor + limits.rtol * magnitude))
+            excess = np.where(same, 0.0, error / (floor + limits.rtol * magnitude))
         # The remaining values are an infinity or a NaN on one side, or exceed a tolerance of zero.
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if ulp is not None:
             distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
             excess = distances / max(ulp, 0.5)  # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
-        yield start, gap, magnitude, excess
+        yield start, error, magnitude, excess
 
 
 def _median_magnitude(values: np.ndarray) -> float:
@@ -267,7 +298,7 @@ def _median_magnitude(values: np.ndarray) -> float:
 
 
 def _largest_measured(dtype: np.dtype) -> float:
-    """The bound of finite numbers of a type; larger ones stand for an infinity."""
+    """The bound of finite numbers of a type; larger ones mean an infinity."""
     # In 8 bits, the numbers next to the largest one are ordinary values.
     return np.inf if dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
-from xoptim.validate.protos import is_external, large_tensors, light_copy
+from xoptim.facts.protos import is_external
+from xoptim.validate.protos import large_tensors, light_copy
 
 Shape: TypeAlias = "tuple[int | str | None, ...]"
 """One entry an axis: its size, the expression that names it, or ``None``."""
@@ -34,11 +35,7 @@ class Use(NamedTuple):
 
 
 class Dataflow:
-    """Uses, producers, constants and shapes by value name; names inside a function are prefixed with its scope.
-
-    Args:
-        model: the model, which is only read.
-    """
+    """Uses, producers, constants and shapes by value name; names inside a function are prefixed with its scope."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
@@ -155,7 +152,7 @@ class Dataflow:
 
 
 def shape_of(shape: onnx.TensorShapeProto) -> Shape:
-    """The declared shape; names that stand for "unknown" and invalid sizes become ``None``."""
+    """The declared shape; names that mean "unknown" and invalid sizes become ``None``."""
     return tuple(_dimension(dim) for dim in shape.dim)
 
 

@@ -13,9 +13,10 @@ import onnx
 from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
-from xoptim.validate.dataflow import Shape, shape_of
+from xoptim.facts.protos import is_external
+from xoptim.validate.dataflow import shape_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.protos import graph_inputs, is_external
+from xoptim.validate.protos import graph_inputs
 
 Sizes: TypeAlias = dict[str, int]
 """A size for each open dimension: its name, or ``input:axis`` for one without a name."""
@@ -79,12 +80,8 @@ class InputSpec(NamedTuple):
 def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:
     """The values that a model requires; an optional input gets a value of its element type.
 
-    Args:
-        model: the model.
-        given: names of inputs that have a value; those of unsupported kinds are left out.
-
-    Raises:
-        FeedError: no value can be made for the kind of an input, such as a sparse tensor.
+    Inputs in ``given`` that are of unsupported kinds are left out. Raises `FeedError` when no value can be made for the kind of
+    an input, such as a sparse tensor.
     """
     specs: list[InputSpec] = []
     for value in graph_inputs(model):
@@ -103,8 +100,10 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
         return _spec(name, type_proto.optional_type.elem_type)
     if kind == "tensor_type":
         tensor = type_proto.tensor_type
-        shape = _named_axes(name, shape_of(tensor.shape)) if tensor.HasField("shape") else None
-        return InputSpec(name, tensor.elem_type, shape)
+        if not tensor.HasField("shape"):
+            return InputSpec(name, tensor.elem_type, None)
+        shape = (f"{name}:{axis}" if size is None else size for axis, size in enumerate(shape_of(tensor.shape)))
+        return InputSpec(name, tensor.elem_type, tuple(shape))
     if kind == "sequence_type" and type_proto.sequence_type.elem_type.WhichOneof("value") == "tensor_type":
         item = _spec(name, type_proto.sequence_type.elem_type)
         return None if item is None else item._replace(container="sequence")
@@ -112,10 +111,6 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
         element = type_proto.map_type.value_type.tensor_type.elem_type
         return InputSpec(name, element, (), "map", type_proto.map_type.key_type)
     return None
-
-
-def _named_axes(name: str, shape: Shape) -> tuple[int | str, ...]:
-    return tuple(f"{name}:{axis}" if size is None else size for axis, size in enumerate(shape))
 
 
 def names_in(entry: int | str) -> list[str]:
@@ -127,7 +122,7 @@ def names_in(entry: int | str) -> list[str]:
 
 
 def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
-    """The size that an entry of a shape stands for, ``None`` when a dimension in it has none."""
+    """The size of an entry of a shape, ``None`` when a dimension in it has none."""
     if isinstance(entry, int):
         return entry
     if entry in sizes:
@@ -140,11 +135,7 @@ def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
 
 
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of an input under an assignment.
-
-    Raises:
-        FeedError: a dimension has no size, or a negative one.
-    """
+    """The shape of an input under an assignment; raises `FeedError` when a dimension has no size, or a negative one."""
     entries = spec.shape
     if entries is None:
         entries = tuple(f"{spec.name}:{axis}" for axis in range(sizes[f"{spec.name}:rank"]))
@@ -162,7 +153,7 @@ def bind_sizes(spec: InputSpec, shape: Sequence[int]) -> Sizes:
 
 
 def open_dimensions(specs: Sequence[InputSpec]) -> dict[str, Purpose]:
-    """The dimensions that need a size, in order of appearance, each with its purpose as far as its name tells."""
+    """The dimensions that need a size, in order of appearance, each with the purpose inferred from its name."""
     found: dict[str, Purpose] = {}
     for spec in specs:
         shape = spec.shape
@@ -192,12 +183,8 @@ def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
 def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
     """Sizes for all open dimensions, the strongest test first, without duplicates.
 
-    Sizes with many elements come after the others and as far as a budget of elements reaches.
-
-    Args:
-        specs: the inputs.
-        model: the model, whose declared sizes are tried too.
-        fixed: sizes that the user has chosen.
+    Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user. Sizes with many elements come last,
+    up to a budget of elements.
     """
     costed = [(_elements(specs, sizes), sizes) for sizes in _distinct(specs, model, fixed)]
     spent = 0
@@ -239,7 +226,6 @@ def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen:
 
 
 def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
-    """One size for each purpose."""
     sizes = scale._asdict()
     if "past" not in dims.values():
         sizes["past"] = 0
@@ -259,7 +245,7 @@ def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int
 
 
 def _frozen_lengths(specs: Sequence[InputSpec]) -> dict[str, int]:
-    """The numbers of past and of new positions, as far as the model has fixed them: a mask covers their sum."""
+    """The numbers of past and of new positions where the model has fixed them: a mask covers their sum."""
     found: dict[str, int] = {}
     for spec in specs:
         if spec.shape is None or len(spec.shape) < 2:

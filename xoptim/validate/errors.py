@@ -33,12 +33,7 @@ class ChoiceError(FeedError):
 
 
 class ValidationError(XoptimError):
-    """Models were compared, and not found equal.
-
-    Attributes:
-        report: the comparison.
-        model: the model that was not found equal to the original.
-    """
+    """Models were compared, and not found equal; ``model`` is the one that was not found equal to the original."""
 
     def __init__(self, report: ValidationReport, model: onnx.ModelProto) -> None:
         super().__init__(report.summary())

@@ -39,23 +39,13 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 
 
 class Ends:
-    """Assignments of sizes at both ends, made from one on which the original runs.
+    """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
 
-    Args:
-        specs: the inputs.
-        model: the model.
-        base: the assignment.
-        fixed: sizes that the user has chosen.
-        work: the work of a run with some sizes.
+    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run.
     """
 
     def __init__(
-        self,
-        specs: Sequence[InputSpec],
-        model: SizedModel,
-        base: Sizes,
-        fixed: Mapping[str, int],
-        work: Callable[[Sizes], int],
+        self, specs: Sequence[InputSpec], model: SizedModel, base: Sizes, fixed: Mapping[str, int], work: Callable[[Sizes], int]
     ) -> None:
         self._purposes = open_dimensions(specs)
         self._base = base

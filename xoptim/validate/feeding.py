@@ -1,37 +1,86 @@
-"""The values that a model is run on: those of the user, and random ones for the other inputs."""
+"""Values to run a model on: given ones, test data in the layout of ONNX, random ones."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.protos import is_external
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import ChoiceError, FeedError
 from xoptim.validate.feeds import Style, has_daring_values, make_feeds
+from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import graph_inputs
-from xoptim.validate.roles import input_roles
-from xoptim.validate.runs import Plan
+from xoptim.validate.runs import RunPlan
 from xoptim.validate.session import Value
-from xoptim.validate.testdata import load_test_data
+
+
+def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value]]:
+    """The feeds of all data sets of a folder, in the order of their numbers.
+
+    The folder holds ``test_data_set_*``, or is itself one data set; ``input_0.pb``, ``input_1.pb``, ... are for the inputs of
+    the model, in order. Raises `ChoiceError` when it has no data set, or a file cannot be read.
+    """
+    if not folder.is_dir():
+        raise ChoiceError(f"there is no folder {str(folder)!r} of test data")
+    sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
+    inputs = graph_inputs(model)
+    found = [_load_set(path, inputs) for path in sets]
+    if not any(found):
+        raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
+    return [feeds for feeds in found if feeds]
+
+
+def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
+    files = sorted(folder.glob("input_*.pb"), key=_number)
+    if len(files) > len(inputs):
+        raise ChoiceError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
+    return {value.name: _load_value(path, value.type) for path, value in zip(files, inputs, strict=False)}
+
+
+def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
+    kind = type_proto.WhichOneof("value")
+    data = path.read_bytes()
+    try:
+        if kind == "sequence_type":
+            sequence = onnx.SequenceProto.FromString(data)
+            _check_whole(*sequence.tensor_values)
+            items: list[Value] = numpy_helper.to_list(sequence)
+            return items
+        if kind == "optional_type":
+            content: Value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+            return content
+        tensor = onnx.TensorProto.FromString(data)
+        _check_whole(tensor)
+        return numpy_helper.to_array(tensor)
+    except Exception as error:  # protobuf and onnx raise several kinds
+        raise ChoiceError(f"{path} cannot be read: {error}") from error
+
+
+def _check_whole(*tensors: onnx.TensorProto) -> None:
+    """Raise for values in other files, which onnx would search in the current folder."""
+    if any(map(is_external, tensors)):
+        raise ValueError("its data is in another file")
+
+
+def _number(path: Path) -> tuple[int, str]:
+    digits = re.findall(r"\d+", path.stem)
+    return (int(digits[-1]) if digits else 0), path.name
 
 
 class Feeding:
-    """The given values, and the inputs whose values are drawn at random.
+    """The inputs with given values, those with random values and their use, and the sizes that are fixed.
 
     Attributes:
-        options: the choices of the user.
-        specs: the inputs.
-        given: values that the user has chosen.
-        random: the other inputs.
-        fixed: sizes that the user has chosen, or that follow from the given values.
-        roles: the use of the other inputs.
         styles: whether values are gentle, in the order of attempts.
         wanted: number of runs, without those at the ends.
     """
@@ -43,29 +92,24 @@ class Feeding:
         self.specs = list(specs.values())
         self.random = [spec for spec in self.specs if spec.name not in self.given]
         self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
-        self.roles = input_roles(model, {spec.name: spec.element_type for spec in self.random})
-        self.styles = (False, True) if has_daring_values(self.random, self.roles) else (False,)
+        self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
+        self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
         self.wanted = options.assignments if self.random else 1
 
-    def plan(self, sizes: Sizes, run: int, gentle: bool) -> Plan:
-        """Values for some sizes.
-
-        Raises:
-            FeedError: an input cannot be fed with these sizes.
-        """
+    def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
         seed = self.options.seed + run
-        feeds = make_feeds(self.random, self.roles, sizes, seed, Style(run, gentle))
-        return Plan("random" if self.random else "given", sizes, seed, self.given | feeds)
+        feeds = make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle))
+        return RunPlan("random" if self.random else "given", sizes, seed, self.given | feeds)
 
 
-def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[Plan]]:
-    """Values for a model that cannot be run as a whole: batches of as many as the options require, the next if one fails.
+def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
+    """Values for a model that cannot run whole: batches of as many as the options require, the next if one fails.
 
-    Raises:
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
+    Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
     if options.test_data is not None:
-        yield [Plan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
+        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
         return
     feeding = Feeding(model, options)
     sizes = assignments(feeding.specs, model, feeding.fixed)
@@ -79,8 +123,7 @@ def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Itera
 def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]) -> dict[str, Value]:
     """The values of the user; raw bytes of types that numpy lacks are converted to these types.
 
-    Raises:
-        ChoiceError: the model lacks an input, or the values of one do not fit it.
+    Raises `ChoiceError` when the model lacks an input, or the values of one do not fit it.
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
@@ -128,11 +171,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
-    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence.
-
-    Raises:
-        ChoiceError: the model lacks a dimension.
-    """
+    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence."""
     known = open_dimensions(specs)
     unknown = chosen.keys() - known.keys()
     if unknown:

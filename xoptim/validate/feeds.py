@@ -11,7 +11,7 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import bits, is_integer, is_signed_integer, numpy_dtype
 from xoptim.validate.dims import InputSpec, concrete_shape, size_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.roles import Role
+from xoptim.validate.input_kinds import InputKind
 from xoptim.validate.session import Value
 
 _WORDS: Final = ("", "a", "onnx", "Graph", "two words", "3.5", "naïve")
@@ -24,9 +24,8 @@ _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 class Style(NamedTuple):
     """The range of the values.
 
-    Attributes:
-        run: 0 for the first assignment, 1 for the second, ...; masks hide a tail first, then anything.
-        gentle: whether masks hide nothing and integers are small and not negative.
+    Masks hide a tail in run 0 of the assignments, then anything; ``gentle`` masks hide nothing, and gentle integers are small
+    and not negative.
     """
 
     run: int = 0
@@ -34,67 +33,56 @@ class Style(NamedTuple):
 
 
 def make_feeds(
-    specs: Sequence[InputSpec], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int, style: Style
+    specs: Sequence[InputSpec], uses: Mapping[str, InputKind], sizes: Mapping[str, int], seed: int, style: Style
 ) -> dict[str, Value]:
-    """A value for each input.
+    """A value for each input by its use in the model and the sizes of open dimensions; the same seed gives the same values.
 
-    Args:
-        specs: the inputs.
-        roles: their use in the model.
-        sizes: sizes of the open dimensions.
-        seed: of the generator; the same seed gives the same values.
-        style: the range of the values.
-
-    Raises:
-        FeedError: an input cannot be fed with these sizes.
+    Raises `FeedError` when an input cannot be fed with these sizes.
     """
     rng = np.random.default_rng(seed)
-    return {spec.name: _value(spec, roles[spec.name], sizes, rng, style) for spec in specs}
+    return {spec.name: _value(spec, uses[spec.name], sizes, rng, style) for spec in specs}
 
 
-def has_daring_values(specs: Sequence[InputSpec], roles: Mapping[str, Role]) -> bool:
+def has_daring_values(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
     """Whether gentle values would differ from the others."""
-    return any(roles[s.name].kind == "mask" or (roles[s.name].kind == "free" and is_integer(s.element_type)) for s in specs)
+    return any(uses[s.name].kind == "mask" or (uses[s.name].kind == "free" and is_integer(s.element_type)) for s in specs)
 
 
-def _value(spec: InputSpec, role: Role, sizes: Mapping[str, int], rng: np.random.Generator, style: Style) -> Value:
+def _value(spec: InputSpec, use: InputKind, sizes: Mapping[str, int], rng: np.random.Generator, style: Style) -> Value:
     if spec.container == "map":
-        return _map(spec, role, rng)
+        return _map(spec, use, rng)
     shape = concrete_shape(spec, sizes)
     if spec.container == "sequence":
-        return [_tensor(spec, role, shape, sizes, rng, style) for _ in range(2)]
-    return _tensor(spec, role, shape, sizes, rng, style)
+        return [_tensor(spec, use, shape, sizes, rng, style) for _ in range(2)]
+    return _tensor(spec, use, shape, sizes, rng, style)
 
 
 def _tensor(
-    spec: InputSpec,
-    role: Role,
-    shape: tuple[int, ...],
-    sizes: Mapping[str, int],
-    rng: np.random.Generator,
-    style: Style,
+    spec: InputSpec, use: InputKind, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator, style: Style
 ) -> np.ndarray:
     try:
         dtype = numpy_dtype(spec.element_type)
     except KeyError:
         raise FeedError(f"no value can be made for input {spec.name!r} of element type {spec.element_type}") from None
     if spec.element_type == TensorProto.STRING:
-        return _strings(role, shape, rng)
-    numbers = _structured(role, shape, sizes, rng)
-    if numbers is None and role.kind == "mask":
+        return _strings(use, shape, rng)
+    numbers = _structured(use, shape, sizes, rng)
+    if numbers is None and use.kind == "mask":
         numbers = _mask(shape, rng, style)
     if numbers is None:
-        numbers = _free(spec.element_type, role.kind, shape, rng, style.gentle)
-    if role.kind in ("index", "free") and is_integer(spec.element_type):
-        numbers = _with_landmarks(numbers, role, sizes, rng)
+        numbers = _free(spec.element_type, use.kind, shape, rng, style.gentle)
+    if use.kind in ("index", "free") and is_integer(spec.element_type):
+        numbers = _with_landmarks(numbers, use, sizes, rng)
     return np.asarray(numbers).astype(dtype)
 
 
-def _structured(role: Role, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray | None:
-    """Integers with a meaning in the model, ``None`` when the role leaves the values open."""
-    kind, last = role.kind, shape[-1] if shape else 1
+def _structured(
+    use: InputKind, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
+) -> np.ndarray | None:
+    """Integers with a meaning in the model, ``None`` when the use leaves the values open."""
+    kind, last = use.kind, shape[-1] if shape else 1
     if kind == "choice":
-        known: np.ndarray = np.array([c for c in role.choices if not isinstance(c, str)] or [0, 1])
+        known: np.ndarray = np.array([c for c in use.choices if not isinstance(c, str)] or [0, 1])
         picked: np.ndarray = known[rng.integers(0, known.size, shape)]
         return picked
     if kind in _CONSTANTS:
@@ -103,7 +91,7 @@ def _structured(role: Role, shape: tuple[int, ...], sizes: Mapping[str, int], rn
         return np.broadcast_to(np.arange(last), shape)
     if kind == "keep":
         return np.broadcast_to(np.where(np.arange(last) == 0, -1, 1), shape)
-    low, high = _range(role, sizes)
+    low, high = _range(use, sizes)
     if kind in ("index", "length"):
         return rng.integers(low, high, shape)
     if kind == "position":
@@ -111,19 +99,19 @@ def _structured(role: Role, shape: tuple[int, ...], sizes: Mapping[str, int], rn
     return None
 
 
-def _range(role: Role, sizes: Mapping[str, int]) -> tuple[int, int]:
+def _range(use: InputKind, sizes: Mapping[str, int]) -> tuple[int, int]:
     """The half-open range of an index; below a limit whose size is unknown only the lowest value is safe."""
-    if not role.limits:
+    if not use.limits:
         return 0, _BEYOND
-    known = [(size_of(size, sizes) or 1, offset) for size, offset in role.limits]
+    known = [(size_of(size, sizes) or 1, offset) for size, offset in use.limits]
     low = max(0, *(-offset for _, offset in known))
     return low, max(low + 1, min(size - offset for size, offset in known))
 
 
-def _with_landmarks(numbers: np.ndarray, role: Role, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+def _with_landmarks(numbers: np.ndarray, use: InputKind, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
     """Some of the numbers, and one in each row, replaced by values that the model compares with."""
-    low, high = _range(role, sizes)
-    landmarks = np.array([n for n in role.landmarks if role.kind == "free" or low <= n < high], np.int64)
+    low, high = _range(use, sizes)
+    landmarks = np.array([n for n in use.landmarks if use.kind == "free" or low <= n < high], np.int64)
     if not landmarks.size or not numbers.size or not numbers.ndim:
         return numbers
     chosen = rng.random(numbers.shape) < 0.1
@@ -145,7 +133,6 @@ def _mask(shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.
 
 
 def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Generator, gentle: bool) -> np.ndarray:
-    """Numbers of moderate size."""
     if element == TensorProto.BOOL:
         return rng.random(shape) < 0.5
     if is_integer(element):
@@ -167,17 +154,17 @@ def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, ge
     return rng.integers(0, min(high, _SMALL_INTEGER), shape) if gentle else rng.integers(low, high, shape)
 
 
-def _strings(role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def _strings(use: InputKind, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Strings from the categories of the model, or a few arbitrary ones when it has none."""
-    known = [c for c in role.choices if isinstance(c, str)] or _WORDS
+    known = [c for c in use.choices if isinstance(c, str)] or _WORDS
     picked = rng.integers(0, len(known), shape)
     return np.array([known[i] for i in picked.reshape(-1)], np.object_).reshape(shape)
 
 
-def _map(spec: InputSpec, role: Role, rng: np.random.Generator) -> dict[Any, Any]:
+def _map(spec: InputSpec, use: InputKind, rng: np.random.Generator) -> dict[Any, Any]:
     """A map from some of the keys of the model to numbers."""
     text = spec.key_type == TensorProto.STRING
-    keys = [c for c in role.choices if isinstance(c, str) == text] or (list(_WORDS) if text else [0, 1, 2])
+    keys = [c for c in use.choices if isinstance(c, str) == text] or (list(_WORDS) if text else [0, 1, 2])
     if spec.element_type == TensorProto.STRING:
         return {key: str(rng.choice(_WORDS)) for key in keys}
     values = _free(spec.element_type, "free", (len(keys),), rng, gentle=True)

@@ -12,9 +12,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import onnx
 
+from xoptim.facts.protos import inner_graphs
 from xoptim.validate.compare import Comparison, compare_values
+from xoptim.validate.error_bins import ErrorBin, add_bins, explains
 from xoptim.validate.errors import LoadError, RunError
-from xoptim.validate.gaps import Gaps, add_gaps, explains
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
@@ -24,7 +25,7 @@ from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Port, Session, Value
 
 _DRAWS: Final = 4  # most times that the noise is measured
-_Levels: TypeAlias = dict[str, dict[int, Gaps]]
+_Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 _HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
@@ -40,14 +41,9 @@ def judge(
     *,
     is_part: bool = False,
 ) -> ValidationReport:
-    """Compare a model with runs of the original.
+    """Compare a model, its external data in ``base_dir``, with runs of the original.
 
-    Args:
-        reference: the original and its runs.
-        optimized: the model to judge.
-        options: the choices of the user.
-        base_dir: folder of the external data of ``optimized``.
-        is_part: whether the models are sections of others: interior results need not hold finite numbers.
+    ``is_part``: whether the models are sections of others, whose interior results may hold infinities and NaN.
     """
     judging = Judge(options)
     judging.skipped = reference.skipped
@@ -119,18 +115,13 @@ def hollow_outputs(runs: Sequence[RunReport]) -> set[str]:
 
 def _random_operator(model: onnx.ModelProto) -> str:
     """An operator that draws other numbers at another place of the graph, ``""`` when there is none."""
-    nodes = list(model.graph.node) + [node for function in model.functions for node in function.node]
-    for node in nodes:  # grows by the nodes of subgraphs
-        if node.op_type in _RANDOM and all(a.name != "seed" for a in node.attribute):
-            return f"{node.op_type} without a seed"
-        for a in node.attribute:
-            if a.type == onnx.AttributeProto.GRAPH:
-                nodes.extend(a.g.node)
-    return ""
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    nodes += [node for graph in inner_graphs(nodes) for node in graph.node]
+    found = (n.op_type for n in nodes if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute))
+    return next((f"{op_type} without a seed" for op_type in found), "")
 
 
 def _sensitivity(run: RunReport, c: Comparison) -> str:
-    """The reason why the differences of an output are not evidence."""
     return (
         f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all numbers move by one unit in "
         f"the last place (its largest magnitude is {c.top:.2g}); give rtol and atol to judge it"
@@ -227,7 +218,7 @@ class Judge:
                     run = reference.runs[index]
                     moved = session.run(model.feeds(run.feeds, rng))
                     for c in _compare_results(reference.outputs, run.results, moved, self._options):
-                        add_gaps(levels[index].setdefault(c.output, {}), iter(c.gaps.items()))
+                        add_bins(levels[index].setdefault(c.output, {}), iter(c.error_bins.items()))
                     self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
                 if all(self.runs[index].is_accepted() for index in broken):
                     break
@@ -241,8 +232,8 @@ class Judge:
         for c in run.comparisons:
             if c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess):
                 moved = levels.get(c.output, {})
-                level = max((gaps.largest for gaps in moved.values()), default=0.0)
-                explained = explains(moved, c.gaps, multiple)
+                level = max((each.largest for each in moved.values()), default=0.0)
+                explained = explains(moved, c.error_bins, multiple)
                 noise[c.output] = Noise(level, explained, explained and multiple * level <= _HOPELESS * c.top)
         return noise
 

@@ -13,9 +13,9 @@ import onnx
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.protos import is_external
 from xoptim.graph.graph import Graph
 from xoptim.validate.errors import RunError
-from xoptim.validate.protos import is_external
 from xoptim.validate.sized import SizedModel, Sizing
 
 resource = lazy_module("resource")  # of POSIX only
@@ -92,9 +92,7 @@ def weight_bytes(proto: onnx.ModelProto) -> int:
 def is_large(proto: onnx.ModelProto, limit: int | None = None) -> bool:
     """Whether a model should run without copies of its weights: there is no memory for them, or they take long to make.
 
-    Args:
-        proto: the model; its external data are not needed.
-        limit: bytes that may be used, ``None`` for the free memory.
+    ``limit``: bytes that may be used, ``None`` for the free memory.
     """
     packed = sum(tensor_bytes(t) for t in proto.graph.initializer if is_float(t.data_type))
     return packed > _MOST_PACKED or not fits_into_memory(proto, limit)
@@ -106,24 +104,13 @@ def is_mapped(proto: onnx.ModelProto) -> bool:
 
 
 def fits_into_memory(proto: onnx.ModelProto, limit: int | None = None, copies: int = COPIES) -> bool:
-    """Whether the weights of a model fit into memory.
-
-    Args:
-        proto: the model; its external data are not needed.
-        limit: bytes that may be used, ``None`` for the free memory.
-        copies: number of copies in memory.
-    """
+    """Whether some copies of the weights of a model fit into memory: ``limit`` bytes, ``None`` for the free ones."""
     free = available_memory() if limit is None else limit
     return free is None or copies * weight_bytes(proto) <= free
 
 
 class MemoryNeed:
-    """The least memory of the results of a model, by their inferred shapes.
-
-    Args:
-        model: the model.
-        limit: bytes that a run may use, ``None`` for the free memory.
-    """
+    """The least memory of the results of a model, by their inferred shapes; ``limit``: bytes that a run may use."""
 
     def __init__(self, model: SizedModel, limit: int | None = None) -> None:
         self._limit = limit
@@ -133,11 +120,7 @@ class MemoryNeed:
         self._kinds = Counter((info.dtype, info.shape) for graph in graphs for _, info in graph.all_known() if info.is_tensor)
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Check that a run with these sizes of the open dimensions can fit into memory.
-
-        Raises:
-            RunError: it cannot.
-        """
+        """Raise `RunError` unless a run with these sizes of the open dimensions can fit into memory."""
         free = available_memory() if self._limit is None else self._limit
         if free is not None and self.total(sizes) > free and (needed := self.at_least(sizes)) > free:
             raise RunError(f"a run needs at least {size_text(needed)} of memory, {size_text(free)} is free")

@@ -23,7 +23,8 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.validate.protos import graph_inputs, is_external, large_tensors, light_copy, tensor_array
+from xoptim.facts.protos import is_external, replace_items
+from xoptim.validate.protos import graph_inputs, large_tensors, light_copy, tensor_array
 from xoptim.validate.session import Value
 
 _SMALLEST_WEIGHT: Final = 32  # elements
@@ -45,13 +46,7 @@ _ROUNDING_OPERATORS: Final = frozenset({
 
 
 def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Weights moved by one unit in the last place, up or down at random.
-
-    Args:
-        model: the model.
-        base_dir: folder of its external data.
-        rng: source of the directions.
-    """
+    """Weights moved by one unit in the last place, up or down at random."""
     kept, scales = _special_weights(model)
     moved: dict[str, np.ndarray] = {}
     left = {False: _MOST_ELEMENTS, True: _MOST_EXTERNAL}
@@ -67,14 +62,7 @@ def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.
 class NoisyModel:
     """A model whose numbers can be moved: one session of it measures the noise as often as needed.
 
-    Attributes:
-        proto: the model, in which a multiplication follows each result that rounds.
-        weights: weights of the main graph, moved once.
-
-    Args:
-        model: the model, unchanged.
-        base_dir: folder of its external data.
-        rng: source of the directions.
+    A multiplication follows each result of ``proto`` that rounds; ``weights`` belong to the main graph, moved once.
     """
 
     def __init__(self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> None:
@@ -90,11 +78,8 @@ class NoisyModel:
 def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A copy in which a multiplication follows each result that rounds, and the factors of these, all 1 by default.
 
-    Only results that have a known type and are not scalars get one; models before opset 7 get none.
-
-    Args:
-        model: the model, unchanged; its external data are not needed.
-        left_out: names of initializers whose data the copy lacks.
+    Only results that have a known type and are not scalars get one; models before opset 7 get none. The copy lacks the data of
+    initializers that are ``left_out``.
     """
     copy, factors = light_copy(model, left_out), dict[str, np.ndarray]()
     if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
@@ -116,11 +101,9 @@ def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple
 
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
-    """Add inputs with a default to a model."""
-    inputs = graph_inputs(model) if model.ir_version < _DEFAULTS_FROM else list(model.graph.input)
+    if model.ir_version < _DEFAULTS_FROM:
+        replace_items(model.graph.input, graph_inputs(model))
     model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
     for name, value in values.items():
         tensor = numpy_helper.from_array(value, name)
         model.graph.initializer.append(tensor)
@@ -128,7 +111,7 @@ def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> N
 
 
 def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
-    """Types of the values of the main graph, as far as they are declared or can be inferred."""
+    """Types of the values of the main graph that are declared or can be inferred."""
     try:
         graph = onnx.shape_inference.infer_shapes(light_copy(model, large_tensors(model, 8192))).graph
     except Exception:  # a model that onnx cannot type may still run in onnxruntime

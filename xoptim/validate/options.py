@@ -106,11 +106,7 @@ class ValidationOptions:
     def settings(self) -> SessionSettings:
         """The settings of both runs: the models are run as they are written."""
         return SessionSettings(
-            self.providers,
-            threads=self.threads,
-            run_limit=self.run_limit,
-            tf32=self.tf32,
-            custom_op_libs=self.custom_op_libs,
+            self.providers, threads=self.threads, run_limit=self.run_limit, tf32=self.tf32, custom_op_libs=self.custom_op_libs
         )
 
     @property

@@ -1,4 +1,4 @@
-"""A model as pieces that run by themselves, made from the protobuf without reading weights."""
+"""A model as pieces that run alone, made from the protobuf without reading weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import onnx
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import own_graphs
+from xoptim.facts.protos import proto_reads
 from xoptim.graph.load import load_model
 from xoptim.validate.protos import graph_inputs
 from xoptim.validate.sized import quietly
@@ -21,26 +21,14 @@ _LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
 
 
 class Cut(NamedTuple):
-    """A place between two nodes.
-
-    Attributes:
-        end: number of nodes before it.
-        carried: results of these that the other nodes read.
-    """
+    """A place between two nodes: the number of nodes before it, and their results that the other nodes read."""
 
     end: int
     carried: frozenset[str]
 
 
 class Piece(NamedTuple):
-    """Nodes that compute some results from known ones.
-
-    Attributes:
-        nodes: positions of the nodes, in order.
-        reads: results that they read, and do not make.
-        wanted: results to compute, in order.
-        bytes: size of the weights that they read.
-    """
+    """Nodes, by position, that compute the wanted results from those that they read; ``bytes`` is the size of their weights."""
 
     nodes: list[int]
     reads: frozenset[str]
@@ -49,20 +37,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut.
-
-    Attributes:
-        proto: the model; it is only read.
-        base_dir: folder of its external data.
-        inputs: names of the inputs to feed.
-        outputs: names of the outputs.
-        known: types and shapes of results, as far as they are known.
-        weights: bytes of each initializer.
-
-    Args:
-        proto: the model.
-        base_dir: folder of its external data.
-    """
+    """A model to be cut, which is only read: ``known`` types and shapes of results, and bytes of the weights by name."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         self.proto = proto
@@ -75,7 +50,7 @@ class Pieces:
         self._stored = {t.name: t for t in graph.initializer}
         self._sparse = {t.values.name: t for t in graph.sparse_initializer}
         self._declared = {value.name: value for value in graph.input}
-        self._reads = [frozenset(_reads(node)) for node in graph.node]
+        self._reads = [frozenset(filter(None, proto_reads(node))) for node in graph.node]
         self._makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
         try:
             with quietly():
@@ -84,11 +59,9 @@ class Pieces:
             self.known = {}
 
     def cuts(self, other: Pieces, limit: int) -> list[Cut]:
-        """Places to cut at, the end last: as far apart as possible with weights below a limit in between, where one is found.
+        """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes of weights in between.
 
-        Args:
-            other: the model that must have the results at the cuts too.
-            limit: bytes.
+        Where there is no such place, more lie in between. The other model must have the results at the cuts too.
         """
         last = {name: at for at, reads in enumerate(self._reads) for name in reads if name in self._makers}
         found: list[Cut] = []
@@ -120,7 +93,6 @@ class Pieces:
         return change
 
     def _is_common(self, name: str, other: Pieces) -> bool:
-        """Whether the other model computes a tensor of this name, type and shape."""
         if name not in other._makers:
             return False
         mine, its = self.known.get(name), other.known.get(name)
@@ -142,12 +114,7 @@ class Pieces:
             yield from (name for name in self.outputs if name not in self._makers)
 
     def piece(self, wanted: Sequence[str], known: Collection[str]) -> Piece:
-        """The nodes that compute some results.
-
-        Args:
-            wanted: the results.
-            known: results that are given.
-        """
+        """The nodes that compute the wanted results from those that are known."""
         needed: set[int] = set()
         reads: set[str] = set()
         pending = list(wanted)
@@ -162,12 +129,7 @@ class Pieces:
         return Piece(sorted(needed), frozenset(reads), list(wanted), size)
 
     def model(self, piece: Piece, inputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
-        """A piece as a model; weights in external files stay there.
-
-        Args:
-            piece: the piece.
-            inputs: its inputs, in order.
-        """
+        """A piece as a model with these inputs; weights in external files stay there."""
         graph = onnx.GraphProto(name=self.proto.graph.name or "section")
         graph.node.extend(self.proto.graph.node[at] for at in piece.nodes)
         graph.input.extend(self._declared.get(value.name, value) for value in inputs)
@@ -179,19 +141,3 @@ class Pieces:
         model = onnx.ModelProto(ir_version=version, opset_import=self.proto.opset_import, graph=graph)
         model.functions.extend(self.proto.functions)
         return model
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node reads, its subgraphs included."""
-    yield from filter(None, node.input)
-    for body in own_graphs(node):
-        yield from _free_names(body)
-
-
-def _free_names(graph: onnx.GraphProto) -> set[str]:
-    """Names that a subgraph reads and does not define."""
-    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
-    defined.update(name for node in graph.node for name in node.output)
-    read = {value.name for value in graph.output}.union(*map(_reads, graph.node))
-    return read - defined

@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
-from xoptim.facts.protos import copy_fields
+from xoptim.facts.protos import copy_fields, is_external
 from xoptim.graph import load
 from xoptim.graph.forms import BEGINNING, text_form
 
@@ -25,9 +25,7 @@ _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model, external data left outside, and the folder against which their locations resolve.
 
-    Raises:
-        ModelError: the file cannot be read, or is not a model.
-        MemoryError: it does not fit into memory.
+    Raises `ModelError` when the file cannot be read, or is not a model.
     """
     if isinstance(model, onnx.ModelProto):
         return model, base_dir
@@ -39,11 +37,6 @@ def is_text(path: Path) -> bool:
     """Whether a file holds a model in a text form, which onnxruntime does not read."""
     with path.open("rb") as stream:
         return text_form(stream.read(BEGINNING)) is not None
-
-
-def is_external(tensor: TensorProto) -> bool:
-    """Whether the data of a tensor lie outside the protobuf."""
-    return tensor.data_location == TensorProto.EXTERNAL
 
 
 def stored_bytes(tensor: TensorProto) -> int:
@@ -67,13 +60,9 @@ def large_tensors(model: onnx.ModelProto, limit: int) -> set[str]:
 
 
 def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelProto:
-    """A copy in which some initializers are stubs: name, type and shape, and a location that does not exist.
+    """A copy in which some initializers of the main graph are stubs: name, type, shape, and a location that does not exist.
 
     The data of the tensors left out are never copied, so this works on models above the 2 GB limit of protobuf.
-
-    Args:
-        model: the model, unchanged.
-        left_out: names of initializers of the main graph.
     """
     copy = onnx.ModelProto()
     copy_fields(model, copy, ("graph",))

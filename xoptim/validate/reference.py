@@ -11,30 +11,21 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import input_specs
 from xoptim.validate.errors import LoadError
-from xoptim.validate.feeding import given_feeds
+from xoptim.validate.feeding import given_feeds, load_test_data
 from xoptim.validate.memory import MemoryNeed, fits_into_memory, is_large, size_text, weight_bytes
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, graph_inputs, read_proto
 from xoptim.validate.report import SkippedRun
-from xoptim.validate.runs import Plan, ReferenceRun, ResultStore, run_plan
+from xoptim.validate.runs import ReferenceRun, ResultStore, RunPlan, run_plan
 from xoptim.validate.search import Search
 from xoptim.validate.session import Port, Session, SessionSettings
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.testdata import load_test_data
 
 
 class Reference(NamedTuple):
-    """The original with its inputs, outputs and runs.
+    """The original, external data left outside, with its inputs, outputs and at least one run.
 
-    Attributes:
-        proto: the model, external data left outside.
-        base_dir: folder of the external data.
-        inputs: the inputs to feed.
-        outputs: the outputs.
-        runs: at least one.
-        chosen: the dimensions whose sizes the caller determined, by number or by values.
-        settings: of the session; the optimized model gets the same.
-        skipped: runs that were left out because of what they cost.
+    ``chosen`` are the dimensions whose sizes the caller determined. The optimized model gets the same settings.
     """
 
     proto: onnx.ModelProto
@@ -50,8 +41,7 @@ class Reference(NamedTuple):
 def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model and the folder of its external data.
 
-    Raises:
-        LoadError: it cannot be read, or would unfold to more nodes than can be handled.
+    Raises `LoadError` when it cannot be read, or would unfold to more nodes than can be handled.
     """
     try:
         proto, base_dir = read_proto(model, options.original_dir)
@@ -64,12 +54,7 @@ def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.Mo
 
 
 def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.ModelProto | None = None) -> Reference:
-    """Run the original on the number of assignments in the options.
-
-    Args:
-        model: the original.
-        options: the choices of the user.
-        proto: the result of `read_original`, if it is known already.
+    """Run the original on the number of assignments in the options; ``proto`` is the result of `read_original`, if known.
 
     Raises:
         LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
@@ -90,7 +75,7 @@ def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.Mode
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
         specs = {spec.name: spec for spec in input_specs(proto, [value.name for value in graph_inputs(proto)])}
         data = [given_feeds(feeds, specs, specs) for feeds in load_test_data(options.test_data, proto)]
-        runs = [store.keep(run_plan(session, Plan("test data", {}, options.seed, feeds))) for feeds in data]
+        runs = [store.keep(run_plan(session, RunPlan("test data", {}, options.seed, feeds))) for feeds in data]
         return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
     search = Search(session, proto, base_dir, options, store)
     runs, chosen = search.runs(), frozenset(search.chosen)

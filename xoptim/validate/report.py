@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
+from xoptim.facts.words import counted
 from xoptim.validate.compare import Comparison
 
 Status: TypeAlias = Literal["equal", "different", "not validated"]
@@ -66,12 +67,7 @@ class RunReport:
 
 
 class SkippedRun(NamedTuple):
-    """A run that was left out because of what it costs.
-
-    Attributes:
-        dims: sizes of the open dimensions.
-        reason: the cost, as the end of a sentence.
-    """
+    """A run that was left out because of what it costs, which ``reason`` says as the end of a sentence."""
 
     dims: Mapping[str, int]
     reason: str
@@ -142,8 +138,8 @@ class ValidationReport:
         largest = self.largest
         outputs = len({c.output for run in self.runs for c in run.comparisons})
         noun = "result" if self.sections else "output"
-        text = f"equal: {_count(outputs, noun)} in {_count(len(self.runs), 'run')}"
-        text += f" of {_count(self.sections, 'section')}" if self.sections else ""
+        text = f"equal: {counted(outputs, noun)} in {counted(len(self.runs), 'run')}"
+        text += f" of {counted(self.sections, 'section')}" if self.sections else ""
         if largest is None or not largest.max_abs:
             return f"{text}, no difference"
         accepted = "" if largest.ok else ", accepted as rounding noise"
@@ -205,17 +201,13 @@ def _run_json(run: RunReport) -> dict[str, Any]:
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:
     limits = comparison.tolerance
+    numbers = ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")
     return {
         "output": comparison.output,
         "equal": comparison.ok,
         "fault": comparison.fault,
         "message": comparison.message,
-        "max_abs": _number(comparison.max_abs),
-        "max_ulp": _number(comparison.max_ulp),
-        "max_rel": _number(comparison.max_rel),
-        "scale": _number(comparison.scale),
-        "top": _number(comparison.top),
-        "excess": _number(comparison.excess),
+        **{name: _number(getattr(comparison, name)) for name in numbers},
         "index": list(comparison.index),
         "mismatches": comparison.mismatches,
         "count": comparison.count,
@@ -225,7 +217,3 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

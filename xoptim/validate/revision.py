@@ -15,16 +15,10 @@ from xoptim.graph.load import read_proto
 
 @contextmanager
 def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
-    """A copy of a model, with its external data, as of a revision; it exists until the block ends.
+    """A copy of a file in a working tree of git, with its external data, as of a revision: a branch, tag or commit.
 
-    Filters of git run, so that a file in large-file storage has its contents.
-
-    Args:
-        model: the file, inside a working tree of git.
-        revision: a branch, tag or commit.
-
-    Yields:
-        The copy; ``None`` when the revision has no such file.
+    It exists until the block ends, and is ``None`` when the revision has no such file. Filters of git run, so that a file in
+    large-file storage has its contents.
 
     Raises:
         ModelError: when git is missing, the file is not inside a working tree, or the revision does not exist.

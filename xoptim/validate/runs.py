@@ -12,36 +12,26 @@ import numpy as np
 from xoptim.validate.dims import Sizes
 from xoptim.validate.session import Session, Value
 
-Source: TypeAlias = Literal["random", "given", "test data"]
+FeedSource: TypeAlias = Literal["random", "given", "test data"]
 
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Values to run the original on.
+class RunPlan:
+    """Values to run the original on, by their source, and the known sizes of open dimensions."""
 
-    Attributes:
-        source: where the values come from.
-        sizes: sizes of the open dimensions (of those that are known when the values are given).
-        seed: of the random values.
-        feeds: values of the inputs.
-    """
-
-    source: Source
+    source: FeedSource
     sizes: Sizes
     seed: int
     feeds: dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceRun(Plan):
+class ReferenceRun(RunPlan):
     """One run of the original on the values of a plan.
 
-    Attributes:
-        results: values of the outputs.
-        seconds: wall time of the run.
-        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
+    A failure is not an error of a probe, a run with extreme sizes.
     """
 
     results: list[Value]
@@ -74,16 +64,10 @@ def on_disk(array: np.ndarray) -> np.ndarray:
         return np.memmap(stream, array.dtype, "r", shape=array.shape)
 
 
-def run_plan(session: Session, plan: Plan, limit: float | None = None) -> ReferenceRun:
-    """Run a model.
+def run_plan(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
+    """Run a model on the values of a plan, for ``limit`` seconds at most if that is less than the limit of the session.
 
-    Args:
-        session: the model.
-        plan: the values.
-        limit: seconds after which the run is stopped, if that is before the limit of the session.
-
-    Raises:
-        RunError: the model cannot run on these values, or not within the limit.
+    Raises `RunError` when the model cannot run on these values, or not within the limit.
     """
     start = time.perf_counter()
     results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)

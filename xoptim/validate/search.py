@@ -11,7 +11,6 @@ from typing import Final
 
 import onnx
 
-from xoptim.validate.budget import Budget
 from xoptim.validate.dims import Sizes, assignments
 from xoptim.validate.errors import FeedError, RunError
 from xoptim.validate.extremes import Ends
@@ -22,7 +21,7 @@ from xoptim.validate.report import SkippedRun
 from xoptim.validate.runs import ReferenceRun, ResultStore, run_plan
 from xoptim.validate.session import Session
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work
+from xoptim.validate.work import RunBudget, Work
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
@@ -30,26 +29,13 @@ _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may 
 
 
 class Search:
-    """The search for sizes and values on which the original runs.
+    """The search for sizes and values on which the original runs, and whose results the store keeps.
 
-    Attributes:
-        skipped: runs that were left out because of what they cost.
-
-    Args:
-        session: the original.
-        model: the same as a protobuf.
-        base_dir: folder of its external data.
-        options: the choices of the user.
-        store: keeps the results.
+    ``skipped`` lists the runs that were left out because of what they cost.
     """
 
     def __init__(
-        self,
-        session: Session,
-        model: onnx.ModelProto,
-        base_dir: Path | None,
-        options: ValidationOptions,
-        store: ResultStore,
+        self, session: Session, model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions, store: ResultStore
     ) -> None:
         self._store = store
         self._session = session
@@ -57,7 +43,7 @@ class Search:
         self._sized = SizedModel(model, base_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
         self._work = Work(self._sized)
-        self._budget = Budget(options.budget)
+        self._budget = RunBudget(options.budget)
         self._deadline = time.perf_counter() + options.time_limit
         self._options = options
         self._feeding = Feeding(model, options)
@@ -128,7 +114,6 @@ class Search:
             yield from itertools.islice((each for each in (sizes, ends.single(sizes)) if not self._objection(each)), 1)
 
     def _objection(self, sizes: Sizes) -> str:
-        """The reason why a run costs too much, empty when it does not."""
         work = self._work.of(sizes)
         if self._need.total(sizes) > _PROBE_BYTES and (size := self._need.at_least(sizes)) > _PROBE_BYTES:
             return f"needs {size_text(size)} of memory, and a run with large sizes may take {size_text(_PROBE_BYTES)}"

@@ -27,7 +27,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.pieces import Piece, Pieces
 from xoptim.validate.reference import Reference
 from xoptim.validate.report import RunReport, ValidationReport, rounding_note
-from xoptim.validate.runs import Plan, ReferenceRun
+from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.session import Port, Session, Value
 from xoptim.validate.sized import SizedModel
 
@@ -41,7 +41,7 @@ _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
 class _Run:
     """One run through the sections: the results of the original so far, and the comparisons of the sections."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
         self.values: dict[str, Value] = dict(plan.feeds)
         self.reports: list[RunReport] = []
@@ -58,20 +58,9 @@ class _Run:
 
 
 def judge_in_sections(original: Located, optimized: Located, options: ValidationOptions) -> ValidationReport:
-    """Compare a model with the original, section by section.
+    """Compare a model with the original, section by section; ``memory_limit`` bounds the weights of a section.
 
-    The sizes tried are those of `xoptim.validate.validate`, without the extremes.
-
-    Args:
-        original: the model to trust.
-        optimized: the model to judge.
-        options: the choices of the user; ``memory_limit`` bounds the weights of a section.
-
-    Raises:
-        LoadError: onnxruntime refuses a section of the original.
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
-        RunError: the original runs on none of the values tried.
-        ProviderUnavailable: an execution provider is missing.
+    Tries the sizes of `xoptim.validate.validate`, without the extremes. Raises the errors of `run_reference`.
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)
@@ -96,8 +85,8 @@ def judge_in_sections(original: Located, optimized: Located, options: Validation
     raise RunError(f"it ran with none of {len(failures)} feeds{first}")
 
 
-def _possible(plans: Sequence[Plan], need: MemoryNeed, failures: list[Exception]) -> Iterator[Plan]:
-    """The plans whose results fit into memory, as far as their sizes are known."""
+def _possible(plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Exception]) -> Iterator[RunPlan]:
+    """The plans except those whose results are known to exceed memory."""
     for plan in plans:
         try:
             need.check(plan.sizes)
@@ -118,7 +107,6 @@ def _type(name: str, pieces: Pieces, other: Pieces) -> str:
 
 
 def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece, Piece]]:
-    """The pieces of both models, in order."""
     known = frozenset(before.inputs)
     start = 0
     for end, carried in before.cuts(after, limit):
@@ -151,9 +139,7 @@ class _Sections:
     def verdict(self, runs: list[_Run], failures: list[Exception]) -> ValidationReport | None:
         """The comparison of the models, ``None`` when the original fails on all values.
 
-        Args:
-            runs: the runs; those on which the original fails are dropped.
-            failures: the list to which errors are appended.
+        Runs on which the original fails are dropped, and the errors are appended to ``failures``.
         """
         worst: ValidationReport | None = None
         notes: dict[str, None] = {}
@@ -224,7 +210,7 @@ class _Sections:
 
 
 def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
-    """Type and rank of a value; those of a graph input are declared in the model."""
+    """Type and rank of a value; a graph input declares them in the model."""
     if not isinstance(value, np.ndarray):
         return onnx.ValueInfoProto(name=name)
     return onnx.helper.make_tensor_value_info(name, element_type(value.dtype), [None] * value.ndim)

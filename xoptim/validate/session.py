@@ -1,26 +1,68 @@
-"""Sessions of onnxruntime for every element type and every size of model."""
+"""Sessions of onnxruntime for every element type and every size of model, with further libraries of operators."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import ml_dtypes
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from xoptim.facts.dtypes import byte_size, element_type, numpy_dtype
+from xoptim.facts.dtypes import bits, byte_size, element_type, numpy_dtype
 from xoptim.facts.lazy import lazy_module
-from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.validate.libraries import EXTENSIONS, library_file
+from xoptim.graph.stored import raw_data
+from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
+
+_onnxruntime = lazy_module("onnxruntime")
+EXTENSIONS: Final = "onnxruntime-extensions"
+_PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
+"""Packages that give the path of their library by a function ``get_library_path``."""
+
+
+def library_file(name: str) -> str:
+    """The file of a library.
+
+    Args:
+        name: the file, or the name of a package that has one: ``onnxruntime-extensions``.
+
+    Raises:
+        ChoiceError: there is no such file or package, or onnxruntime cannot load it.
+    """
+    module = _PACKAGES.get(name.replace("_", "-"))
+    if module is not None:
+        try:
+            found: str = importlib.import_module(module).get_library_path()
+        except ImportError as error:
+            raise ChoiceError(f"the package {name} is not installed: pip install {name}") from error
+        return found
+    if not Path(name).is_file():
+        raise ChoiceError(f"there is no library of operators {name!r}")
+    file = str(Path(name).resolve())
+    reason = _objection(file)
+    if reason:
+        raise ChoiceError(f"onnxruntime cannot load {name!r} as a library of operators: {reason}")
+    return file
+
+
+@cache
+def _objection(file: str) -> str:
+    """The reason why onnxruntime cannot load a library; empty when it can."""
+    try:
+        _onnxruntime.SessionOptions().register_custom_ops_library(file)
+    except Exception as error:  # onnxruntime has no common base class
+        return " ".join(str(error).rpartition(f"{file}: ")[2].split())
+    return ""
+
 
 ort = lazy_module("onnxruntime")
 
@@ -40,8 +82,6 @@ _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 Gi
 _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
 _CUDA: Final = "CUDAExecutionProvider"
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
-_INT4, _INT2, _FLOAT4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.float4_e2m1fn)
-_PACKED: Final = {_INT4: 4, np.dtype(ml_dtypes.uint4): 4, _FLOAT4: 4, _INT2: 2, np.dtype(ml_dtypes.uint2): 2}
 _PLAIN_TYPES: Final = {
     "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
     "string", "complex64", "complex128",
@@ -66,7 +106,7 @@ class SessionSettings:
         run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
         tf32: whether CUDA may round the operands of products to 10 bits of mantissa.
         io_binding: whether inputs and outputs are bound to the memory of the device; by default on CUDA.
-        arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed by itself.
+        arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed separately.
         reuse: whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic
             time where shapes are dynamic.
         profile: beginning of the path of the file into which onnxruntime writes the times of all operators.
@@ -108,13 +148,9 @@ def is_provider(name: str) -> bool:
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
-    """Full names of execution providers, CPU last.
+    """Full names of execution providers, CPU last, from full or short names: ``cpu``, ``cuda``, ``tensorrt``, ``dml``, ...
 
-    Args:
-        names: full names, or short ones in any case: ``cpu``, ``cuda``, ``tensorrt``, ``dml``, ``coreml``, ...
-
-    Raises:
-        ProviderUnavailable: onnxruntime as installed does not have one of them.
+    Raises `ProviderUnavailable` when the installed onnxruntime lacks one of them.
     """
     available = {name.lower(): name for name in ort.get_available_providers()}
     found: list[str] = []
@@ -204,10 +240,10 @@ class Session:
         return serialized
 
     def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
-        """All outputs, in order; element types that numpy lacks are those of ``ml_dtypes``.
+        """All outputs, in order; element types that numpy lacks come from ``ml_dtypes``.
 
         Args:
-            feeds: values of the inputs; those of inputs that the model lacks are not used.
+            feeds: values of the inputs; names that the model lacks are not used.
             limit: seconds after which the run is stopped, if that is before the limit of the settings.
 
         Raises:
@@ -247,7 +283,6 @@ class Session:
         return partial(self._session.run_with_ort_values, None, {name: _to_ort_value(value) for name, value in feeds.items()})
 
     def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The values of inputs that the model has."""
         return {name: value for name, value in feeds.items() if name in self._names}
 
     def end_profiling(self) -> Path:
@@ -284,10 +319,6 @@ def _call(run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float
         pool.shutdown()
 
 
-def _provider_options(provider: str, settings: SessionSettings) -> dict[str, str]:
-    return {"use_tf32": str(int(settings.tf32))} if provider == _CUDA else {}
-
-
 def _is_numeric(type_name: str) -> bool:
     """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a device."""
     inner = type_name.removeprefix("tensor(").removesuffix(")")
@@ -305,7 +336,8 @@ def _from_python(result: Any) -> Value:
 
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
     """A session of onnxruntime for a file or the bytes of a model; raises what onnxruntime raises."""
-    given = [(name, _provider_options(name, settings)) for name in resolve_providers(settings.providers)]
+    tf32 = {_CUDA: {"use_tf32": str(int(settings.tf32))}}
+    given = [(name, tf32.get(name, {})) for name in resolve_providers(settings.providers)]
     off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
     # Without the fallback to other providers, which onnxruntime would take silently.
     return ort.InferenceSession(source, options, providers=given, enable_fallback=0, **off)
@@ -353,8 +385,9 @@ def _to_ort_value(value: Value) -> Any:
     """Copy an array into memory of onnxruntime, packed as it packs elements smaller than a byte."""
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OUST":
         raise RunError("strings, sequences and maps cannot be fed along with bfloat16, float8 or int4 tensors")
-    result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element_type(value.dtype))
-    data = pack_bits(value) if value.dtype in _PACKED else np.asarray(value, order="C")
+    element = element_type(value.dtype)
+    result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element)
+    data = np.asarray(value, order="C") if bits(element) >= 8 else np.frombuffer(raw_data(element, value), np.uint8)
     if data.nbytes:
         ctypes.memmove(result.data_ptr(), data.ctypes.data, data.nbytes)
     return result
@@ -366,34 +399,11 @@ def _from_ort_value(value: Any) -> Value:
     if not value.is_tensor() or value.data_type() == "tensor(string)":
         raise RunError("strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors")
     number, shape = value.element_type(), tuple(value.shape())
-    dtype, count = numpy_dtype(number), math.prod(value.shape())
+    count = math.prod(shape)
     raw = ctypes.string_at(value.data_ptr(), byte_size(number, count)) if count else b""
-    array = unpack_bits(raw, dtype, count) if dtype in _PACKED else np.frombuffer(raw, dtype)
-    return array.reshape(shape)
-
-
-def pack_bits(array: np.ndarray) -> np.ndarray:
-    """Bytes that hold the elements of an int4, uint4, float4, int2 or uint2 array, the first element lowest."""
-    width = _PACKED[array.dtype]
-    per_byte = 8 // width
-    codes = array.reshape(-1).view(np.uint8) & ((1 << width) - 1)
-    codes = np.pad(codes, (0, -codes.size % per_byte)).reshape(-1, per_byte)
-    shifts = np.arange(per_byte, dtype=np.uint8) * width
-    packed: np.ndarray = np.bitwise_or.reduce(codes << shifts, axis=1, dtype=np.uint8)
-    return packed
-
-
-def unpack_bits(raw: bytes, dtype: np.dtype, count: int) -> np.ndarray:
-    """The ``count`` elements that `pack_bits` put into bytes, as a vector."""
-    width = _PACKED[dtype]
-    shifts = np.arange(8 // width, dtype=np.uint8) * width
-    codes = (np.frombuffer(raw, np.uint8)[:, None] >> shifts).reshape(-1)[:count] & ((1 << width) - 1)
-    if dtype == _FLOAT4:
-        return codes.view(dtype)
-    numbers = codes.astype(np.int8)
-    if dtype in (_INT4, _INT2):
-        numbers[codes >> (width - 1) == 1] -= 1 << width
-    return numbers.astype(dtype)
+    if bits(number) < 8:
+        return numpy_helper.to_array(onnx.TensorProto(data_type=number, dims=shape, raw_data=raw))
+    return np.frombuffer(raw, numpy_dtype(number)).reshape(shape)
 
 
 def _one_line(error: Exception) -> str:

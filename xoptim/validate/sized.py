@@ -34,15 +34,7 @@ def _nothing(_: logging.LogRecord) -> bool:
 
 
 class SizedModel:
-    """A model, loaded without its weights.
-
-    Attributes:
-        graph: the main graph with inferred shapes, ``None`` when the model cannot be loaded.
-
-    Args:
-        proto: the model.
-        base_dir: folder of its external data.
-    """
+    """A model, loaded without its weights; ``graph`` has inferred shapes, and is ``None`` when the model cannot be loaded."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         try:
@@ -70,23 +62,13 @@ class SizedModel:
         return frozenset(found)
 
     def at(self, sizes: Mapping[str, int], unknown: int = 0) -> Sizing:
-        """The shapes of results with these sizes of the open dimensions.
-
-        Args:
-            sizes: the sizes.
-            unknown: size to take for an axis without a known one.
-        """
+        """The shapes of results with these sizes of the open dimensions; an axis without a known size is ``unknown``."""
         entries = {symbol: size_of(entry, sizes) for symbol, (entry, *_) in self._entries.items()}
         return Sizing({**sizes, **{symbol: size for symbol, size in entries.items() if size is not None}}, unknown)
 
 
 class Sizing:
-    """Numbers for the symbols of shapes; each expression is evaluated once.
-
-    Args:
-        values: by symbol.
-        unknown: size to take for an axis without a known one.
-    """
+    """Numbers for the symbols of shapes, ``unknown`` for a symbol without a value; each expression is evaluated once."""
 
     def __init__(self, values: Mapping[str, int], unknown: int = 0) -> None:
         self._values = values

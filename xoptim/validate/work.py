@@ -1,4 +1,4 @@
-"""The work of a run: the operations of each operator, by the shapes of its operands and results."""
+"""The work of a run, and the time for the runs of a validation."""
 
 from __future__ import annotations
 
@@ -13,6 +13,55 @@ from xoptim.facts.info import Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.validate.sized import SizedModel, Sizing
+
+_LEAST: Final = 5.0
+_RUNS: Final = 5
+"""The budget, unless it is chosen: seconds, or runs at the sizes of the first one, if they take longer."""
+_RELIABLE: Final = 0.05  # seconds; a shorter run takes time that is not in proportion to its work
+_WORTH: Final = 1 << 20  # operations; neither does one with less work, whatever it took on a busy machine
+_SLOWEST: Final = 2e-10  # seconds for one operation that are assumed then, at most
+
+
+class RunBudget:
+    """The time for the runs of the original: some seconds, ``None`` for the larger of 5 s and five runs like the first one.
+
+    The seconds ``spent`` include failures.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._first: float | None = None
+        self._most = 0
+        self._price = 0.0
+        self.spent = 0.0
+
+    @property
+    def limit(self) -> float:
+        """The budget in seconds."""
+        return self._seconds if self._seconds is not None else max(_LEAST, _RUNS * (self._first or 0.0))
+
+    def spend(self, seconds: float) -> None:
+        """Note the time of a run that failed."""
+        self.spent += seconds
+
+    def charge(self, work: int, seconds: float) -> None:
+        """Note a run; the one with the most work tells what an operation takes."""
+        self.spent += seconds
+        if self._first is None:
+            self._first = seconds
+        if work and work >= self._most:
+            price = seconds / work
+            is_telling = seconds >= _RELIABLE and work >= _WORTH
+            self._most, self._price = work, price if is_telling else min(price, _SLOWEST)
+
+    def estimate(self, work: int) -> float:
+        """Seconds that a run is expected to take."""
+        return work * self._price
+
+    def allows(self, work: int) -> bool:
+        """Whether a run fits into the rest of the budget; the first one always does."""
+        return self._first is None or self.spent + self.estimate(work) <= self.limit
+
 
 MOVES: Final = frozenset(
     (
@@ -35,13 +84,7 @@ Shapes: TypeAlias = Sequence[tuple[int, ...]]
 
 
 def operations(node: Node, operands: Shapes, results: Shapes) -> int:
-    """The operations of a node; a multiplication and an addition count as two.
-
-    Args:
-        node: the node.
-        operands: shapes of its operands; ``()`` for one that is absent.
-        results: shapes of its results, at least one.
-    """
+    """The operations of a node; a multiplication and an addition count as two. The shape of an absent operand is ``()``."""
     formula = _FORMULAS.get(node.op_type)
     if formula is not None:
         return formula(node, operands, results)
@@ -97,11 +140,7 @@ _FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
 
 
 class Work:
-    """The work of a run of a model, in operations; what is written counts too.
-
-    Args:
-        model: the model.
-    """
+    """The work of a run of a model, in operations; what is written counts too."""
 
     def __init__(self, model: SizedModel) -> None:
         self._model = model

@@ -1,0 +1,84 @@
+"""Options that would make an optimized model smaller: each hint comes true."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from tests.support import parse
+from xoptim import optimize, prepare
+from xoptim.diagnose import hints as module
+from xoptim.diagnose.hints import OptionHint, option_hints
+from xoptim.engine.options import OptimizationOptions
+
+FUSED = "agraph (float[k,n,8] x, float[k,n,8] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(x, t) }"
+SIZES = """agraph (float[n] x) => (float[n] y) <int64 zero = {0}, int64 one = {1}> {
+    s = Shape(x) b = Squeeze(s) r = Range(zero, b, one) f = Cast <to = 1> (r) y = Add(x, f)
+}"""
+FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "acme" : 1]>
+agraph (float[n,m] x) => (float[n,m] y) { t = Transpose(x) y = acme.Turn(t) }
+<domain: "acme", opset_import: ["" : 18]> Turn (v) => (u) { u = Transpose(v) }"""
+OPTIONS = OptimizationOptions()
+
+
+def hints(proto: onnx.ModelProto, sizes: dict[str, int] | None = None) -> list[OptionHint]:
+    before = proto.SerializeToString(deterministic=True)
+    found = option_hints(proto, OPTIONS, sizes or {})
+    assert proto.SerializeToString(deterministic=True) == before
+    return found
+
+
+def test_operators_of_onnxruntime() -> None:
+    proto = optimize(parse(FUSED))
+    (hint,) = hints(proto)
+    assert hint.option == "--include onnxruntime"
+    assert str(hint) == "1 node fewer and 1 time FusedMatMul with --include onnxruntime"
+    after = optimize(parse(FUSED), patterns="default+onnxruntime")
+    assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
+    assert hints(after) == []
+
+
+def test_fixed_sizes() -> None:
+    proto = optimize(parse(SIZES))
+    (hint,) = hints(proto, {"n": 3})
+    assert hint.option == "fixed sizes, such as --fix n=3"
+    after = optimize(prepare(parse(SIZES), fix={"n": [3]}))
+    assert len(proto.graph.node) - len(after.graph.node) == hint.nodes > 0
+    assert hints(proto) == [], "no sizes are known with which it runs"
+
+
+def test_functions() -> None:
+    model = onnx.parser.parse_model(FUNCTION)
+    (hint,) = hints(optimize(model))
+    assert (hint.option, hint.patterns) == ("--inline", {"TransposeTranspose": 1})
+    assert len(optimize(model, inline=True).graph.node) == 1
+
+
+def test_nothing_to_say() -> None:
+    assert hints(parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }"), {"n": 2}) == []
+
+
+def test_large_models_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_NODES", 1)
+    assert hints(optimize(parse(FUSED))) == []
+
+
+def test_sizes_that_the_model_does_not_have() -> None:
+    assert hints(optimize(parse(SIZES)), {"q": 3}) == []
+
+
+def test_calls_that_cannot_be_replaced_are_no_error() -> None:
+    assert hints(onnx.parser.parse_model(FUNCTION.replace("acme.Turn(t)", "acme.Turn(t, t)"))) == []
+
+
+def test_patterns_that_assume_finite_numbers() -> None:
+    text = "agraph (float[n] x) => (float[n] y) <float half = {0.5}> { a = Abs(x) y = Pow(a, half) }"
+    (hint,) = hints(optimize(parse(text)))
+    assert (hint.option, hint.patterns) == ("--include finite, which assumes that no NaN or infinity occurs", {"PowHalf": 1})
+    assert hints(optimize(parse(text), patterns="default+finite")) == []
+
+
+def test_patterns_whose_results_are_close() -> None:
+    text = "agraph (float[n] x) => (float[n] y) <float one = {1}> { m = Neg(x) e = Exp(m) p = Add(e, one) y = Div(one, p) }"
+    (hint,) = hints(optimize(parse(text)))
+    assert (hint.option, hint.patterns) == ("--include approximate, with which results are only close", {"SigmoidExp": 1})

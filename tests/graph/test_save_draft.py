@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.support import parse
+from xoptim.facts.errors import ModelError
+from xoptim.graph.load import load_model, read_proto
+from xoptim.graph.model import Model
+from xoptim.graph.save import Draft, shared_files
+
+
+def weighty(folder: Path, value: float) -> Model:
+    """A model with one external weight of 4 kB."""
+    folder.mkdir(exist_ok=True)
+    proto = parse("agraph (float[1024] x) => (float[1024] y) { y = Add(x, w) }")
+    proto.graph.initializer.append(numpy_helper.from_array(np.full(1024, value, np.float32), "w"))
+    onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    return load_model(read_proto(folder / "m.onnx"), folder)
+
+
+def value_of(path: Path) -> float:
+    return float(numpy_helper.to_array(onnx.load(path).graph.initializer[0])[0])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_a_draft_can_be_loaded_before_it_is_in_place(tmp_path: Path) -> None:
+    with Draft(tmp_path / "out.onnx") as draft:
+        proto = draft.export(weighty(tmp_path / "in", 3))
+        onnx.load_external_data_for_model(proto, str(draft.folder))
+        assert numpy_helper.to_array(proto.graph.initializer[0])[0] == 3
+        assert "out.onnx" not in names(tmp_path)
+    assert names(tmp_path) == [], "what is not committed is removed"
+
+
+def test_the_committed_one_of_several_drafts_stays(tmp_path: Path) -> None:
+    with Draft(tmp_path / "out.onnx") as draft:
+        protos = [draft.export(weighty(tmp_path / f"in{value}", value)) for value in (1, 2, 3)]
+        draft.discard(protos[0])
+        assert len(names(tmp_path)) == 2
+        assert draft.commit(protos[1]) == [tmp_path / "out.onnx.data", tmp_path / "out.onnx"]
+    assert names(tmp_path) == ["out.onnx", "out.onnx.data"]
+    assert value_of(tmp_path / "out.onnx") == 2
+
+
+def test_a_draft_without_a_target_leaves_nothing(tmp_path: Path) -> None:
+    with Draft(None) as draft:
+        draft.export(weighty(tmp_path / "in", 1))
+        folder = draft.folder
+        assert names(folder)
+    assert not folder.exists()
+
+
+def test_no_model_is_ever_beside_the_weights_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends after each of the steps that move files."""
+    target, replace = tmp_path / "out.onnx", os.replace
+    for last in range(1, 6):
+        with Draft(target) as draft:
+            draft.commit(draft.export(weighty(tmp_path / "in1", 1)))
+        steps: list[Path] = []
+
+        def until_killed(source: Path, final: Path, last: int = last, steps: list[Path] = steps) -> None:
+            if len(steps) < last:
+                replace(source, final)
+            steps.append(final)
+
+        with monkeypatch.context() as patch, Draft(target) as draft:
+            patch.setattr(os, "replace", until_killed)
+            draft.commit(draft.export(weighty(tmp_path / "in2", 2)))
+        if target.exists():
+            assert value_of(target) == (2 if last >= 4 else 1), last
+        else:
+            assert last in (1, 2, 3)
+
+
+def test_sharing_is_noted_and_forgotten(tmp_path: Path) -> None:
+    model = weighty(tmp_path / "in", 1)
+    with Draft(tmp_path / "in" / "out.onnx", share_weights=True) as draft:
+        assert draft.commit(draft.export(model)) == [tmp_path / "in" / "out.onnx"]
+    shared = read_proto(tmp_path / "in" / "out.onnx")
+    assert shared_files(shared) == ["w.bin"]
+    with Draft(tmp_path / "whole.onnx") as draft:
+        draft.commit(draft.export(load_model(shared, tmp_path / "in")))
+    assert shared_files(read_proto(tmp_path / "whole.onnx")) == []
+
+
+def test_weights_of_the_original_are_not_overwritten(tmp_path: Path) -> None:
+    model = weighty(tmp_path / "in", 1)
+    with Draft(tmp_path / "in" / "w.bin") as draft, pytest.raises(ModelError, match="it holds weights of the model"):
+        draft.export(model)

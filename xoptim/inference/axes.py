@@ -1,0 +1,188 @@
+"""Operators that move, insert, drop and merge axes: Transpose, Squeeze, Unsqueeze, Reshape, Flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_not
+
+from xoptim.facts.dims import (
+    Dim,
+    before_wrapping,
+    exact_quotient,
+    floor_div,
+    is_never_one,
+    is_nonnegative,
+    multiplied_out,
+    product,
+)
+from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, is_given, listed, listed_count, listed_dims
+from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.values import valued
+
+
+@infers("Transpose")
+def transpose(ctx: NodeContext) -> Results:
+    """Without ``perm`` the axes are reversed."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    shape = x.shape
+    if shape is not None and len(shape) < 2:
+        return (x,)
+    if ctx.attribute("perm") is None:
+        return (Info(x.dtype, None if shape is None else shape[::-1]),)
+    order = integers(ctx, "perm")
+    if order is None or sorted(order) != list(range(len(order))):
+        return (Info(x.dtype),)
+    if shape is None:
+        return (Info(x.dtype, fresh_shape(ctx, len(order))),)
+    return (Info(x.dtype, tuple([shape[axis] for axis in order]) if len(order) == len(shape) else None),)
+
+
+@infers("Squeeze")
+def squeeze(ctx: NodeContext) -> Results:
+    """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown where a symbol may be 1."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    return (valued(x.dtype, _squeezed(ctx, x.shape, axes, count), x.data),)
+
+
+def _squeezed(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None) -> Shape | None:
+    if shape is None or count is None:
+        return None
+    rank = len(shape)
+    if count == 0:
+        kept = tuple(dim for dim in shape if dim != 1)
+        return kept if all(is_never_one(dim) for dim in kept) else None  # even the rank depends on a symbol that may be 1
+    if axes is None:
+        return fresh_shape(ctx, rank - count) if count <= rank else None
+    dropped = {normalized(axis, rank) for axis in axes}
+    if None in dropped:
+        return None
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
+
+
+@infers("Unsqueeze")
+def unsqueeze(ctx: NodeContext) -> Results:
+    """Axes are places in the result."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    axes, count = listed(ctx, "axes"), listed_count(ctx, "axes")
+    if x.shape is None or count is None:
+        return (Info(x.dtype),)
+    rank = len(x.shape) + count
+    if axes is None:
+        return (valued(x.dtype, fresh_shape(ctx, rank), x.data),)
+    places = {normalized(axis, rank) for axis in axes}
+    if None in places or len(places) < count:  # out of range, or listed twice
+        return (Info(x.dtype),)
+    rest = iter(x.shape)
+    return (valued(x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data),)
+
+
+@infers("Reshape")
+def reshape(ctx: NodeContext) -> Results:
+    """The elements of the input, in as much of the target shape as is known."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    target = listed_dims(ctx, "shape")
+    if target is not None:
+        allow_zero = integer(ctx, "allowzero", 0) if ctx.opset >= 14 else 0
+        shape = None if allow_zero is None else _solve(ctx, x.shape, target, copy_zeros=not allow_zero)
+    else:
+        shape = _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))
+    return (valued(x.dtype, shape, x.data),)
+
+
+def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -> Shape | None:
+    """Result for a target whose length alone is known."""
+    if type(count) is not int:
+        return None
+    if source is not None and count == 1:
+        return (product(source),)  # the only axis holds all elements, for any value of the target
+    return fresh_shape(ctx, count)
+
+
+def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, copy_zeros: bool) -> Shape:
+    """Dimensions of the result.
+
+    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for the remaining factor. A
+    symbolic size that may be negative may be -1 at run time, so it is solved for like -1, unless there is a -1 already. A
+    size that is at least 0 is used as it is: at a run where it is 0, the copied size would have to be 0 too.
+    """
+    if source is not None:
+        target = _meant(source, target)
+    # At most one -1 is allowed, so beside a written one no symbol can be -1.
+    rest_is_left = -1 in target
+    dims: list[Dim | None] = []
+    for index, size in enumerate(target):
+        if type(size) is not int:
+            dims.append(size if rest_is_left or is_nonnegative(size) else None)
+        elif size == 0 and copy_zeros:
+            dims.append(source[index] if source is not None and index < len(source) else None)
+        else:
+            dims.append(size if size >= 0 else None)
+    missing = [index for index, dim in enumerate(dims) if dim is None]
+    found = None
+    if len(missing) == 1 and source is not None:
+        found = _left_over(source, [dim for dim in dims if dim is not None])
+    return tuple([dim if dim is not None else found if found is not None else ctx.fresh() for dim in dims])
+
+
+def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
+    """The target with the exact sizes in place of those that may wrap around in their element type.
+
+    Where the sizes give the number of elements when they are multiplied, which is less than 2**48, one of them at most does
+    not fit 32 bits; the others determine its size. A factor of that number fits 64 bits.
+    """
+    meant = [size if type(size) is int else before_wrapping(size) for size in target]
+    if not any(map(is_not, meant, target)):
+        return target
+    total = product(source)
+    # A written 0 copies an axis: the product of the sizes then says nothing about the number of elements.
+    if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:
+        return meant
+    wide = [before_wrapping(size, 64) for size in target]
+    fits = [is_nonnegative(size) and exact_quotient(total, size) is not None for size in wide]
+    return [a if fit else b for a, b, fit in zip(wide, target, fits, strict=True)]
+
+
+def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
+    """The dimension that, with those used, holds as many elements as the source."""
+    rest = list(source)
+    divisors: list[Dim] = []
+    for dim in used:
+        # The same factor on both sides cancels: where it is 0, the tensor is empty for every size.
+        if dim in rest and dim != 0:
+            rest.remove(dim)
+        else:
+            divisors.append(dim)
+    total, divisor = product(rest), product(divisors)
+    if divisor == 0:
+        return None  # -1 beside an axis of length 0 has no unique solution
+    quotient = exact_quotient(total, divisor)
+    if quotient is not None:
+        return multiplied_out(quotient)  # windows of an axis that was padded to whole ones: put together, they are the axis
+    # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every run that has a result.
+    return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
+
+
+@infers("Flatten")
+def flatten(ctx: NodeContext) -> Results:
+    """A matrix: the axes before ``axis`` and the others."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return ()
+    axis = integer(ctx, "axis", 1)
+    if x.shape is not None and axis == len(x.shape):  # valid for Flatten, but not an axis for `normalized`
+        return (Info(x.dtype, (product(x.shape), 1)),)
+    start = None if x.shape is None else normalized(axis, len(x.shape))
+    if x.shape is None or start is None:
+        return (Info(x.dtype, fresh_shape(ctx, 2)),)
+    return (Info(x.dtype, (product(x.shape[:start]), product(x.shape[start:]))),)

@@ -1,0 +1,97 @@
+"""Normalizations, and onnxruntime's fusions around them."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import floor_div
+from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import normalized
+from xoptim.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
+from xoptim.inference.registry import NodeContext, Results, infers
+
+
+def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
+    """One number per normalized block, in the precision of ``stash_type``."""
+    dtype = integer(ctx, "stash_type", TensorProto.FLOAT) or 0
+    axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape))
+    if shape is None or axis is None:
+        return Info(dtype)
+    return Info(dtype, (*shape[:axis], *[1] * (len(shape) - axis)))
+
+
+@infers("LayerNormalization")
+def layer_normalization(ctx: NodeContext) -> Results:
+    """Y like X, then mean and inverse standard deviation."""
+    x = ctx.input(0)
+    shape = shape_of(x)
+    statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
+    return [Info(dtype_of(x), shape), statistics, statistics]
+
+
+@shapes("RMSNormalization", typed_by=(1, 0))
+def rms_normalization(_ctx: NodeContext, x: Shape | None) -> Shape | None:
+    """Y has the shape of X and the type of the scale, which is the type of X in every model that runs."""
+    return x
+
+
+@infers("SimplifiedLayerNormalization")
+@infers("SimplifiedLayerNormalization", domain="com.microsoft")
+def simplified_layer_normalization(ctx: NodeContext) -> Results:
+    """Forerunner of the above in onnxruntime: Y has the type of the scale; then the inverse deviation."""
+    shape = shape_of(ctx.input(0))
+    statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
+    return [Info(dtype_of(ctx.input(1)), shape), statistics]
+
+
+@infers("BatchNormalization")
+def batch_normalization(ctx: NodeContext) -> Results:
+    """Inputs X, scale, B, mean, var; the outputs after the first hold statistics, shaped and typed like ``mean``."""
+    x, mean = ctx.input(0), ctx.input(3)
+    shape = shape_of(x)
+    statistics: Shape | None = shape_of(mean)
+    per_channel = ctx.opset >= 9 or integer(ctx, "spatial", 1) == 1
+    if statistics is None and shape is not None and len(shape) > 1 and per_channel:
+        statistics = (shape[1],)
+    dtype = dtype_of(mean) or (dtype_of(x) if ctx.opset < 14 else 0)
+    return [Info(dtype_of(x), shape), *[Info(dtype, statistics)] * 4]
+
+
+@infers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft")
+def skip_layer_normalization(ctx: NodeContext) -> Results:
+    """Outputs the result, mean, inverse deviation (both for training only) and the sum of the inputs."""
+    x = ctx.input(0)
+    like_input = Info(dtype_of(x), shape_of(x))
+    return [like_input, Info(TensorProto.FLOAT), Info(TensorProto.FLOAT), like_input]
+
+
+@infers("BiasDropout", domain="com.microsoft")
+def bias_dropout(ctx: NodeContext) -> Results:
+    """Outputs the result and the mask."""
+    shape = shape_of(ctx.input(0))
+    return [Info(dtype_of(ctx.input(0)), shape), Info(TensorProto.BOOL, shape)]
+
+
+@shapes("BiasSplitGelu", domain="com.microsoft")
+def bias_split_gelu(_ctx: NodeContext, x: Shape | None) -> Shape | None:
+    """(N, S, D) becomes (N, S, D / 2)."""
+    return None if x is None or len(x) != 3 else (*x[:2], floor_div(x[2], 2))
+
+
+@infers("EmbedLayerNormalization", domain="com.microsoft")
+def embed_layer_normalization(ctx: NodeContext) -> Results:
+    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the sum before."""
+    ids, words = ctx.input(0), ctx.input(2)
+    hidden = known(ctx, *(dim_of(ctx.input(i), 1, 2) for i in (2, 3, 4)), dim_of(ctx.input(5), 0, 1))
+    batch, length = known(ctx, dim_of(ids, 0, 2)), known(ctx, dim_of(ids, 1, 2))
+    result = Info(dtype_of(words), (batch, length, hidden))
+    return [result, Info(TensorProto.INT32, (batch,)), result]
+
+
+@infers("QEmbedLayerNormalization", domain="com.microsoft")
+def quantized_embed_layer_normalization(ctx: NodeContext) -> Results:
+    """As above from quantized embeddings; the result has the type of their scales (8)."""
+    ids = ctx.input(0)
+    hidden = known(ctx, dim_of(ctx.input(2), 1, 2), dim_of(ctx.input(3), 1, 2), dim_of(ctx.input(5), 0, 1))
+    batch, length = known(ctx, dim_of(ids, 0, 2)), known(ctx, dim_of(ids, 1, 2))
+    return [Info(dtype_of(ctx.input(8)), (batch, length, hidden)), Info(TensorProto.INT32, (batch,))]
