@@ -10,10 +10,10 @@ from xoptim.graph.load import load_model
 HEADER = "agraph (float[n,4] x, float[m,4] z, double[n,4] d, int64[k] i, float f) => (y, v)"
 
 
-def settings_of(nodes: str, *, sized: bool = False) -> list[object]:
+def settings_of(nodes: str) -> list[object]:
     """The settings of the nodes of a graph."""
     graph = load(f"{HEADER} {{ {nodes} }}").graph
-    return [settings(graph, node, sized=sized) for node in graph.nodes]
+    return [settings(graph, node) for node in graph.nodes]
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,9 @@ def settings_of(nodes: str, *, sized: bool = False) -> list[object]:
     ],
 )
 def test_settings_of_two_nodes(one: str, other: str, equal: bool) -> None:
-    for sized in (False, True):
-        *_, first, second = settings_of(f"b = Cast <to = 9> (i) y = {one} v = {other}", sized=sized)
-        assert first is not None
-        assert (first == second) is equal
+    *_, first, second = settings_of(f"b = Cast <to = 9> (i) y = {one} v = {other}")
+    assert first is not None
+    assert (first == second) is equal
 
 
 @pytest.mark.parametrize(
@@ -48,10 +47,9 @@ def test_settings_of_two_nodes(one: str, other: str, equal: bool) -> None:
     ],
     ids=["size", "size of an operand", "axes of an operand", "axes of a result", "attribute"],
 )
-def test_shapes_count_where_they_are_asked_for(one: str, other: str, equal: bool) -> None:
-    for sized in (False, True):
-        *_, first, second = settings_of(f"y = {one} v = {other}", sized=sized)
-        assert (first == second) is (equal and not sized)
+def test_only_the_axes_of_results_count(one: str, other: str, equal: bool) -> None:
+    *_, first, second = settings_of(f"y = {one} v = {other}")
+    assert (first == second) is equal
 
 
 def test_nodes_that_are_never_in_a_block() -> None:

@@ -33,7 +33,6 @@ class Links:
 
     Args:
         graph: the graph.
-        sized: whether the shapes of operands and results are among the settings.
 
     Attributes:
         nodes: the nodes.
@@ -44,7 +43,7 @@ class Links:
         level: for each node the number of nodes on the longest path to it.
     """
 
-    def __init__(self, graph: Graph, *, sized: bool = False) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = list(graph.nodes)
         kinds: dict[Hashable, int] = {}
@@ -55,7 +54,7 @@ class Links:
         self.needs: list[list[int]] = []
         self.level: list[int] = []
         for index, node in enumerate(self.nodes):
-            key = settings(graph, node, sized=sized)
+            key = settings(graph, node)
             self.settings.append(NONE if key is None else kinds.setdefault(key, len(kinds)))
             self.operands.append([made.get(name, (NONE, 0)) for name in node.input])
             for slot, (producer, output) in enumerate(self.operands[-1]):

@@ -10,7 +10,7 @@ from xoptim.blocks.links import Links
 from xoptim.blocks.naming import BlockNames
 from xoptim.graph.graph import Graph
 
-Form: TypeAlias = Literal["nodes", "function", "scan"]
+Form: TypeAlias = Literal["nodes", "function"]
 """How the copies of a block are written."""
 
 
@@ -22,19 +22,17 @@ class Repetition:
         name: the scope that its copies have in common, as the exporter named it, else its operators.
         times: number of copies.
         nodes: number of nodes in each.
-        form: how the copies are written: each by itself, as calls of a local function, or as one Scan.
-        refused: why they are not one Scan, if that was asked for.
+        form: how the copies are written: as their nodes, or as calls of a local function.
     """
 
     name: str
     times: int
     nodes: int
     form: Form = "nodes"
-    refused: str = ""
 
     def __str__(self) -> str:
-        how = {"nodes": "", "function": ", one function", "scan": ", one Scan"}[self.form]
-        return f"{self.times} times {self.name}, {self.nodes} nodes{how}{self.refused and f' (not one Scan: {self.refused})'}"
+        how = ", one function" if self.form == "function" else ""
+        return f"{self.times} times {self.name}, {self.nodes} nodes{how}"
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""

@@ -30,7 +30,7 @@ class OptimizationReport:
         validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
         left_out: rewrites and steps that changed results and were left out.
         unfolded: what was left unfolded because it would make the model larger than ``max_growth`` allows, if anything.
-        repetitions: blocks that repeat and are written once, or could not be, with the options ``outline`` and ``roll``.
+        repetitions: blocks that repeat and are written once, with the option ``outline``.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
     """

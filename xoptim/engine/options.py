@@ -40,7 +40,6 @@ class OptimizationOptions:
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
         outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
             functions, after everything else.
-        roll: replace them by one Scan each, where that is possible, before any are outlined.
         drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller then gives fewer values.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
             model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
@@ -66,7 +65,6 @@ class OptimizationOptions:
     drop: tuple[str, ...] = ()
     opset: int | Literal["newest"] | None = None
     outline: bool = False
-    roll: bool = False
     drop_unused_inputs: bool = False
     max_growth: int | str | None = None
     tag_nodes: bool = True
@@ -132,7 +130,6 @@ class OptimizationChanges(TypedDict, total=False):
     drop: tuple[str, ...]
     opset: int | Literal["newest"] | None
     outline: bool
-    roll: bool
     drop_unused_inputs: bool
     max_growth: int | str | None
     tag_nodes: bool

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from xoptim.blocks.outlining import outline
 from xoptim.blocks.repetition import Repetition
-from xoptim.blocks.rolling import roll
 from xoptim.engine.cleanup import drop_unused_inputs, unused_inputs
 from xoptim.engine.engine import Engine
 from xoptim.engine.events import show_log
@@ -119,8 +118,8 @@ class Optimizer:
         finally:
             self.model.listeners.remove(self.state.worklist)
         self._folding.close(self.model)
-        self._write_once("roll", roll, wanted=self.options.roll)
-        self._write_once("outline", outline, wanted=self.options.outline)
+        if self.options.outline:
+            self._outline()
         if self.options.drop_unused_inputs:
             self.dropped_inputs += drop_unused_inputs(self.model.graph)
         note_growth(self.model, self._folding.growth)
@@ -130,16 +129,13 @@ class Optimizer:
         """The inputs that nothing reads now."""
         return unused_inputs(self.model.graph)
 
-    def _write_once(self, title: str, step: Callable[[Model], list[Repetition]], *, wanted: bool) -> None:
-        """Write blocks that repeat once, if that is asked for."""
-        if wanted:
-            start = perf_counter()
-            if self._products_after is None:
-                self._products_after = stored_operands(self.model)
-            with collection_paused():
-                found = step(self.model)
-            self.repetitions += found
-            self.state.events.send("timed", title, seconds=perf_counter() - start, count=sum(r.form != "nodes" for r in found))
+    def _outline(self) -> None:
+        """Write blocks that repeat once."""
+        start = perf_counter()
+        self._products_after = stored_operands(self.model)
+        with collection_paused():
+            self.repetitions += outline(self.model)
+        self.state.events.send("timed", "outline", seconds=perf_counter() - start, count=len(self.repetitions))
 
     def _raise(self) -> None:
         """Raise the model to the operator set of the options."""
@@ -156,9 +152,8 @@ class Optimizer:
         (It has other kernels for other operator sets, and for products with other operands that are stored.)
         """
         found = grades_of(self.rewrites, self.state.counts)
-        rolled = any(each.form == "scan" for each in self.repetitions)
         after = stored_operands(self.model) if self._products_after is None else self._products_after
-        if self._is_raised or self._folding.rounds or rolled or rounds_elsewhere(self._products, after):
+        if self._is_raised or self._folding.rounds or rounds_elsewhere(self._products, after):
             found.append("rounding")
         return found
 
