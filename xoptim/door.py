@@ -26,7 +26,6 @@ from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
 from xoptim.engine.events import Event
-from xoptim.engine.growth import Unfolded
 from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
@@ -49,6 +48,7 @@ from xoptim.match.result import MatchResult
 from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.passes.growth import Unfolded
 from xoptim.preparation.preparation import Preparation
 from xoptim.reporting.reports import HtmlReport, report
 from xoptim.suspect import Suspect

@@ -16,7 +16,7 @@ from tests.repeated.towers import STEPS, WIDTH, Sketch, feeds
 from tests.support import in_parts, parse, run
 from tests.support import verify as verify_tables
 from xoptim import GraphBuilder, optimize, outline
-from xoptim.blocks.outlining import outline as outline_in_place
+from xoptim.blocks.outlining import Outline
 from xoptim.graph.export import export_model
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
@@ -46,7 +46,7 @@ def outlined(model: onnx.ModelProto, values: Mapping[str, Any] | None = None) ->
     """A model with its blocks as functions: checked, equal in onnxruntime bit by bit, and the same model when inlined."""
     before = model.SerializeToString(deterministic=True)
     loaded = load_model(model)
-    outline_in_place(loaded)
+    Outline().run(loaded)
     verify_tables(loaded)
     after = export_model(loaded)
     assert model.SerializeToString(deterministic=True) == before
@@ -259,7 +259,7 @@ def test_training_information_keeps_its_names() -> None:
     training = model.training_info.add()
     training.algorithm.node.add(op_type="Neg", input=["a1"], output=["t"])
     loaded = load_model(model)
-    outline_in_place(loaded)
+    Outline().run(loaded)
     assert loaded.graph.producer("a1") is not None
 
 

@@ -10,7 +10,7 @@ from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.taken import Takers, is_at
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source

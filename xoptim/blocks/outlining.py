@@ -18,6 +18,7 @@ from xoptim.graph.model import Function, Model
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.propagate import infer_graph
+from xoptim.match.rewrite import Step
 
 DOMAIN: Final = "outlined"
 """Domain of the functions."""
@@ -25,17 +26,27 @@ _LEAST_IR_VERSION: Final = 8
 """Version of the file format since which there are local functions."""
 
 
-def outline(model: Model) -> list[Repetition]:
-    """Replace the blocks that repeat in the main graph of a model by calls of local functions.
+class Outline(Step):
+    """Replaces the blocks that repeat in the main graph of a model by calls of local functions.
 
     The model computes the same: the functions hold the nodes of the first copy, and everything that these read from outside is
     an operand of the call, weights included. The file format is raised to the first version that has functions.
 
-    Returns:
-        The blocks.
+    Attributes:
+        found: the blocks.
     """
-    links = Links(model.graph)
-    return [_outline(model, links, block) for block in find_blocks(links)]
+
+    title = "outline"
+
+    def __init__(self) -> None:
+        self.found: list[Repetition] = []
+
+    def run(self, model: Model) -> int:
+        """Write the blocks of a model once; returns their number."""
+        links = Links(model.graph)
+        found = [_outline(model, links, block) for block in find_blocks(links)]
+        self.found += found
+        return len(found)
 
 
 def _outline(model: Model, links: Links, block: Block) -> Repetition:

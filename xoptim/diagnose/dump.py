@@ -9,8 +9,7 @@ from pathlib import Path
 import onnx
 
 from xoptim.diagnose.grade import held_to
-from xoptim.engine.application import Application
-from xoptim.engine.events import Event, for_applications
+from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.side_by_side import side_by_side
 

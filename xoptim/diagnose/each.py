@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from xoptim.diagnose.grade import held_to
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 from xoptim.graph.fragment import fragment
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

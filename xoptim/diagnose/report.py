@@ -9,8 +9,8 @@ from typing import Any
 
 from xoptim.blocks.repetition import Repetition
 from xoptim.diagnose.culprit import Culprit
-from xoptim.engine.growth import Unfolded
 from xoptim.facts.dtypes import Exactness
+from xoptim.passes.growth import Unfolded
 from xoptim.validate.report import ValidationReport
 
 

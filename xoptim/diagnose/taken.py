@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xoptim.diagnose.explanation import Explanation
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 
 
 class Takers:

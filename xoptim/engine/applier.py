@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from time import perf_counter
 
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 from xoptim.engine.provenance import inherit
 from xoptim.engine.state import State
 from xoptim.facts.dtypes import type_name
@@ -78,6 +78,14 @@ class Applier:
             self.offer_again(match)
             return None
         return self._rewrite(found, anchor)
+
+    def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
+        """Match a pattern at one node, apply the match at once, and clean; returns whether it was applied."""
+        match = self.match(pattern, node, [])
+        if match is None or self.apply(match, is_fresh=True) is None:
+            return False
+        self.state.clean([self.graph])
+        return True
 
     def offer_again(self, match: MatchResult) -> None:
         """Put the nodes of a match that is not applied back into the worklist: patterns may match them later."""

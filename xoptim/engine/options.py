@@ -11,11 +11,10 @@ from typing import Literal, TypedDict, TypeVar
 from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Name, Selection
 from xoptim.catalogue.selection import select
-from xoptim.engine.application import Application
 from xoptim.engine.environment import DebugSettings, read_environment
-from xoptim.engine.events import Event
-from xoptim.engine.growth import allowed_growth
+from xoptim.engine.events import Application, Event
 from xoptim.match.rewrite import Rewrite
+from xoptim.passes.growth import allowed_growth
 
 AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
 

@@ -1,46 +1,38 @@
-"""Optimize a model: run the phases on all its graphs."""
+"""Optimize a model: run its passes, and the loop of patterns as one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
-from time import perf_counter
 from typing import Any, NamedTuple
 
-from xoptim.blocks.outlining import outline
+from xoptim.blocks.outlining import Outline
 from xoptim.blocks.repetition import Repetition
-from xoptim.engine.cleanup import drop_unused_inputs, unused_inputs
 from xoptim.engine.engine import Engine
 from xoptim.engine.events import show_log
-from xoptim.engine.growth import Unfolded
+from xoptim.engine.listeners import Statistics
 from xoptim.engine.navigate import grades_of
 from xoptim.engine.options import OptimizationOptions
-from xoptim.engine.passes import (
-    DropUnreadResults,
-    FoldConstants,
-    GraphPass,
-    MergeInitializers,
-    MergeNodes,
-    RemoveIdentities,
-    RemoveInitializers,
-    RemoveUnused,
-    roots,
-)
-from xoptim.engine.products import Operands, rounds_elsewhere, stored_operands
-from xoptim.engine.room import growth_of, note_growth
-from xoptim.engine.selected import SelectedPass, selected_pass
+from xoptim.engine.runner import run_pass
 from xoptim.engine.state import State
-from xoptim.engine.statistics import Statistics
 from xoptim.facts.dtypes import Exactness
-from xoptim.graph.graph import Graph
 from xoptim.graph.load import check_imports, collection_paused
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import refresh
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass, Rewrite
-from xoptim.opsets.newest import newest_for
-from xoptim.opsets.raising import raise_model
+from xoptim.opsets.newest import RaiseOperatorSet
+from xoptim.passes.cleanup import (
+    DropUnreadResults,
+    DropUnusedInputs,
+    RemoveIdentities,
+    RemoveInitializers,
+    RemoveUnused,
+    unused_inputs,
+)
+from xoptim.passes.fold import FoldConstants
+from xoptim.passes.growth import Unfolded, growth_of, note_growth
+from xoptim.passes.merge import MergeInitializers, MergeNodes
+from xoptim.passes.products import Operands, rounds_elsewhere, stored_operands
 
 ALTERNATIONS = 8
 """Maximal number of alternations of rewriting with folding and merging; no known model needs more than a few."""
@@ -51,7 +43,7 @@ _TOGETHER = ("canonicalize", "specialize")
 class Stage(NamedTuple):
     """Passes, and the patterns that are active after them: those of their phase and of all earlier ones."""
 
-    passes: list[SelectedPass]
+    passes: list[ModelPass]
     patterns: list[PatternOptimization]
 
 
@@ -61,10 +53,6 @@ class Optimizer:
     Args:
         model: the model.
         options: the options.
-
-    Attributes:
-        repetitions: the blocks that were written once, or could not be.
-        dropped_inputs: the inputs that were removed because nothing reads them.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
@@ -76,29 +64,15 @@ class Optimizer:
         self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(True for _ in options.with_verbosity(1, self.rewrites)):
             show_log()
-        self.repetitions: list[Repetition] = []
-        self.dropped_inputs: list[str] = []
-        self._is_raised = False
+        self._engine = Engine(model, self.state)
+        self._stages = _staged(self.rewrites)
+        self._raising = RaiseOperatorSet(options.opset, options.provider)
+        self._folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
+        self._outlining = Outline()
+        self._dropping = DropUnusedInputs()
         self._products = stored_operands(model)
         self._products_after: Mapping[Node, Operands] | None = None
         """The products before blocks are written once: the runtime replaces calls of functions by their bodies."""
-        self._folding = FoldConstants(growth_of(model, options.max_growth), self.state.events)
-        self._cleaning = self._wanted(
-            (RemoveUnused(), options.remove_unused),
-            (RemoveIdentities(), options.remove_identity),
-        )
-        self._settling = self._wanted(
-            (DropUnreadResults(), options.remove_unused),
-            (self._folding, options.constant_folding),
-            (MergeInitializers(), options.merge),
-        )
-        self._merging = self._wanted((MergeNodes(), options.merge))
-        self._closing = self._wanted((RemoveInitializers(), options.remove_unused))
-        self._stages = self._staged(with_passes=True)
-
-    @staticmethod
-    def _wanted(*passes: tuple[GraphPass, bool]) -> list[GraphPass]:
-        return [each for each, is_wanted in passes if is_wanted]
 
     def run(self) -> list[dict[str, Any]]:
         """Optimize the model; returns the rows of statistics.
@@ -108,43 +82,42 @@ class Optimizer:
                 importing a version of them.
             BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
         """
+        options = self.options
         check_imports(self.model)
-        self._raise()
+        self._run((self._raising, options.opset is not None))
         self.model.listeners.append(self.state.worklist)
         try:
             with collection_paused():
-                for root in roots(self.model):
-                    self._optimize_tree(root)
+                self._clean()
+                for _ in range(ALTERNATIONS):
+                    self._rewrite()
+                    # Rewriting a graph may leave something to clean in the graphs around it, and in its subgraphs.
+                    if options.max_iter >= 0 or not self._has_bodies() or not self._clean():
+                        break
+                self._run((RemoveInitializers(), options.remove_unused))
         finally:
             self.model.listeners.remove(self.state.worklist)
         self._folding.close(self.model)
-        if self.options.outline:
-            self._outline()
-        if self.options.drop_unused_inputs:
-            self.dropped_inputs += drop_unused_inputs(self.model.graph)
+        if options.outline:
+            self._products_after = stored_operands(self.model)
+        with collection_paused():
+            self._run((self._outlining, options.outline), (self._dropping, options.drop_unused_inputs))
         note_growth(self.model, self._folding.growth)
         return self.statistics.rows
+
+    @property
+    def repetitions(self) -> list[Repetition]:
+        """The blocks that were written once."""
+        return self._outlining.found
+
+    @property
+    def dropped_inputs(self) -> list[str]:
+        """The inputs that were removed because nothing reads them."""
+        return self._dropping.dropped
 
     def unused_inputs(self) -> list[str]:
         """The inputs that nothing reads now."""
         return unused_inputs(self.model.graph)
-
-    def _outline(self) -> None:
-        """Write blocks that repeat once."""
-        start = perf_counter()
-        self._products_after = stored_operands(self.model)
-        with collection_paused():
-            self.repetitions += outline(self.model)
-        self.state.events.send("timed", "outline", seconds=perf_counter() - start, count=len(self.repetitions))
-
-    def _raise(self) -> None:
-        """Raise the model to the operator set of the options."""
-        if self.options.opset is not None:
-            start, present = perf_counter(), self.model.opsets.get("")
-            target = newest_for(self.model, self.options.provider) if self.options.opset == "newest" else self.options.opset
-            count = raise_model(self.model, target)
-            self._is_raised = self.model.opsets.get("") != present
-            self.state.events.send("timed", "raise_operator_set", seconds=perf_counter() - start, count=count)
 
     def grades(self) -> list[Exactness]:
         """Exactness of each rewrite that was applied; and ``rounding`` when the runtime computes in another order now.
@@ -153,7 +126,7 @@ class Optimizer:
         """
         found = grades_of(self.rewrites, self.state.counts)
         after = stored_operands(self.model) if self._products_after is None else self._products_after
-        if self._is_raised or self._folding.rounds or rounds_elsewhere(self._products, after):
+        if self._raising.has_raised or self._folding.rounds or rounds_elsewhere(self._products, after):
             found.append("rounding")
         return found
 
@@ -161,93 +134,71 @@ class Optimizer:
         """The nodes that were left unfolded because of the size of their results, ``None`` without any."""
         return self._folding.growth.unfolded()
 
-    def _optimize_tree(self, root: Graph) -> None:
-        """Optimize a graph and its subgraphs, inner ones first, until none of them changes."""
-        # A change of the root may enable rewrites in its subgraphs; the root is optimized again only if one of these changes.
-        for again in range(ALTERNATIONS):
-            bodies = list(root.all_graphs())[:0:-1]
-            changed = sum(map(self._optimize_body, bodies))
-            if not again or changed:
-                self._optimize(root)
-            if not bodies or (again and not changed) or self.options.max_iter >= 0:
-                break
+    def _run(self, *passes: tuple[ModelPass, bool]) -> int:
+        """Run the passes that are wanted, in order; returns the number of changes."""
+        return sum(run_pass(each, self.model, self.state) for each, is_wanted in passes if is_wanted)
 
-    def _optimize_body(self, body: Graph) -> int:
-        """Optimize a subgraph, and infer the results of its owner again: more may be known about them."""
-        changed, owner = self._optimize(body), body.owner
-        if changed and owner is not None and owner.graph is not None:
-            refresh(owner.graph, [owner])
-        return changed
+    def _clean(self) -> int:
+        """Remove what is not needed, fold and merge; returns the number of changes."""
+        options = self.options
+        return (
+            self._run((RemoveUnused(), options.remove_unused), (RemoveIdentities(), options.remove_identity)) + self._settle()
+        )
 
-    def _optimize(self, graph: Graph) -> int:
-        """Optimize one graph: clean it, then run the stages, again as long as selected passes and patterns change it."""
-        total = self._apply(self._cleaning, graph) + self._settle(graph)
-        engine = Engine(graph, self.state)
-        # Passes of the selection work on the whole model, so they run with the main graph.
-        stages = self._stages if graph is self.model.graph else self._inner_stages
-        first = next((place for place, stage in enumerate(stages) if stage.passes), len(stages))
+    def _settle(self) -> int:
+        """Fold and merge until nothing changes; returns the number of changes."""
+        options, total = self.options, 0
+        while True:
+            settled = self._run(
+                (DropUnreadResults(), options.remove_unused),
+                (self._folding, options.constant_folding),
+                (MergeInitializers(), options.merge),
+            )
+            merged = self._run((MergeNodes(), options.merge))
+            total += settled + merged
+            # A result may fit into the model after merging, and subgraphs read what is folded around them.
+            if not merged and not (settled and self._has_bodies()):
+                return total
+
+    def _has_bodies(self) -> bool:
+        return any(graph.owner is not None for graph in self.model.graphs())
+
+    def _rewrite(self) -> None:
+        """Run the stages, and again as long as the passes of the selection have something new to see."""
+        first = next((place for place, stage in enumerate(self._stages) if stage.passes), len(self._stages))
         for _ in range(ALTERNATIONS):
-            changes = [self._run_stage(stage, engine) for stage in stages]
-            total += sum(changes)
-            # The passes have seen all that earlier stages changed.
+            changes = [self._run_stage(stage) for stage in self._stages]
             if not any(changes[first:]) or self.options.max_iter >= 0:
                 break
-        self._apply(self._closing, graph)
-        self.state.worklist.clear()
-        return total
 
-    @cached_property
-    def _inner_stages(self) -> list[Stage]:
-        return self._staged(with_passes=False)
-
-    def _staged(self, with_passes: bool) -> list[Stage]:
-        """The rewrites of the selection as stages, in the order in which they run."""
-        stages: list[Stage] = []
-        active: list[PatternOptimization] = []
-        of_phase: dict[str, list[Rewrite]] = {phase: [] for phase in PHASES}
-        for rewrite in self.rewrites:
-            of_phase[rewrite.phase].append(rewrite)
-        for phase, mine in of_phase.items():
-            patterns = [each for each in mine if isinstance(each, PatternOptimization)]
-            passes = [selected_pass(each, self.state) for each in mine if with_passes and isinstance(each, ModelPass)]
-            active = [*active, *patterns]
-            if stages and not passes and (phase in _TOGETHER or not patterns):
-                passes = stages.pop().passes
-            stages.append(Stage(passes, active))
-        return stages
-
-    def _run_stage(self, stage: Stage, engine: Engine) -> int:
+    def _run_stage(self, stage: Stage) -> int:
         """Run the passes of a stage, then its patterns to a fixed point with folding and merging; returns the changes."""
-        total = sum(each.run(self.model) for each in stage.passes)
+        total = self._run(*((each, True) for each in stage.passes))
         if total:
-            self._settle(engine.graph)
-        changed = engine.run(stage.patterns)
+            self._settle()
+        changed = self._engine.run(stage.patterns)
         total += changed
         for _ in range(ALTERNATIONS):
-            settled = self._settle(engine.graph) if changed else 0
-            changed = engine.confirm()
+            settled = self._settle() if changed else 0
+            changed = self._engine.confirm()
             total += changed + settled
             if not changed:
                 break
         return total
 
-    def _settle(self, graph: Graph) -> int:
-        """Fold and merge; again after nodes were merged, as a result may fit into the model then. Returns the changes."""
-        total, merged = 0, 1
-        while merged:  # each time there are fewer nodes
-            settled, merged = self._apply(self._settling, graph), self._apply(self._merging, graph)
-            total += settled + merged
-        return total
 
-    def _apply(self, passes: Iterable[GraphPass], graph: Graph) -> int:
-        """Run passes on a graph in order, with timing and events for each; returns the number of changes."""
-        return sum(self._timed(each, graph) for each in passes)
-
-    def _timed(self, each: GraphPass, graph: Graph) -> int:
-        events, start = self.state.events, perf_counter()
-        count = each.run_on(graph)
-        seconds = perf_counter() - start
-        if count:
-            events.send("cleaned", each.title, text=f"{count} removed", level=10)
-        events.send("timed", each.title, seconds=seconds, count=count)
-        return count
+def _staged(rewrites: Iterable[Rewrite]) -> list[Stage]:
+    """The rewrites of a selection as stages, in the order in which they run."""
+    stages: list[Stage] = []
+    active: list[PatternOptimization] = []
+    of_phase: dict[str, list[Rewrite]] = {phase: [] for phase in PHASES}
+    for rewrite in rewrites:
+        of_phase[rewrite.phase].append(rewrite)
+    for phase, mine in of_phase.items():
+        patterns = [each for each in mine if isinstance(each, PatternOptimization)]
+        passes = [each for each in mine if isinstance(each, ModelPass)]
+        active = [*active, *patterns]
+        if stages and not passes and (phase in _TOGETHER or not patterns):
+            passes = stages.pop().passes
+        stages.append(Stage(passes, active))
+    return stages

@@ -11,8 +11,8 @@ from typing import Final
 
 import onnx
 
-from xoptim.engine.application import Application
 from xoptim.engine.environment import DebugSettings
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.graph.export import export_model

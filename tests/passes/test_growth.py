@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from tests.support import parse, types
 from xoptim import OptimizationReport, optimize
-from xoptim.engine.growth import Unfolded, allowed_growth
+from xoptim.passes.growth import Unfolded, allowed_growth
 
 FILLED = "n{0} = ConstantOfShape <value = float[1] {{{0}}}> (size) t{0} = Add(t{1}, n{0})"
 

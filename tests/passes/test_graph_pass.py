@@ -9,18 +9,12 @@ import pytest
 from tests.support import load
 from xoptim import ModelPass, PatternOptimization
 from xoptim.engine.events import EventStream
-from xoptim.engine.growth import Growth
-from xoptim.engine.passes import (
-    FoldConstants,
-    GraphPass,
-    MergeInitializers,
-    MergeNodes,
-    RemoveIdentities,
-    RemoveInitializers,
-    RemoveUnused,
-    inner_first,
-)
 from xoptim.graph.graph import Graph
+from xoptim.passes.cleanup import RemoveIdentities, RemoveInitializers, RemoveUnused
+from xoptim.passes.fold import FoldConstants
+from xoptim.passes.graph_pass import GraphPass, inner_first
+from xoptim.passes.growth import Growth
+from xoptim.passes.merge import MergeInitializers, MergeNodes
 
 BRANCHES = """agraph (bool c, float[2] x) => (float[2] y)
   <float[2] i = {1, 2}, float[2] j = {1, 2}> {
@@ -31,7 +25,7 @@ BRANCHES = """agraph (bool c, float[2] x) => (float[2] y)
 
 
 def fold() -> FoldConstants:
-    return FoldConstants(Growth(None, 0), EventStream(0, None))
+    return FoldConstants(Growth(None, 0), EventStream(0, None).send)
 
 
 CASES: tuple[tuple[str, Callable[[], GraphPass], int], ...] = (

@@ -7,9 +7,9 @@ from tests.engine.rules import tuned
 from tests.support import load, node_of, parse, same_results, types, verify
 from xoptim.api.optimizing import optimize
 from xoptim.builder import GraphBuilder
-from xoptim.engine.cleanup import drop_unread_results, remove_identities, remove_unused, remove_unused_initializers
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.redirect import redirect
+from xoptim.passes.cleanup import DropUnreadResults, RemoveInitializers, RemoveUnused, remove_identities
 from xoptim.testing.runtime import RUNTIME
 
 
@@ -77,7 +77,7 @@ def test_unused_nodes_and_initializers() -> None:
 
 def test_a_node_is_used_when_one_of_its_results_is() -> None:
     model = load("agraph (float[4] x) => (float[2] y) { a, b = Split <axis = 0, num_outputs = 2> (x) y = Neg(b) c = Abs(a) }")
-    assert remove_unused(model.graph) == 1
+    assert RemoveUnused().run_on(model.graph) == 1
     assert types(model) == ["Split", "Neg"]
     verify(model)
 
@@ -104,9 +104,9 @@ def test_redirect() -> None:
 def test_pinned_names_stay() -> None:
     model = load("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Identity(x) y = Neg(a) b = Abs(x) }")
     model.graph.pinned.update(("a", "b", "w"))
-    assert remove_identities(model.graph, list(model.graph.nodes)) == 0
-    assert remove_unused(model.graph) == 0
-    assert remove_unused_initializers(model.graph) == 0
+    assert remove_identities(list(model.graph.nodes)) == 0
+    assert RemoveUnused().run_on(model.graph) == 0
+    assert RemoveInitializers().run_on(model.graph) == 0
     verify(model)
 
 
@@ -116,7 +116,7 @@ def test_optional_results_that_nothing_reads() -> None:
         "{ y, h, c = LSTM <hidden_size = 2> (x, w, r) }"
     )
     model = load(text)
-    assert drop_unread_results(model.graph) == 2
+    assert DropUnreadResults().run_on(model.graph) == 2
     verify(model)
     assert node_of(model, "LSTM").output == ("", "h")
     proto = parse(text)
@@ -139,7 +139,7 @@ def test_results_that_may_be_left_out(nodes: str, outputs: list[str]) -> None:
     outs = "float[1,1,4] y, float[1,1,1] z" if "z =" in nodes else "float[p,q,r] y"
     text = f"agraph (float[1,1,4] x) => ({outs}) <float[4] s = {{1, 2, 3, 4}}, int64[1] n = {{2}}> {{ {nodes} }}"
     model = load(text)
-    drop_unread_results(model.graph)
+    DropUnreadResults().run_on(model.graph)
     verify(model)
     assert list(next(iter(model.graph.nodes)).output) == outputs
 
@@ -150,11 +150,11 @@ def test_results_of_nodes_that_are_not_the_operator() -> None:
         "Dropout (a) => (b, c) { b = Neg(a) c = Abs(a) }"
     )
     model = load(call)
-    assert drop_unread_results(model.graph) == 0, "a local function"
+    assert DropUnreadResults().run_on(model.graph) == 0, "a local function"
     odd = load(
         "agraph (float[1,4] x) => (float[1,4] y) <float[4] s = {1, 2, 3, 4}> { y, m = LayerNormalization <foo = 1> (x, s) }"
     )
-    assert drop_unread_results(odd.graph) == 0, "it has an attribute that does not exist"
+    assert DropUnreadResults().run_on(odd.graph) == 0, "it has an attribute that does not exist"
     verify(odd)
 
 

@@ -10,10 +10,9 @@ import pytest
 from tests.engine.rules import NegNegPattern, builder, chain, renaming
 from tests.support import load
 from xoptim.engine import engine
-from xoptim.engine.application import Application
 from xoptim.engine.environment import DebugSettings
-from xoptim.engine.events import EventStream
-from xoptim.engine.statistics import Statistics
+from xoptim.engine.events import Application, EventStream
+from xoptim.engine.listeners import Statistics
 from xoptim.match.refusal import Refusal
 
 COLUMNS = {"pattern", "iteration", "time_in", "instances", "match_index", "added", "removed", "exit_point"}

@@ -1,15 +1,19 @@
-"""How many bytes folding may add to a model."""
+"""The memory budget of folding: bytes that it may add to a model, and constants that are computed in place of stored."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xoptim.facts.amounts import byte_amount
+from xoptim.graph.expanded import ExpandedTensor
 from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.walk import readers
 
 LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
@@ -20,6 +24,9 @@ _LARGE: Final = 64
 """A result of more than this part of what may be added is large."""
 _COPY: Final = 1 << 16
 """Bytes above which the default does not store a second form of a constant that stays."""
+_ENTRY: Final = "xoptim.growth"
+"""Key of the metadata of a model in which results were left computed because of their size."""
+_GROWN: Final = re.compile(r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) added, (\d{1,18}) in all")
 
 
 def allowed_growth(choice: int | str | None, size: int) -> int | None:
@@ -153,3 +160,76 @@ def copied(graph: Graph, node: Node, size: int) -> int:
         if tensor is not None and tensor.stored_bytes == size and graph.use_count(name) > node.input.count(name):
             return size
     return 0
+
+
+class _Kept(NamedTuple):
+    """A constant of which a part is kept, the graph that holds it, and its name."""
+
+    tensor: ExpandedTensor
+    graph: Graph
+    name: str
+
+
+def stored_bytes(model: Model) -> int:
+    """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is kept."""
+    return sum(tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values())
+
+
+def growth_of(model: Model, choice: int | str | None) -> Growth:
+    """Count the bytes that folding adds to a model, those included that it added when the model was optimized before.
+
+    Args:
+        model: the model.
+        choice: see `allowed_growth`.
+    """
+    size = stored_bytes(model)
+    entry = next((each.value for each in model.shell.metadata_props if each.key == _ENTRY), "")
+    found = _GROWN.fullmatch(entry)
+    given, added, noted = map(int, found.groups()) if found is not None else (size, 0, size)
+    return Growth(choice, given, added) if noted == size else Growth(choice, size)  # else the constants have changed since
+
+
+def note_growth(model: Model, growth: Growth) -> None:
+    """Write into the metadata of a model how many bytes folding has added, if results were left computed because of their size.
+
+    Without that, each optimization of the result would fold some more of them.
+    """
+    kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
+    del model.shell.metadata_props[:]
+    model.shell.metadata_props.extend(kept)
+    if growth.unfolded() is not None:
+        # As they are written: those of which a part is held are whole in the file.
+        size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
+        text = f"{growth.given} bytes of constants given, {growth.added} added, {size} in all"
+        model.shell.metadata_props.add(key=_ENTRY, value=text)
+
+
+def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
+    """Write constants of which a part is kept as nodes, the largest first, until the others fit whole into the model.
+
+    Args:
+        model: the model.
+        limit: bytes that all its constants may have; ``None`` for any number.
+
+    Returns:
+        The nodes, and the bytes of their results. All other constants are stored whole when the model is exported.
+    """
+    kept = [
+        _Kept(tensor, graph, name)
+        for graph in model.graphs()
+        for name, tensor in graph.initializers.items()
+        if isinstance(tensor, ExpandedTensor) and graph.is_needed(name) and not graph.is_output(name)
+    ]
+    if limit is None or not kept:
+        return {}
+    memory_budget = limit - stored_bytes(model)
+    large: set[tuple[Graph, str]] = set()
+    for each in sorted(kept, key=lambda each: each.tensor.nbytes):
+        more = each.tensor.nbytes - each.tensor.stored_bytes
+        if large or more > memory_budget:
+            large.add((each.graph, each.name))
+        else:
+            memory_budget -= more
+    written = [each for each in kept if (each.graph, each.name) in large]
+    written.sort(key=lambda each: (min(node.label for node in readers(each.graph, each.name)), each.name))
+    return {tensor.write(graph, name): tensor.nbytes for tensor, graph, name in written}

@@ -12,14 +12,14 @@ from tests.engine.rules import NegNegPattern
 from tests.support import load, parse, run, same_results, types, verify
 from xoptim.api.optimizing import optimize
 from xoptim.builder import GraphBuilder
-from xoptim.engine import fold
 from xoptim.engine.events import Event, EventStream
-from xoptim.engine.growth import Growth
 from xoptim.engine.options import OptimizationOptions
-from xoptim.engine.passes import FoldConstants
 from xoptim.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.graph.constants import constant_array
 from xoptim.graph.redirect import redirect
+from xoptim.passes import fold
+from xoptim.passes.fold import FoldConstants
+from xoptim.passes.growth import Growth
 
 FEEDS = {"x": np.array([1, -2], np.float32)}
 
@@ -305,7 +305,7 @@ def test_what_could_not_be_computed_is_tried_again_after_a_rewrite() -> None:
     ).graph
     assert constant_array(graph, "k") is None
     assert redirect(graph, "t", "a")
-    FoldConstants(Growth(None, 0), EventStream()).run_on(graph)
+    FoldConstants(Growth(None, 0), EventStream().send).run_on(graph)
     assert constant_array(graph, "k") == [-2]
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
-from xoptim.engine.events import EventStream
-from xoptim.engine.growth import Growth, copied, freed
-from xoptim.engine.room import stored_bytes, write_expanded
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
@@ -26,7 +24,11 @@ from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.viewing import views_of
 from xoptim.inference.values import RANGES
+from xoptim.passes.graph_pass import GraphPass
+from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
 
+Send: TypeAlias = Callable[..., None]
+"""Sends an event: its kind, the name of the pass, and details."""
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
@@ -44,6 +46,47 @@ OUTPUT_LIMIT = 1 << 20
 """Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
 _TOO_LARGE = "the result would make the model larger than max_growth allows"
 _REFUSED = "a node of the subgraph would fail for certain, so that no runtime would load it"
+
+
+class FoldConstants(GraphPass):
+    """Computes results that depend on constants only.
+
+    Args:
+        growth: counts the bytes that are added to the model.
+        send: sends an event for each folded node, and for each refusal with its reason.
+
+    Attributes:
+        rounds: whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
+            products of computed ones.
+    """
+
+    title = "constant_folding"
+    exactness = "rounding"
+
+    def __init__(self, growth: Growth, send: Send) -> None:
+        self.growth = growth
+        self.rounds = False
+        self._send = send
+
+    def run_on(self, graph: Graph) -> int:
+        """Fold the constants of a graph, small results first; returns the number of nodes folded."""
+        folder = Folder(graph, self.growth, self._send)
+        self.growth.is_sparing, self.growth.has_postponed = True, False
+        count = folder.run()
+        self.growth.is_sparing = False
+        if self.growth.has_postponed:
+            count = folder.run()
+        self.rounds |= folder.rounds
+        return count
+
+    def close(self, model: Model) -> None:
+        """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
+        growth, before = self.growth, stored_bytes(model)
+        written = write_expanded(model, growth.limit)
+        growth.add(stored_bytes(model) - before)
+        for node, size in written.items():
+            growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
+            self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
 
 
 class _Reading:
@@ -68,12 +111,12 @@ class Folder:
     Args:
         graph: the graph.
         growth: counts the bytes that are added to the model.
-        events: receives an event for each folded node, and for each refusal with its reason.
+        send: sends an event for each folded node, and for each refusal with its reason.
     """
 
-    def __init__(self, graph: Graph, growth: Growth, events: EventStream) -> None:
+    def __init__(self, graph: Graph, growth: Growth, send: Send) -> None:
         self.graph = graph
-        self.events = events
+        self._send = send
         self.count = 0
         self.rounds = False
         """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
@@ -207,7 +250,7 @@ class Folder:
             return None
 
     def _refuse(self, node: Node, reason: str) -> None:
-        self.events.send("refused", "fold", node=node, text=reason, level=10)
+        self._send("refused", "fold", node=node, text=reason, level=10)
 
     def _store(self, node: Node, values: Mapping[str, Tensor]) -> None:
         """Put the values of the results that are needed in the place of a node."""
@@ -216,7 +259,7 @@ class Folder:
         for name in (name for name in node.output if name in values and graph.is_needed(name)):
             self._add(name, values[name], node, place)
         self.count += 1
-        self.events.send("folded", "fold", node=node, removed=(node,), level=10)
+        self._send("folded", "fold", node=node, removed=(node,), level=10)
 
     def _add(self, name: str, tensor: Tensor, node: Node, place: Node | None) -> None:
         """Store the value of a result of a node; that of an output as a Constant, behind the node before it."""
@@ -278,16 +321,6 @@ def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor
     found = [graph.tensor(name) if name and name not in pending else None for name in node.input]
     missing = (name for name, tensor in zip(node.input, found, strict=True) if tensor is None and name and name not in pending)
     return found if next(missing, None) is None else None
-
-
-def close(model: Model, growth: Growth, events: EventStream) -> None:
-    """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
-    before = stored_bytes(model)
-    written = write_expanded(model, growth.limit)
-    growth.add(stored_bytes(model) - before)
-    for node, size in written.items():
-        growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
-        events.send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
 
 
 def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:

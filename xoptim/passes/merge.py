@@ -14,6 +14,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.parts import SAMPLES
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
 from xoptim.graph.tensors import Tensor
+from xoptim.passes.graph_pass import GraphPass
 
 _SMALL = 64
 """Bytes up to which constants of subgraphs are compared with those around them."""
@@ -23,17 +24,22 @@ Seen = dict[object, list[Node]]
 """Nodes by operator and operands."""
 
 
-def merge_initializers(graph: Graph) -> int:
-    """Keep one of several initializers with the same type, shape and bits.
+class MergeInitializers(GraphPass):
+    """Keeps one of several initializers with the same type, shape and bits.
 
     External ones are equal where their places are; they are read, once and in parts, only where samples are equal too.
     """
-    groups = _grouped(
-        (name for name in graph.initializers if name not in graph.overridable), lambda t: (t.dtype, t.shape), graph
-    )
-    for number in range(SAMPLES):  # all bytes are compared only where samples are equal
-        groups = [part for alike in groups for part in _grouped(alike, partial(Tensor.sample, number=number), graph)]
-    return sum(_merge_equal(graph, names) for names in groups)
+
+    title = "merge_initializers"
+
+    def run_on(self, graph: Graph) -> int:
+        """Merge the initializers of a graph; returns the number of initializers removed."""
+        groups = _grouped(
+            (name for name in graph.initializers if name not in graph.overridable), lambda t: (t.dtype, t.shape), graph
+        )
+        for number in range(SAMPLES):  # all bytes are compared only where samples are equal
+            groups = [part for alike in groups for part in _grouped(alike, partial(Tensor.sample, number=number), graph)]
+        return sum(_merge_equal(graph, names) for names in groups)
 
 
 def _grouped(names: Iterable[str], key: Callable[[Tensor], object], graph: Graph) -> list[list[str]]:
@@ -60,46 +66,54 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
     return count
 
 
-def merge_nodes(graph: Graph) -> int:
-    """Eliminate common subexpressions in one sweep: keep the first of several equal nodes.
+class MergeNodes(GraphPass):
+    """Keeps the first of several equal nodes (common subexpressions).
 
-    Operands of commutative operators may stand in either order. Integer results whose elements are known to be equal
+    Operands of commutative operators may be in either order. Integer results whose elements are known to be equal
     expressions of the model's dimensions are equal, whichever operators compute them. Where both nodes give an output of the
     graph, the second one becomes a copy of the first, and what reads it reads the first. A node of a subgraph that is equal to
     a node before the subgraph gives way to it.
     """
-    seen: Seen = {}
-    values: dict[object, str] = {}
-    functions = graph.model.function_operators()
-    former: dict[str, str] = {}
-    """For outputs of the graph that an earlier node produces now: the name of the same result in ``seen``."""
-    constants = _small_constants(graph) if any(node.bodies for node in graph.nodes) else {}
-    count = 0
-    for node in graph.nodes:
-        if node.bodies:
-            count += _merge_inside(graph, node, seen, former, constants)
-        if not _is_pure(node, functions):
-            continue
-        info = graph.known(node.output[0]) if len(node.output) == 1 else None
-        if info is not None and info.data is not None and _merge_value(graph, node, info, values, former):
-            count += 1
-            continue
-        key = _key(node, node.input, former)
-        candidates = seen.get(key)
-        if candidates is None:
-            seen[key] = [node]
-            continue
-        twin = _twin(node, candidates)
-        names = twin.output if twin is not None else ()
-        if twin is not None and _absorb(graph, node, twin):
-            pairs = zip(node.output, names, strict=False)
-            former.update((old, former.get(new, new)) for old, new in pairs if graph.is_output(old))
-            count += 1
-        elif twin is not None and _copy(graph, node, twin):
-            count += 1
-        else:
-            candidates.append(node)
-    return count
+
+    title = "merge_nodes"
+
+    def run_on(self, graph: Graph) -> int:
+        """Merge the nodes of a graph in one sweep, and remove unused ones; returns the number of nodes merged and removed."""
+        return self._merge(graph) + graph.sweep()
+
+    def _merge(self, graph: Graph) -> int:
+        seen: Seen = {}
+        values: dict[object, str] = {}
+        functions = graph.model.function_operators()
+        former: dict[str, str] = {}
+        """For outputs of the graph that an earlier node produces now: the name of the same result in ``seen``."""
+        constants = _small_constants(graph) if any(node.bodies for node in graph.nodes) else {}
+        count = 0
+        for node in graph.nodes:
+            if node.bodies:
+                count += _merge_inside(graph, node, seen, former, constants)
+            if not _is_pure(node, functions):
+                continue
+            info = graph.known(node.output[0]) if len(node.output) == 1 else None
+            if info is not None and info.data is not None and _merge_value(graph, node, info, values, former):
+                count += 1
+                continue
+            key = _key(node, node.input, former)
+            candidates = seen.get(key)
+            if candidates is None:
+                seen[key] = [node]
+                continue
+            twin = _twin(node, candidates)
+            names = twin.output if twin is not None else ()
+            if twin is not None and _absorb(graph, node, twin):
+                pairs = zip(node.output, names, strict=False)
+                former.update((old, former.get(new, new)) for old, new in pairs if graph.is_output(old))
+                count += 1
+            elif twin is not None and _copy(graph, node, twin):
+                count += 1
+            else:
+                candidates.append(node)
+        return count
 
 
 def _is_pure(node: Node, functions: Collection[tuple[str, str]]) -> bool:
@@ -130,7 +144,7 @@ def _merge_inside(graph: Graph, owner: Node, seen: Seen, former: Mapping[str, st
         graph: the graph.
         owner: a node with subgraphs, of the graph or of a subgraph.
         seen: the nodes of the graph before it, by operator and operands.
-        former: see `merge_nodes`.
+        former: see `MergeNodes`.
         constants: names of small constants of the graph, by value.
 
     Returns:

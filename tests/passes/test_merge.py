@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import load, parse, run, same_results, types, verify
 from xoptim.api.optimizing import optimize
-from xoptim.engine.merge import merge_initializers, merge_nodes
 from xoptim.graph.load import load_model
 from xoptim.graph.redirect import can_rename
+from xoptim.passes.merge import MergeInitializers, MergeNodes
 
 FEEDS = {"x": np.array([[1, -2, 3]], np.float32), "z": np.array([[2, 2, 2]], np.float32)}
 HEAD = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y)"
@@ -112,7 +112,7 @@ def test_outputs_keep_their_names() -> None:
 def test_equal_nodes_that_both_give_an_output(nodes: str, outputs: str, expected: list[str]) -> None:
     text = f"agraph (float[2,3] x) => ({outputs}) <float[3,3] k = {{1,2,3,4,5,6,7,8,9}}, int64[1] n = {{2}}> {{ {nodes} }}"
     graph = load(text)
-    merge_nodes(graph.graph)
+    MergeNodes().run_on(graph.graph)
     verify(graph)
     after = merged(text)
     assert types(after) == expected
@@ -168,7 +168,7 @@ def test_integers_that_are_the_same_expression_of_dimensions() -> None:
 def test_pinned_results_stay() -> None:
     model = load(f"{HEAD} {{ a = Neg(x) b = Neg(x) y = Add(a, b) }}")
     model.graph.pinned.update("ab")
-    assert merge_nodes(model.graph) == 0
+    assert MergeNodes().run_on(model.graph) == 0
     verify(model)
 
 
@@ -185,7 +185,7 @@ def weighted(*tensors: TensorProto, extra: Any = ()) -> onnx.ModelProto:
 
 def kept(model: onnx.ModelProto) -> list[str]:
     loaded = load_model(model)
-    count = merge_initializers(loaded.graph)
+    count = MergeInitializers().run_on(loaded.graph)
     verify(loaded)
     assert count == len(model.graph.initializer) - len(loaded.graph.initializers)
     return list(loaded.graph.initializers)
@@ -264,7 +264,7 @@ def test_what_reads_an_output_that_took_over_is_merged_at_once() -> None:
     """``a`` becomes ``y``; what read ``a`` and what reads ``y`` are equal nevertheless, in the same sweep."""
     nodes = "a = Relu(x) b = Exp(a) y = Relu(x) c = Exp(y) w = Add(b, c)"
     model = load(f"{HEAD.replace(' y)', ' y, float[N,3] w)')} {{ {nodes} }}")
-    assert merge_nodes(model.graph) == 2
+    assert MergeNodes().run_on(model.graph) == 2
     verify(model)
     assert types(model) == ["Relu", "Exp", "Add"]
 
@@ -272,7 +272,7 @@ def test_what_reads_an_output_that_took_over_is_merged_at_once() -> None:
 def test_an_output_that_took_over_stands_for_its_value() -> None:
     nodes = "s = Shape(x) y = Shape(x) t = Shape(x) a = Neg(t) b = Neg(s) w = Add(a, b)"
     model = load(f"agraph (float[N,3] x) => (int64[2] y, int64[2] w) {{ {nodes} }}")
-    assert merge_nodes(model.graph) == 3
+    assert MergeNodes().run_on(model.graph) == 3
     verify(model)
     assert types(model) == ["Shape", "Neg", "Add"]
 
@@ -309,8 +309,8 @@ def test_a_branch_reads_what_is_computed_before_it(before: str, inside: str, exp
     text = f"""{BOTH} {{ {before} y = If (c) <then_branch = t () => (float[2,2] p) {{ {inside} }},
         else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
     model = load(text)
-    merge_initializers(model.graph)
-    merge_nodes(model.graph)
+    MergeInitializers().run_on(model.graph)
+    MergeNodes().run_on(model.graph)
     verify(model)
     after = optimize(parse(text), patterns=None)
     assert branches(after)[0] == expected
@@ -333,7 +333,7 @@ def test_a_loop_reads_what_is_computed_before_it() -> None:
         t = If (d) <then_branch = g () => (float[2,2] p) { j = MatMul(x, z) l = MatMul(s, z) p = Sub(l, j) },
                     else_branch = h () => (float[2,2] q) { q = Add(a, s) }> }> }"""
     model = load(text)
-    merge_nodes(model.graph)
+    MergeNodes().run_on(model.graph)
     verify(model)
     after = merged(text)
     body = after.graph.node[1].attribute[0].g
@@ -349,7 +349,7 @@ def test_a_name_that_a_branch_hides_is_not_read_there() -> None:
       y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z) a = Neg(m) p = Exp(a) }},
                   else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
     model = load(text)
-    merge_nodes(model.graph)
+    MergeNodes().run_on(model.graph)
     verify(model)
     assert [len(body.nodes) for body in list(model.graph.nodes)[2].bodies.values()] == [3, 1]
 
@@ -401,7 +401,7 @@ def test_random_graphs_of_subgraphs_in_which_much_is_equal(seed: int) -> None:
     text = f"agraph (bool c, int64 n, float[2,2] x, float[2,2] z) => ({ends}) {{ {nodes} }}"
     proto = parse(text)
     model = load_model(proto)
-    merge_nodes(model.graph)
+    MergeNodes().run_on(model.graph)
     verify(model)
     x = np.array([[1, -2], [0.5, 3]], np.float32)
     for patterns in (None, "default"):
