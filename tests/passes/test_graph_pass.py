@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.engine.random_bodies import RandomFlow
 from tests.support import load
 from xoptim import ModelPass, PatternOptimization
 from xoptim.engine.events import EventStream
 from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.match.contract import Condition, unmet
 from xoptim.passes.cleanup import RemoveIdentities, RemoveInitializers, RemoveUnused
 from xoptim.passes.fold import FoldConstants
 from xoptim.passes.graph_pass import GraphPass, inner_first
@@ -35,6 +38,39 @@ CASES: tuple[tuple[str, Callable[[], GraphPass], int], ...] = (
     ("merge_initializers", MergeInitializers, 1),
     ("merge_nodes", MergeNodes, 2),
 )
+
+
+@pytest.mark.parametrize(("name", "make", "count"), CASES, ids=[name for name, _, _ in CASES])
+def test_a_pass_ensures_what_it_promises(name: str, make: Callable[[], GraphPass], count: int) -> None:
+    for size in range(12, 30):
+        model = load_model(RandomFlow(size).model(size))
+        assert unmet(model, make().requires) == "", name
+        make().run(model)
+        assert unmet(model, make().ensures) == "", name
+        assert count
+
+
+@pytest.mark.parametrize(
+    ("condition", "nodes", "text"),
+    [
+        ("used", "u = Neg(x) y = Abs(x)", "nothing reads 'u'"),
+        ("used", "y = Abs(x)", "nothing reads the initializer 'w'"),
+        ("stored", "y = Abs(x)", "nothing reads the initializer 'w'"),
+        ("stored", "u = Neg(w) y = Abs(x)", ""),
+        ("defined", "y = Add(x, w)", ""),
+    ],
+)
+def test_conditions(condition: Condition, nodes: str, text: str) -> None:
+    model = load(f"agraph (float[2] x) => (float[2] y) <float[2] w = {{1, 2}}> {{ {nodes} }}")
+    assert unmet(model, [condition]) == text
+
+
+def test_values_that_are_read_before_they_are_defined() -> None:
+    model = load("agraph (float[2] x) => (float[2] y) { u = Neg(x) y = Abs(u) }")
+    first, last = model.graph.nodes
+    model.graph.remove(first)
+    model.graph.insert(first, last)
+    assert unmet(model, ["defined"]) == "'u' is read before it is defined"
 
 
 @pytest.mark.parametrize(("name", "make", "count"), CASES, ids=[name for name, _, _ in CASES])

@@ -57,8 +57,4 @@ class Culprit:
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options that switch it off."""
-        if self.step == "constant_folding":
-            return replace(options, constant_folding=False)
-        if self.step == "merge":
-            return replace(options, merge=False)
         return replace(options, drop=(*options.drop, self.name))

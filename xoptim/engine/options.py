@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Literal, TypedDict, TypeVar
+from typing import Final, Literal, TypedDict, TypeVar
 
 from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Name, Selection
@@ -16,6 +16,8 @@ from xoptim.engine.events import Application, Event
 from xoptim.match.rewrite import Rewrite
 from xoptim.passes.growth import allowed_growth
 
+_STEPS: Final = frozenset(("constant_folding", "merge", "remove_unused", "remove_identity"))
+"""Steps that are dropped by name, as patterns are."""
 AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
 
 
@@ -34,7 +36,8 @@ class OptimizationOptions:
         strategy: which of two overlapping matches is applied: that of the earlier pattern, or the one with more nodes.
         provider: execution provider to optimize for.
         strict: errors in patterns are fatal instead of skipped with a warning.
-        drop: patterns to drop.
+        drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
+            are the options of these names.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
         outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
@@ -79,6 +82,9 @@ class OptimizationOptions:
         if isinstance(self.drop, str):
             raise ValueError(f"drop takes several names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)
+        for name in _STEPS.intersection(self.drop):
+            object.__setattr__(self, name, False)
+        object.__setattr__(self, "drop", tuple(name for name in self.drop if name not in _STEPS))
 
     def selected(self) -> list[Rewrite]:
         """The patterns and passes, in the order in which they run.
