@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command import ONLY, TRANSPOSES, Xopt, types_in, write
 from xoptim import PatternOptimization, database, installed_patterns, register, select
 from xoptim.api.whole_model import GlobalRewriter
-from xoptim.catalogue.words import warn_once
+from xoptim.catalogue.entries import warn_once
 
 
 def listed(xopt: Xopt, *words: str) -> list[str]:

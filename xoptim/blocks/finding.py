@@ -9,8 +9,7 @@ from typing import Final
 
 from xoptim.blocks.alignment import Alignment
 from xoptim.blocks.block import Block, grown
-from xoptim.blocks.colours import classes
-from xoptim.blocks.links import Links
+from xoptim.blocks.links import Links, classes
 
 LEAST_NODES: Final = 3
 """Number of nodes of the smallest block."""

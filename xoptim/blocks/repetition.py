@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from xoptim.blocks.finding import find_blocks
 from xoptim.blocks.links import Links
-from xoptim.blocks.naming import BlockNames
+from xoptim.blocks.scopes import BlockNames
 from xoptim.graph.graph import Graph
 
 Form: TypeAlias = Literal["nodes", "function"]

@@ -7,10 +7,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import POSITIONS, Entry, Index, in_order, is_pass, make_entry, placed, shared
-from xoptim.catalogue.members import Members, Place
+from xoptim.catalogue.entries import (
+    POSITIONS,
+    Entry,
+    Index,
+    Members,
+    Place,
+    in_order,
+    is_pass,
+    make_entry,
+    placed,
+    shared,
+    warn_once,
+)
 from xoptim.catalogue.query import Item, Name, Query, class_of
-from xoptim.catalogue.words import warn_once
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass, Phase, Rewrite

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.words import short
+from xoptim.catalogue.entries import short
 from xoptim.facts.errors import XoptimError
 
 

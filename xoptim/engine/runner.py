@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
-from xoptim.engine.applier import PASSED_ON
+from xoptim.engine.applier import PASSED_ON, TAG
 from xoptim.engine.events import Application
-from xoptim.engine.provenance import TAG
 from xoptim.engine.state import State
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.changes import Changes, watching

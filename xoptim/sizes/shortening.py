@@ -16,8 +16,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.create import make_node
 from xoptim.match.rewrite import Example, ModelPass
-from xoptim.sizes.plan import Operand, Term
-from xoptim.sizes.planning import Planner
+from xoptim.sizes.planning import Operand, Planner, Term
 from xoptim.sizes.region import Key, Region
 
 logger = logging.getLogger(__name__)

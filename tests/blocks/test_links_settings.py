@@ -4,7 +4,7 @@ import onnx
 import pytest
 
 from tests.support import load
-from xoptim.blocks.settings import settings
+from xoptim.blocks.links import settings
 from xoptim.graph.load import load_model
 
 HEADER = "agraph (float[n,4] x, float[m,4] z, double[n,4] d, int64[k] i, float f) => (y, v)"
