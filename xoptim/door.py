@@ -50,8 +50,8 @@ from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.passes.growth import Unfolded
 from xoptim.preparation.preparation import Preparation
+from xoptim.proof import Suspect
 from xoptim.reporting.reports import HtmlReport, report
-from xoptim.suspect import Suspect
 from xoptim.tuning.settings import session
 from xoptim.tuning.tuning import tune
 from xoptim.validate.errors import ChoiceError, DifferentModelError, NotValidatedError, ValidationError

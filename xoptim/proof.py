@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, TypeAlias
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import onnx
 
 from xoptim.builder import GraphBuilder
+from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.diagnose.culprit import Culprit
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import OptimizationReport
@@ -21,7 +23,6 @@ from xoptim.graph.draft import shared_files as shared_files
 from xoptim.graph.external_data import external_bytes
 from xoptim.graph.save import serialized
 from xoptim.graph.sources import Source, size_of
-from xoptim.suspect import Suspect
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -34,6 +35,31 @@ _LOGGER = logging.getLogger("xoptim")
 
 OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 """Called when a model is loaded, before any rewrite."""
+
+
+class Suspect(Bisection):
+    """A model whose optimization changes results.
+
+    Args:
+        model: the original, a file or a protobuf.
+        options: options of the optimization.
+        checks: options of the validation.
+        inline: whether local functions are replaced by their bodies first.
+
+    Attributes:
+        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
+    """
+
+    def __init__(
+        self, model: ModelLike, options: OptimizationOptions, checks: ValidationOptions | None = None, *, inline: bool = False
+    ) -> None:
+        super().__init__(model, partial(_optimized, inline=inline), options, checks)
+
+
+def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:
+    builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    builder.optimize()
+    return Optimized(builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir)
 
 
 def _ignore(_: Any) -> None:

@@ -19,7 +19,7 @@ from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.passes.fold import Folder
-from xoptim.suspect import Suspect
+from xoptim.proof import Suspect
 from xoptim.validate import ValidationOptions, run_reference, validate
 
 pytestmark = pytest.mark.slow

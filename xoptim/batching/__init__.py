@@ -2,7 +2,6 @@
 
 from xoptim.batching.errors import BatchError
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import Record, Status
-from xoptim.batching.report import BatchReport, Step
+from xoptim.batching.record import BatchReport, Record, Status, Step
 
 __all__ = ["BatchError", "BatchOptions", "BatchReport", "Record", "Status", "Step"]

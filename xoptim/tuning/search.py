@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.bench.ratio import Ratio
 from xoptim.facts.errors import XoptimError
-from xoptim.tuning.candidates import Choice, Variation
+from xoptim.tuning.choices import Choice, Variation
 
 GAIN: Final = 0.01
 """Part of the time that a choice must save at least, by its interval, to replace another one."""

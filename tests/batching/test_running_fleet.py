@@ -15,7 +15,7 @@ import pytest
 
 import xoptim
 from tests.batching.fakes import COMMAND, files, runs, write
-from xoptim.batching import BatchError, BatchOptions, Step, fleet
+from xoptim.batching import BatchError, BatchOptions, Step, running
 from xoptim.batching.store import RESULTS
 
 has_dask = find_spec("distributed") is not None
@@ -70,7 +70,7 @@ def _parent(process: int) -> int:
 
 @pytest.mark.filterwarnings("default")
 def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "PATIENCE", "1s")
+    monkeypatch.setattr(running, "PATIENCE", "1s")
     message = "no scheduler of Dask answers at 'tcp://127.0.0.1:9'" if has_dask else r"which xoptim\[fleet\] installs"
     with pytest.raises(BatchError, match=message):
         xoptim.batch(write(tmp_path / "in", a="fine"), tmp_path / "out", BatchOptions(scheduler="tcp://127.0.0.1:9"))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.tuning.candidates import UNTOUCHED, Choice, Recipe
-from xoptim.tuning.meter import Budget, Model, SideBySide
+from xoptim.tuning.candidates import Model
+from xoptim.tuning.choices import UNTOUCHED, Choice, Recipe
+from xoptim.tuning.measurement import Budget, SideBySide
 from xoptim.validate import LoadError, SessionSettings
 
 SETTINGS = SessionSettings(level="all", threads=1)
