@@ -73,7 +73,7 @@ class ProofOptions:
     Attributes:
         checks: options of the comparison; one report is made for each of its providers.
         whole: whether the result is compared with the original.
-        each: whether each rewrite is checked by itself too.
+        each: whether each rewrite is checked alone too.
         bisect: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
         inline: whether to replace calls of local functions by their bodies first.
         on_loaded: called when the model is loaded, before any rewrite.
@@ -105,7 +105,7 @@ class Proof:
         validate_seconds: the comparison with the original.
         opset_before: operator set of ONNX that the original imports, 0 for none.
         reports: one for each provider; empty without a comparison.
-        each: the check of each rewrite by itself, if it was made.
+        each: the check of each single rewrite, if it was made.
         left_out: the rewrites that were left out because they made the model compute something else.
     """
 
@@ -209,7 +209,7 @@ def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationO
 
 
 def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Callable[[Any], None] | None:
-    """The listener to rewrites: that of the caller, the check of each, or both."""
+    """The listener to rewrites: of the caller, the check of each, or both."""
     if listener is None or each is None:
         return listener or each
 

@@ -1,4 +1,4 @@
-"""Errors of a batch as a whole; what happens to one model is in its record."""
+"""Errors of a whole batch; the outcome of one model is in its record."""
 
 from __future__ import annotations
 

@@ -121,5 +121,5 @@ class BatchReport:
 
     @property
     def exit_code(self) -> int:
-        """That of the worst model: 0 all written and equal, 3 written but not validated, 1 different, 2 without a result."""
+        """The worst exit code of a model: 0 written and equal, 3 written but not validated, 1 different, 2 without a result."""
         return worst_code(self.records)

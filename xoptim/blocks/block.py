@@ -88,7 +88,7 @@ class Result(NamedTuple):
 
     Attributes:
         place: place of the node.
-        output: place of the result among those of the node.
+        output: place of the result among the results of the node.
     """
 
     place: int

@@ -64,7 +64,7 @@ class _Search:
                 self._grow(sorted(members, key=lambda node: (self.links.level[node], node)))
 
     def choose(self) -> list[Block]:
-        """The best blocks that do not overlap, and whose copies can each run as a whole."""
+        """The best blocks that do not overlap, and whose copies can each run in one piece."""
         chosen: list[Block] = []
         while self._found:
             _, _, attempt, block, seeds = heapq.heappop(self._found)
@@ -82,7 +82,7 @@ class _Search:
         return chosen
 
     def _can_run(self, block: Block, others: Sequence[Block]) -> bool:
-        """Whether each copy of the block, and of the others, can run as a whole."""
+        """Whether each copy of the block, and of the others, can run in one piece."""
         return self.links.is_acyclic(row for each in (block, *others) for row in each.rows)
 
     def _is_covered(self, members: Sequence[int]) -> bool:
@@ -116,7 +116,7 @@ class _Search:
         return max(found, key=lambda block: block.gain, default=None)
 
     def _shaped(self, seeds: list[int]) -> Block | None:
-        """The block that grows from some seeds, and from those of further copies that are found at the ends."""
+        """The block that grows from some seeds, and from seeds of further copies that are found at the ends."""
         block = self._grown(seeds)
         if block is None or block.size < LEAST_NODES:
             return block

@@ -64,7 +64,7 @@ class Reader(NamedTuple):
     """A node that reads a result.
 
     Attributes:
-        output: place of the result among those of its node.
+        output: place of the result among the results of its node.
         node: the reader.
         slot: place of the result among the operands of the reader.
     """
@@ -85,7 +85,7 @@ class Links:
         settings: for each node the number of its settings, `NONE` if it cannot be in a block.
         operands: for each node and each of its operands the producer, and the place among the results of that.
         readers: for each node the readers of its results in the same graph.
-        needs: for each node all nodes of which it needs results, those that only its subgraphs read included.
+        needs: for each node all nodes whose results it needs, in its subgraphs too.
         level: for each node the number of nodes on the longest path to it.
     """
 
@@ -150,8 +150,8 @@ class Links:
 def classes(links: Links) -> Iterator[list[int]]:
     """Sets of nodes that look alike up to each of `DISTANCES`, in the order of the graph, the smallest distance first.
 
-    The colours are refined by those of producers and readers, as in the test of graph isomorphism of Weisfeiler and Leman; they
-    do not depend on the order of the nodes.
+    The colours of producers and readers refine them, as in the test of graph isomorphism of Weisfeiler and Leman; they do
+    not depend on the order of the nodes.
     """
     colours = list(links.settings)
     for distance in range(DISTANCES[-1] + 1):

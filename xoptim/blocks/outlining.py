@@ -30,7 +30,7 @@ _LEAST_IR_VERSION: Final = 8
 
 
 class Interface:
-    """The values that a block reads from outside, and those of its results that are read outside.
+    """The values that a block reads from outside, and its results that are read outside.
 
     Args:
         graph: the graph.
@@ -69,7 +69,7 @@ class Interface:
 def body_nodes(
     interface: Interface, names: BlockNames, given: Mapping[Operand, str], fresh: Callable[[str], str]
 ) -> tuple[list[onnx.NodeProto], dict[Result, str]]:
-    """The nodes of the first copy as those of a body.
+    """The nodes of the first copy as the nodes of a body.
 
     Args:
         interface: the values that enter and leave the block.

@@ -27,7 +27,7 @@ def scope_of(node: Node) -> Scope:
 
 
 def _relative(names: Iterable[str]) -> Scope:
-    """Each name without that of the module around it: ``layer.0`` of ``encoder.layer.0``."""
+    """Each name without the name of the module around it: ``layer.0`` of ``encoder.layer.0``."""
     found: list[str] = []
     outer = ""
     for name in filter(None, names):
@@ -37,7 +37,7 @@ def _relative(names: Iterable[str]) -> Scope:
 
 
 def scopes_of(nodes: Iterable[Node]) -> list[Scope | None]:
-    """The scopes of the nodes in one place of all copies of a block, as far as they differ.
+    """The scopes of the nodes in one place of all copies of a block, where they differ.
 
     A rewrite of many nodes at once gives all new nodes the scope of one: where several copies have the same scope, ``None``.
     """

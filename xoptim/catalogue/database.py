@@ -44,7 +44,7 @@ class Database:
         return self.members.index()
 
     def entries(self) -> tuple[Entry, ...]:
-        """All patterns, those of groups too, in the order in which they run."""
+        """All patterns, in groups too, in the order in which they run."""
         return tuple(self.index().entries)
 
     def find(self, word: str) -> list[Entry]:
@@ -135,7 +135,7 @@ class Database:
         return chosen
 
     def _stand_for(self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The patterns, by name, that a part of a query selects; a name to remove may be that of an instance added before."""
+        """The patterns, by name, that a part of a query selects; a name to remove may name an instance added before."""
         if isinstance(atom, Query):
             return self._answer(atom)
         if not isinstance(atom, (str, Name)):
@@ -199,7 +199,7 @@ class PatternSequence(Database):
             entry: the group or the pass. A pass is copied if its position is in another phase than its own.
             position: a pass runs in the first phase whose number in `POSITIONS` is not smaller; passes of one phase run in the
                 order of their positions.
-            *tags: words that select it; those of a group select everything in it.
+            *tags: words that select it; the tags of a group select everything in it.
 
         Raises:
             ValueError: when the name is taken.

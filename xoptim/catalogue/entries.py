@@ -224,11 +224,11 @@ class Index:
                     table.setdefault(word, []).append(entry)
 
     def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
-        """The patterns that a word selects: a preset or profile, a name, that of a class, any other word, a former name.
+        """The patterns that a word selects: a preset or profile, a name, a class name, any other word, a former name.
 
         Args:
             asked: the word. A `Name` matches names only.
-            own: patterns by name, which precede those of the database.
+            own: patterns by name, which precede the patterns of the database.
 
         Returns:
             The patterns of the first meaning that the word has, in this order.
@@ -264,7 +264,7 @@ class Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of the place, and those of the patterns in its group."""
+        """The name of the place, and the names of the patterns in its group."""
         return (self.name, *self.group.members.names)
 
     @property
@@ -297,7 +297,7 @@ class Members:
         return self._index
 
     def entries(self) -> Iterator[Entry]:
-        """All patterns, those of groups too."""
+        """All patterns, in groups too."""
         for name, member in self.by_name.items():
             if isinstance(member, Entry):
                 yield member
@@ -353,7 +353,7 @@ class Members:
         self._holders.remove(sequence)
 
     def changed(self) -> None:
-        """Drop the index, and those of the sequences that hold this group."""
+        """Drop the index, and the indexes of the sequences that hold this group."""
         self._index = None
         for holder in self._holders:
             holder.changed()

@@ -123,7 +123,7 @@ class ReverseNavigator(Navigator):
 
 
 def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
-    """Exactness of the rewrites that were applied, those of navigators included."""
+    """Exactness of the rewrites that were applied, by navigators too."""
     found = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
     for navigator in rewrites:
         if isinstance(navigator, Navigator):

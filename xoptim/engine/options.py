@@ -33,7 +33,7 @@ class OptimizationOptions:
         remove_identity: remove Identity nodes.
         constant_folding: compute results that depend on constants only.
         merge: merge equal nodes and equal initializers.
-        strategy: which of two overlapping matches is applied: that of the earlier pattern, or the one with more nodes.
+        strategy: which of two overlapping matches is applied: the match of the earlier pattern, or the one with more nodes.
         provider: execution provider to optimize for.
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
@@ -104,7 +104,7 @@ class OptimizationOptions:
         return max(self.verbose, self.debug.verbose, named.get(rewrite.name(), 0) if named else 0)
 
     def with_verbosity(self, level: int, rewrites: Iterable[AnyRewrite]) -> Iterator[AnyRewrite]:
-        """Those of some rewrites that have a verbosity of ``level`` or more."""
+        """The rewrites among these whose verbosity is ``level`` or more."""
         # There are hundreds, and most models are small and optimized without any log.
         if self._levels or max(self.verbose, self.debug.verbose) >= level:
             yield from (rewrite for rewrite in rewrites if self.verbosity(rewrite) >= level)

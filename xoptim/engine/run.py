@@ -41,7 +41,7 @@ _TOGETHER = ("canonicalize", "specialize")
 
 
 class Stage(NamedTuple):
-    """Passes, and the patterns that are active after them: those of their phase and of all earlier ones."""
+    """Passes, and the patterns that are active after them: of their phase and of all earlier phases."""
 
     passes: list[ModelPass]
     patterns: list[PatternOptimization]

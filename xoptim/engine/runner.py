@@ -70,6 +70,6 @@ def _report(chosen: ModelPass, model: Model, state: State, changes: Changes, cou
     if state.options.tag_nodes:
         for node in added:
             node.metadata = {TAG: name, **(node.metadata or {})}
-    # All changes count as one rewrite. No region is recorded, since none could be run by itself.
+    # All changes count as one rewrite. No region is recorded, since none could be run alone.
     application = Application(state.rewrites + 1, chosen, changes.first, model.graph, (), ())
     state.applied(application, added, changes.removed_nodes, seconds, count)

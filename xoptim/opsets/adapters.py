@@ -50,9 +50,9 @@ def broadcast(call: Call) -> None:
     ranks = call.info(0).rank, call.info(1).rank
     if ranks[0] is None or ranks[1] is None:
         raise Refused("the rank of an operand is unknown, and an axis aligns them")
-    behind = ranks[0] - (axis + ranks[0] if axis < 0 else axis) - ranks[1]
-    if behind > 0:
-        _append_axes(call, ranks[1], behind)
+    after = ranks[0] - (axis + ranks[0] if axis < 0 else axis) - ranks[1]
+    if after > 0:
+        _append_axes(call, ranks[1], after)
 
 
 def slopes_of_channels(call: Call) -> None:
@@ -282,7 +282,7 @@ def _not_training(call: Call) -> None:
 def scale_of_channels(call: Call) -> None:
     """GroupNormalization 21: scale and bias have one number for each channel, not for each group.
 
-    The numbers are repeated. The precision of the computation, which is an attribute now, stays that of the input.
+    The numbers are repeated. The precision of the computation, which is an attribute now, stays the precision of the input.
     """
     info = call.info()
     if not info.dtype:
@@ -317,7 +317,7 @@ def scatter_renamed(call: Call) -> None:
 
 
 def fewer_types(call: Call) -> None:
-    """An operator that lost element types, of which nothing else changed."""
+    """An operator that lost element types, and did not change otherwise."""
     dtype, new = call.info().dtype, schema(call.op_type, "", call.scratch.target)
     if dtype and new is not None and f"tensor({type_name(dtype)})" not in new.inputs[0].types:
         raise Refused(f"it no longer takes elements of type {type_name(dtype)}")

@@ -20,7 +20,7 @@ from xoptim.opsets.raising import CannotBeRaised, plan, raise_model
 _onnxruntime = lazy_module("onnxruntime")
 
 _FUSED_SINCE: Final = 17
-"""Operator set with LayerNormalization, the first operator that stands for a subgraph which exporters wrote before."""
+"""Operator set with LayerNormalization, the first operator for a subgraph that exporters wrote before."""
 _TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
 """Operators that run as functions, and the operators in these that may have no kernel of a newer set."""
@@ -56,7 +56,7 @@ class RaiseOperatorSet(Step):
 
 @cache
 def newest_that_loads() -> int:
-    """The newest operator set of which onnxruntime loads models, at most the newest one of onnx; 0 without onnxruntime."""
+    """The newest operator set whose models onnxruntime loads, at most the newest one of onnx; 0 without onnxruntime."""
     return next((version for version in range(onnx.defs.onnx_opset_version(), 0, -1) if _loads(version)), 0)
 
 
@@ -140,7 +140,7 @@ def _operators_of(model: Model) -> dict[str, set[int]]:
 
 @cache
 def _fused() -> tuple[str, ...]:
-    """Operators that stand for a subgraph: ONNX defines them as functions, and they are new."""
+    """New operators for subgraphs: ONNX defines them as functions."""
     found = (name for name in operators() if versions(name)[0] >= _FUSED_SINCE)
     return tuple(name for name in found if _is_function(name))
 

@@ -80,7 +80,7 @@ class FoldConstants(GraphPass):
         return count
 
     def close(self, model: Model) -> None:
-        """Write constants of which a part is held as nodes where they do not fit whole into the model, after all folding."""
+        """Write partly held constants as nodes where they do not fit whole into the model, after all folding."""
         growth, before = self.growth, stored_bytes(model)
         written = write_expanded(model, growth.limit)
         growth.add(stored_bytes(model) - before)
@@ -130,7 +130,7 @@ class Folder:
         self._growth = growth
 
     def run(self) -> int:
-        """Fold all constant nodes; returns the number of nodes folded, those of former runs included."""
+        """Fold all constant nodes; returns the number of nodes folded, in former runs too."""
         self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
         self._fold()
         while self._learn():
@@ -262,7 +262,7 @@ class Folder:
         self._send("folded", "fold", node=node, removed=(node,), level=10)
 
     def _add(self, name: str, tensor: Tensor, node: Node, place: Node | None) -> None:
-        """Store the value of a result of a node; that of an output as a Constant, behind the node before it."""
+        """Store the value of a result of a node; an output becomes a Constant in the place of the node."""
         if self.graph.is_output(name):
             self.graph.insert(_constant(name, tensor, node), place)
             self.graph.learn(name, tensor.info())
@@ -272,7 +272,7 @@ class Folder:
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: Sequence[Node]) -> None:
-        """Evaluate nodes in one session; if that fails, each half by itself, so that an invalid node affects only itself."""
+        """Evaluate nodes in one session; if that fails, each half alone, so that an invalid node affects no other."""
         result = _evaluated(self.graph, nodes)
         if result is not None and result.values is None:
             return self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)

@@ -163,7 +163,7 @@ def copied(graph: Graph, node: Node, size: int) -> int:
 
 
 class _Kept(NamedTuple):
-    """A constant of which a part is kept, the graph that holds it, and its name."""
+    """A partly kept constant, the graph that holds it, and its name."""
 
     tensor: ExpandedTensor
     graph: Graph
@@ -198,14 +198,14 @@ def note_growth(model: Model, growth: Growth) -> None:
     del model.shell.metadata_props[:]
     model.shell.metadata_props.extend(kept)
     if growth.unfolded() is not None:
-        # As they are written: those of which a part is held are whole in the file.
+        # As they are written: partly held constants are whole in the file.
         size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
         text = f"{growth.given} bytes of constants given, {growth.added} added, {size} in all"
         model.shell.metadata_props.add(key=_ENTRY, value=text)
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
-    """Write constants of which a part is kept as nodes, the largest first, until the others fit whole into the model.
+    """Write partly kept constants as nodes, the largest first, until the others fit whole into the model.
 
     Args:
         model: the model.

@@ -24,7 +24,7 @@ PRODUCTS: Final = frozenset({
 """Operators, of any domain, that sum products of floating-point numbers.
 
 Runtimes pack stored operands when they load a model, and have different kernels for packed and for computed operands, which sum
-in different orders. So a product with a weight behind an Identity is not equal, bit by bit, to one with the weight itself.
+in different orders. So a product with a weight after an Identity is not equal, bit by bit, to one with the weight itself.
 """
 
 

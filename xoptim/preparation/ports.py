@@ -37,7 +37,7 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
         base_dir: folder of its external data.
 
     Raises:
-        ModelError: a name is not that of a result, or its type is not known.
+        ModelError: a name is not the name of a result, or its type is not known.
     """
     if not names:
         return

@@ -12,7 +12,7 @@ from xoptim.facts.protos import inner_graphs
 
 
 def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and all subgraphs, those of local functions included."""
+    """The main graph and all subgraphs, in local functions too."""
     yield proto.graph
     yield from inner_graphs(proto.graph.node)
     for function in proto.functions:

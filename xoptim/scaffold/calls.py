@@ -31,9 +31,9 @@ class Calls:
 
     Attributes:
         variables: name in the pattern of each result, and of each operand from outside.
-        parameters: those of the operands, in order: whether each must be constant.
+        parameters: for each operand, in order, whether it must be constant.
         lines: the calls.
-        results: names in the pattern of the results that other nodes read, or of those of the last node.
+        results: names in the pattern of the results that other nodes read, or else of the results of the last node.
     """
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
@@ -72,7 +72,7 @@ class Calls:
         return wrapped(f"        {', '.join(targets)} = g.op.{node.op_type}(", words)
 
     def _moved(self, node: Node) -> dict[int, str]:
-        """The last operands, as far as they are constant and can be written as attributes."""
+        """The last operands that are constant and can be written as attributes."""
         found: dict[int, str] = {}
         known = moved_inputs(node.op_type, node.opset) if not node.domain else {}
         for place in range(len(node.input) - 1, -1, -1):
@@ -132,7 +132,7 @@ class Calls:
         return found
 
     def _results(self) -> list[str]:
-        """Results of the pattern: those that other nodes read, or those of the last node."""
+        """Results of the pattern: what other nodes read, or the results of the last node."""
         inside, graph = set(self.nodes), self.graph
         read = [
             name

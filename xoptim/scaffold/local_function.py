@@ -35,7 +35,7 @@ class LocalFunction:
     def __init__(self, name: str, calls: Calls) -> None:
         self._calls = calls
         self._inside: dict[str, np.ndarray] = {}
-        """Constants that the function and the example hold, by the name that stands for them there."""
+        """Constants that the function and the example hold, by their names there."""
         nodes = [self._proto(node) for node in calls.nodes]
         stored = [numpy_helper.from_array(array, constant) for constant, array in self._inside.items()]
         constants = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in stored]
@@ -59,7 +59,7 @@ class LocalFunction:
         return proto
 
     def _stored(self, name: str) -> str:
-        """The name that stands for a constant that is not a parameter."""
+        """The name of a constant that is not a parameter."""
         array = constant_value(self._calls.graph, name)
         assert array is not None
         for known, other in self._inside.items():
@@ -125,7 +125,7 @@ def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto
 
 
 def _text_of(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    """The lines of nodes in ONNX text, as a graph has them: onnx 1.19 does not print a node by itself."""
+    """The lines of nodes in ONNX text, as a graph has them: onnx 1.19 does not print a single node."""
     graph = onnx.GraphProto(name="g", node=nodes)
     return onnx.printer.to_text(graph).strip().splitlines()[1:-1]
 

@@ -76,7 +76,7 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
         nodes: names of nodes or of their results, with commas between them.
 
     Raises:
-        ValueError: when the name is not that of a pattern class.
+        ValueError: when the name is not the name of a pattern class.
         FileExistsError: when the file exists.
         XoptimError: when the nodes cannot be a pattern.
     """

@@ -55,7 +55,7 @@ def test_examples_and_near_misses(pattern: type[PatternOptimization]) -> None:
 
 
 def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") -> list[Path]:
-    """Write a package with one pattern in a new folder, whose name is that of the project.
+    """Write a package with one pattern in a new folder, which gives the project its name.
 
     Args:
         class_name: name of the pattern class, which ends with ``Pattern``.

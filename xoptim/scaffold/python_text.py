@@ -48,7 +48,7 @@ def quoted(text: str) -> str:
 
 
 def wrapped(head: str, words: Sequence[str], tail: str = ")", *, apart: bool = False) -> str:
-    """A call in one line (unless its head must stand apart), or in the lines that the formatter would make of it."""
+    """A call in one line, unless wrapping is forced, or in the lines that the formatter would make of it."""
     indent = " " * (len(head) - len(head.lstrip()))
     line = f"{head}{', '.join(words)}{tail}"
     if len(line) <= _WIDTH and not apart:

@@ -59,7 +59,7 @@ class Plan:
         self.holders: dict[Dim, list[Term]] = {}
 
     def enter(self, term: Term) -> None:
-        """Plan a term, and those of its operands."""
+        """Plan a term, and the terms of its operands."""
         known = self.terms.get(term.key)
         if not term.op_type or (known is not None and known.place <= term.place):
             return
@@ -79,7 +79,7 @@ class Plan:
         return None if term is None or term.place >= limit else replace(term, steps=frozenset())
 
     def terms_of(self, key: Key | str) -> list[Term]:
-        """The terms of which a value is computed, and its own, operands first."""
+        """The terms that compute a value, operands first."""
         found: dict[Key | str, Term] = {}
 
         def visit(key: Key | str) -> None:

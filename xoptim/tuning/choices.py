@@ -104,7 +104,7 @@ def selection(include: Sequence[str] = ()) -> str:
 
 
 def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
-    """The groups of some patterns: their families; those of other presets than ``default`` are groups of their own."""
+    """The groups of some patterns: their families; patterns of other presets than ``default`` are groups of their own."""
     usual, target = ({rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime"))
     found: dict[str, list[Rewrite]] = {}
     for rewrite in rewrites:
@@ -128,7 +128,7 @@ def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) ->
 
 
 def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """All groups of patterns, those of other presets included."""
+    """All groups of patterns, of other presets too."""
     left_out = facts.groups.keys() & choice.recipe.without
     if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
         recipe = replace(choice.recipe, without=choice.recipe.without - left_out)

@@ -46,16 +46,16 @@ class Budget:
         self._runs = 0
 
     def keep(self, seconds: float, runs: int) -> None:
-        """Keep some time, and the time of so many runs of a choice, for the steps after the search."""
+        """Keep some time, and the time of this many runs of a choice, for the steps after the search."""
         self._kept, self._kept_runs = seconds, runs
 
     def charge(self, seconds: float, runs: int) -> None:
-        """Record the time that a pass of so many choices took."""
+        """Record the time that a pass of this many choices took."""
         self._taken += seconds
         self._runs += runs
 
     def fits(self, runs: int) -> bool:
-        """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
+        """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
         needed = self._kept + self._taken / max(1, self._runs) * (runs + self._kept_runs)
         return self._now() + needed < self._end
 
@@ -79,7 +79,7 @@ class SideBySide:
         self._passes: list[dict[Choice, list[float]]] = []
 
     def fits(self, runs: int) -> bool:
-        """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
+        """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
         return self._budget.fits(runs)
 
     def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
@@ -107,7 +107,7 @@ class SideBySide:
         return failed
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        """The time of a choice divided by that of another one, over all passes that contain both.
+        """The time of a choice divided by the time of another one, over all passes that contain both.
 
         Raises:
             ValueError: no pass contains both.

@@ -19,7 +19,7 @@ class TuneOptions:
     Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
-        budget: seconds after which the search ends, the proof included as far as its time can be foreseen. The original and
+        budget: seconds after which the search ends, with the proof if its time can be foreseen. The original and
             the result of the default patterns are measured in any case.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
         dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.

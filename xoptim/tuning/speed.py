@@ -1,4 +1,4 @@
-"""An optimization that is kept as far as it is not measurably slower: ``xopt MODEL --only-if-faster``."""
+"""An optimization that is kept where it is not measurably slower: ``xopt MODEL --only-if-faster``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SpeedCheck:
     """The times of an optimized model, and the patterns that were left out because they made it slower.
 
     Attributes:
-        before: the time of the result with all patterns, divided by that of the original.
+        before: the time of the result with all patterns, divided by the time of the original.
         after: the time of the result that is kept, likewise; ``None`` for the original.
         left_out: the groups of patterns that were left out: families, those for one runtime apart.
         is_original: whether the original is kept, because every result was slower.
