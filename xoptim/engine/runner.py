@@ -41,7 +41,8 @@ def _check(chosen: ModelPass, verb: str, conditions: Sequence[Condition], model:
 def _run_step(chosen: ModelPass, model: Model, state: State) -> int:
     start = perf_counter()
     count = chosen.run_in(model, state)
-    state.events.send("timed", chosen.name(), seconds=perf_counter() - start, count=count)
+    if chosen.name():
+        state.events.send("timed", chosen.name(), seconds=perf_counter() - start, count=count)
     return count
 
 

@@ -24,6 +24,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.viewing import views_of
 from xoptim.inference.values import RANGES
+from xoptim.match.rewrite import Step
 from xoptim.passes.graph_pass import GraphPass
 from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
 
@@ -79,14 +80,30 @@ class FoldConstants(GraphPass):
         self.rounds |= folder.rounds
         return count
 
-    def close(self, model: Model) -> None:
-        """Write partly held constants as nodes where they do not fit whole into the model, after all folding."""
+
+class WriteExpanded(Step):
+    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding.
+
+    Args:
+        growth: counts the bytes that folding adds to the model.
+        send: sends an event for each constant that is written as a node.
+    """
+
+    title = "write_expanded"
+
+    def __init__(self, growth: Growth, send: Send) -> None:
+        self.growth = growth
+        self._send = send
+
+    def run(self, model: Model) -> int:
+        """Write the constants; returns how many."""
         growth, before = self.growth, stored_bytes(model)
         written = write_expanded(model, growth.limit)
         growth.add(stored_bytes(model) - before)
         for node, size in written.items():
             growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
             self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
+        return len(written)
 
 
 class _Reading:

@@ -14,6 +14,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import readers
+from xoptim.match.rewrite import Step
 
 LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
@@ -189,19 +190,28 @@ def growth_of(model: Model, choice: int | str | None) -> Growth:
     return Growth(choice, given, added) if noted == size else Growth(choice, size)  # else the constants have changed since
 
 
-def note_growth(model: Model, growth: Growth) -> None:
-    """Write into the metadata of a model how many bytes folding has added, if results were left computed because of their size.
+class NoteGrowth(Step):
+    """Writes into the metadata of a model how many bytes folding has added, if it left results computed because of their size.
 
     Without that, each optimization of the result would fold some more of them.
     """
-    kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
-    del model.shell.metadata_props[:]
-    model.shell.metadata_props.extend(kept)
-    if growth.unfolded() is not None:
-        # As they are written: partly held constants are whole in the file.
-        size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
-        text = f"{growth.given} bytes of constants given, {growth.added} added, {size} in all"
-        model.shell.metadata_props.add(key=_ENTRY, value=text)
+
+    title = "note_growth"
+
+    def __init__(self, growth: Growth) -> None:
+        self.growth = growth
+
+    def run(self, model: Model) -> int:
+        """Write the entry; returns 0, since nothing changes that is computed."""
+        kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
+        del model.shell.metadata_props[:]
+        model.shell.metadata_props.extend(kept)
+        if self.growth.unfolded() is not None:
+            # As they are written: partly held constants are whole in the file.
+            size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
+            text = f"{self.growth.given} bytes of constants given, {self.growth.added} added, {size} in all"
+            model.shell.metadata_props.add(key=_ENTRY, value=text)
+        return 0
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:

@@ -10,6 +10,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.match.rewrite import Step
 
 Operands: TypeAlias = tuple[bool, ...]
 """For each operand of a product, whether it is stored when the runtime loads the model."""
@@ -66,3 +67,21 @@ def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Opera
 
 def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
     return node.domain, node.op_type, operands
+
+
+class NoteProducts(Step):
+    """Records the products before blocks become functions, which runtimes replace by their bodies.
+
+    Attributes:
+        found: the products; ``None`` when it has not run.
+    """
+
+    title = "note_products"
+
+    def __init__(self) -> None:
+        self.found: Mapping[Node, Operands] | None = None
+
+    def run(self, model: Model) -> int:
+        """Record them; returns 0."""
+        self.found = stored_operands(model)
+        return 0
