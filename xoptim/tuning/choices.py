@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from xoptim.catalogue.selection import select
 from xoptim.facts.words import counted
@@ -127,27 +127,34 @@ def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) ->
     return sorted(found, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
 
 
+def _remade(choice: Choice, **changes: Any) -> Choice:
+    """The choice with a changed recipe."""
+    return replace(choice, recipe=replace(choice.recipe, **changes))
+
+
+def _reset(choice: Choice, **changes: Any) -> Choice:
+    """The choice with changed settings."""
+    return replace(choice, settings=replace(choice.settings, **changes))
+
+
 def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """All groups of patterns, of other presets too."""
     left_out = facts.groups.keys() & choice.recipe.without
     if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
-        recipe = replace(choice.recipe, without=choice.recipe.without - left_out)
-        yield Variation(facts.selection, replace(choice, recipe=recipe), promise=1.0, stage=0)
+        yield Variation(facts.selection, _remade(choice, without=choice.recipe.without - left_out), promise=1.0, stage=0)
 
 
 def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """The newest operator set, in which other patterns apply."""
     if choice.recipe.rewrites and not choice.recipe.is_raised:
-        recipe = replace(choice.recipe, is_raised=True)
-        yield Variation("newest operator set", replace(choice, recipe=recipe), promise=1.0, stage=0)
+        yield Variation("newest operator set", _remade(choice, is_raised=True), promise=1.0, stage=0)
 
 
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Each group of patterns left out, or added again."""
     for name, share in facts.groups.items() if choice.recipe.rewrites else ():
         without = choice.recipe.without ^ {name}
-        verb = "without" if name in without else "with"
-        yield Variation(f"{verb} {name}", replace(choice, recipe=replace(choice.recipe, without=without)), share)
+        yield Variation(f"{'without' if name in without else 'with'} {name}", _remade(choice, without=without), share)
 
 
 def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
@@ -156,39 +163,34 @@ def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
     for name, signs in _SIGNS_OF.items():
         share = facts.share(signs)
         if name not in off and share > 0:
-            settings = replace(choice.settings, disabled_optimizers=(*off, name))
-            yield Variation(f"{name} off", replace(choice, settings=settings), share)
+            yield Variation(f"{name} off", _reset(choice, disabled_optimizers=(*off, name)), share)
 
 
 def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Lower levels of the optimizations of onnxruntime."""
     for level in _LEVELS:
         if level != choice.settings.level:
-            yield Variation(f"level {level}", replace(choice, settings=replace(choice.settings, level=level)), _SMALL)
+            yield Variation(f"level {level}", _reset(choice, level=level), _SMALL)
 
 
 def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Memory that is not planned."""
     if choice.settings.memory_pattern:
-        settings = replace(choice.settings, memory_pattern=False)
-        yield Variation("memory pattern off", replace(choice, settings=settings), _SMALL)
+        yield Variation("memory pattern off", _reset(choice, memory_pattern=False), _SMALL)
 
 
 def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Threads that sleep, rather than spin, while they wait; a session of one thread does not wait."""
-    settings = choice.settings
-    if settings.threads != 1 and SPINNING not in dict(settings.entries):
-        yield Variation(
-            "spinning off", replace(choice, settings=replace(settings, entries=(*settings.entries, (SPINNING, "0")))), _SMALL
-        )
+    entries = choice.settings.entries
+    if choice.settings.threads != 1 and SPINNING not in dict(entries):
+        yield Variation("spinning off", _reset(choice, entries=(*entries, (SPINNING, "0"))), _SMALL)
 
 
 def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Other numbers of threads."""
     for count in facts.threads:
         if count != choice.settings.threads:
-            name = counted(count, "thread")
-            yield Variation(name, replace(choice, settings=replace(choice.settings, threads=count)), promise=1.0)
+            yield Variation(counted(count, "thread"), _reset(choice, threads=count), promise=1.0)
 
 
 PATTERNS: Final[tuple[Dimension, ...]] = (single_groups,)
