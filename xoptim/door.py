@@ -10,7 +10,7 @@ from xoptim.api.preparing import extract, infer, prepare
 from xoptim.api.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.batching.running import batch
-from xoptim.blocks.repetition import Repetition, repetitions
+from xoptim.blocks.finding import Repetition, repetitions
 from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from xoptim.batching.errors import BatchError
+from xoptim.batching.record import BatchError
 
 _SUFFIX: Final = ".onnx"
 """Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext`` and ``.onnxjson``."""

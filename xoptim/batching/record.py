@@ -1,4 +1,4 @@
-"""The records of a batch: a line of ``results.jsonl`` for each model, and the report of all."""
+"""The records of a batch, a line of ``results.jsonl`` for each model, and the report of all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, Self
+
+from xoptim.facts.errors import XoptimError
 
 Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
 """How a model ended. The first two are written: found equal (or not compared, with ``--no-verify``), and not validated."""
@@ -19,6 +21,10 @@ _EXIT_CODES: Final[Mapping[Status, int]] = {
 }
 _SEVERITY: Final = (0, 3, 1, 2)
 """Exit codes from good to bad: written and equal, written, refused because it differs, without a result."""
+
+
+class BatchError(XoptimError):
+    """A batch cannot begin, or cannot go on: nothing to optimize, two models with one result, or a folder in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
-from xoptim.batching.errors import BatchError
 from xoptim.batching.job import Attempt, Job, perform
 from xoptim.batching.key import versions
 from xoptim.batching.listing import find_models
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import BatchReport, Step
+from xoptim.batching.record import BatchError, BatchReport, Step
 from xoptim.batching.store import Store
 
 PATIENCE = "30s"

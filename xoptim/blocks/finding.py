@@ -1,16 +1,21 @@
-"""Find the blocks that repeat in a graph: those that leave the fewest nodes when they are written once."""
+"""Find the blocks that repeat in a graph: the blocks that leave the fewest nodes when they are written once."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.blocks.alignment import Alignment
 from xoptim.blocks.block import Block, grown
 from xoptim.blocks.links import Links, classes
+from xoptim.blocks.scopes import BlockNames
+from xoptim.graph.graph import Graph
 
+Form: TypeAlias = Literal["nodes", "function"]
+"""How the copies of a block are written."""
 LEAST_NODES: Final = 3
 """Number of nodes of the smallest block."""
 _EFFORT: Final = 64
@@ -19,6 +24,37 @@ _ATTEMPTS: Final = 3
 """Times that a block is grown again from the same seeds when others have taken some of its nodes."""
 _TRIALS: Final = 2
 """Times that a block is grown from some of the nodes in one place of another one: fewer copies may have more in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A block that repeats.
+
+    Attributes:
+        name: the scope that its copies have in common, as the exporter named it, else its operators.
+        times: number of copies.
+        nodes: number of nodes in each.
+        form: how the copies are written: as their nodes, or as calls of a local function.
+    """
+
+    name: str
+    times: int
+    nodes: int
+    form: Form = "nodes"
+
+    def __str__(self) -> str:
+        how = ", one function" if self.form == "function" else ""
+        return f"{self.times} times {self.name}, {self.nodes} nodes{how}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return asdict(self)
+
+
+def repetitions(graph: Graph) -> list[Repetition]:
+    """The blocks that repeat in a graph, those that save the most nodes first."""
+    links = Links(graph)
+    return [Repetition(BlockNames(links.copies(b.rows)).title, len(b.rows), b.size) for b in find_blocks(links)]
 
 
 def find_blocks(links: Links) -> list[Block]:

@@ -8,9 +8,8 @@ from typing import Final
 import onnx
 
 from xoptim.blocks.block import Block, Result
-from xoptim.blocks.finding import find_blocks
+from xoptim.blocks.finding import Repetition, find_blocks
 from xoptim.blocks.links import Links
-from xoptim.blocks.repetition import Repetition
 from xoptim.blocks.scopes import BlockNames
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph

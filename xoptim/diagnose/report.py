@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from xoptim.blocks.repetition import Repetition
+from xoptim.blocks.finding import Repetition
 from xoptim.diagnose.culprit import Culprit
 from xoptim.facts.dtypes import Exactness
 from xoptim.passes.growth import Unfolded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xoptim.blocks.finding import Repetition
 from xoptim.blocks.outlining import Outline
-from xoptim.blocks.repetition import Repetition
 from xoptim.engine.events import show_log
 from xoptim.engine.listeners import Statistics
 from xoptim.engine.navigate import grades_of

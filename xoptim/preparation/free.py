@@ -14,7 +14,7 @@ from xoptim.graph.export import value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.preparation.values import all_graphs, defined_names, fed_inputs
+from xoptim.preparation.ports import all_graphs, defined_names, fed_inputs
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
-from xoptim.preparation.values import declarations, dimensions, fed_inputs
+from xoptim.preparation.ports import declarations, dimensions, fed_inputs
 
 
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:

@@ -15,8 +15,7 @@ from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import Calls, constant_value
-from xoptim.scaffold.python_text import SHOWN
+from xoptim.scaffold.calls import SHOWN, Calls, constant_value
 
 
 class LocalFunction:
