@@ -138,15 +138,12 @@ class Rounds:
         graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
         self.count += 1
         state.events.iteration += 1
-        start, rewriting = perf_counter(), 0.0
-        found = applied = 0
+        found, applied, start = 0, 0, perf_counter()
         applier.view.notes = {}
         for match, is_fresh in self._chosen(index, nodes, claims):
-            matched = perf_counter()
             given = applier.apply(match, is_fresh)
             found, applied = found + 1, applied + (given is not None)
             claims.nodes.update(given or ())  # new nodes are matched in the next round
-            rewriting += perf_counter() - matched
             if state.options.debug.step:
                 state.worklist.add(node for node in nodes if node.graph is graph)
                 break
@@ -154,13 +151,9 @@ class Rounds:
         rewritten = perf_counter()
         state.clean([graph])
         now, text = perf_counter(), f"{found} matches, {applied} applied"
-        state.events.send("round", level=1, graph=graph.name, text=text, nodes=len(graph.nodes), source=graph)
-        for step, seconds in (
-            ("insert_and_remove_nodes", rewriting),
-            ("remove_unused", now - rewritten),
-            ("iteration", now - start),
-        ):
-            state.events.send("timed", step, seconds=seconds)
+        size, send = len(graph.nodes), state.events.send
+        send("round", level=1, graph=graph.name, text=text, nodes=size, source=graph, seconds=now - start)
+        send("timed", "remove_unused", seconds=now - rewritten)
         return applied
 
     def _chosen(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[tuple[MatchResult, bool]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from xoptim.engine.events import Event, EventKind
@@ -30,11 +31,13 @@ class Statistics:
     they do not apply), and ``exit_point`` (the condition that refused most matches; empty unless refusals are events).
     """
 
-    kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied")
+    kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied", "round")
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self._exits: Counter[tuple[str, str]] = Counter()
+        self._rewriting: defaultdict[int, float] = defaultdict(float)
+        """Seconds of the rewrites of a round, by its number."""
 
     def __call__(self, event: Event) -> None:
         """Record an event."""
@@ -46,8 +49,13 @@ class Statistics:
         elif event.kind == "refused" and event.refusal is not None:
             self._exits[name, event.refusal.exit_point] += 1
         elif event.kind == "applied" and event.application is not None:
+            self._rewriting[event.iteration] += event.seconds
             number, added, removed = event.application.number, len(event.added), len(event.removed)
             self._row(f"apply_{name}", event, instances=event.count, match_index=number, added=added, removed=removed)
+
+        elif event.kind == "round":
+            self._row("iteration", event)
+            self._row("insert_and_remove_nodes", replace(event, seconds=self._rewriting[event.iteration]))
 
     def _row(self, name: str, event: Event, **known: Any) -> None:
         row = {"pattern": name, "iteration": event.iteration, "time_in": event.seconds, **_NOTHING, **known}
