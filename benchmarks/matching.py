@@ -255,7 +255,7 @@ def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
     """Match all patterns at all nodes; the time for loading the model is subtracted."""
     options = OptimizationOptions(patterns=None)
     loaded = load_model(model)
-    Engine(loaded.graph, State(loaded, options)).run(patterns)
+    Engine(loaded, State(loaded, options)).run(patterns)
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:

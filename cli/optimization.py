@@ -57,7 +57,6 @@ PATIENCE: Final = 5.0
 @click.option("--no-fold", is_flag=True, help="Compute no constants ahead of time.")
 @click.option("--inline", is_flag=True, help="Replace calls of local functions by their bodies.")
 @click.option("--outline", is_flag=True, help="Write blocks that repeat, such as layers, once: as local functions.")
-@click.option("--roll", is_flag=True, help="Write blocks that repeat as one Scan each, over stacked weights.")
 @click.option("--drop-unused-inputs", is_flag=True, help="Remove inputs that nothing reads in the result.")
 @click.option("--external-data", is_flag=True, help="Write weights to a file of their own.")
 @click.option("--share-weights", is_flag=True, help="Refer to the file of MODEL's weights in place of copying it.")
@@ -225,7 +224,6 @@ def _options(choices: dict[str, Any], progress: Progress) -> OptimizationOptions
         drop=choices["drop"],
         opset=choices["opset"],
         outline=choices["outline"],
-        roll=choices["roll"],
         drop_unused_inputs=choices["drop_unused_inputs"],
         provider=choices["provider"][0],
         max_iter=-1 if choices["max_rounds"] is None else choices["max_rounds"],

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from xoptim.scaffold.new_pattern import family_folder, write_pattern
-from xoptim.scaffold.pack import write_pack
+from xoptim.scaffold.new_pattern import family_folder, write_pack, write_pattern
 
 
 @click.command("new-pattern")

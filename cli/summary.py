@@ -47,7 +47,7 @@ class Summary:
         latency: the times before and after, if they were measured.
         unfolded: what was left unfolded because of its size, if anything.
         hints: options that would make the model smaller.
-        repetitions: the blocks of ``--outline`` and ``--roll``.
+        repetitions: the blocks of ``--outline``.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
         page: the file of ``--report``.
         unused_inputs: inputs of the result that nothing reads.

@@ -33,8 +33,8 @@ def _frozen() -> None:
 _BRIEFLY = {
     ("xoptim.bench.rounds", "_WARM"): 0.0,
     ("xoptim.bench.rounds", "_TURN"): 0.0,
-    ("xoptim.tuning.meter", "_TURNS"): 0.001,
-    ("xoptim.tuning.stand", "PROFILED"): 0.001,
+    ("xoptim.tuning.measurement", "_TURNS"): 0.001,
+    ("xoptim.tuning.measurement", "PROFILED"): 0.001,
     ("xoptim.tuning.speed", "SECONDS"): 0.1,
     ("xoptim.cli.optimization", "PATIENCE"): 0.01,
     ("xoptim.cli.reporting", "_PATIENCE"): 0.01,

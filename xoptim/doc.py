@@ -35,20 +35,12 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
         bound = fan_in**-0.5
         return numpy_helper.from_array(rng.uniform(-bound, bound, shape).astype(np.float32), name)
 
-    def layer(index: int, source: str, result: str) -> list[onnx.NodeProto]:
-        weight = f"layers.{index}.weight"
-        return [
-            helper.make_node("Transpose", [weight], [f"{weight}.t"], name=f"transpose_{index}", perm=[1, 0]),
-            helper.make_node("MatMul", [source, f"{weight}.t"], [f"{result}.product"], name=f"matmul_{index}"),
-            helper.make_node("Add", [f"{result}.product", f"layers.{index}.bias"], [result], name=f"add_{index}"),
-        ]
-
     def value(name: str, *shape: int) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     relu = helper.make_node("Relu", ["linear"], ["relu"], name="relu")
     graph = helper.make_graph(
-        [*layer(0, "x", "linear"), relu, *layer(2, "relu", "output")],
+        [*_layer(0, "x", "linear"), relu, *_layer(2, "relu", "output")],
         "mlp",
         [value("x", 3, 10)],
         [value("output", 3, 1)],
@@ -71,6 +63,15 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
     if path is not None:
         onnx.save(model, path)
     return model
+
+
+def _layer(index: int, source: str, result: str) -> list[onnx.NodeProto]:
+    weight = f"layers.{index}.weight"
+    return [
+        helper.make_node("Transpose", [weight], [f"{weight}.t"], name=f"transpose_{index}", perm=[1, 0]),
+        helper.make_node("MatMul", [source, f"{weight}.t"], [f"{result}.product"], name=f"matmul_{index}"),
+        helper.make_node("Add", [f"{result}.product", f"layers.{index}.bias"], [result], name=f"add_{index}"),
+    ]
 
 
 def pretty_onnx(model: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto | onnx.NodeProto) -> str:

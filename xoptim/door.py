@@ -10,7 +10,7 @@ from xoptim.api.preparing import extract, infer, prepare
 from xoptim.api.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.batching.running import batch
-from xoptim.blocks.repetition import Repetition, repetitions
+from xoptim.blocks.finding import Repetition, repetitions
 from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
@@ -24,7 +24,6 @@ from xoptim.dialects.chain_rules import ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
 from xoptim.engine.events import Event
-from xoptim.engine.growth import Unfolded
 from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
@@ -47,9 +46,10 @@ from xoptim.match.result import MatchResult
 from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.passes.growth import Unfolded
 from xoptim.preparation.preparation import Preparation
+from xoptim.proof import Suspect
 from xoptim.reporting.reports import HtmlReport, report
-from xoptim.suspect import Suspect
 from xoptim.tuning.settings import session
 from xoptim.tuning.tuning import tune
 from xoptim.validate.errors import ChoiceError, DifferentModelError, NotValidatedError, ValidationError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, TypeAlias
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import onnx
 
 from xoptim.builder import GraphBuilder
+from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
@@ -20,7 +22,6 @@ from xoptim.graph.save import Draft as Draft  # for the command
 from xoptim.graph.save import serialized
 from xoptim.graph.save import shared_files as shared_files
 from xoptim.graph.sources import Source, size_of
-from xoptim.suspect import Suspect
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -35,6 +36,31 @@ OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 """Called when a model is loaded, before any rewrite."""
 
 
+class Suspect(Bisection):
+    """A model whose optimization changes results.
+
+    Args:
+        model: the original, a file or a protobuf.
+        options: options of the optimization.
+        checks: options of the validation.
+        inline: whether local functions are replaced by their bodies first.
+
+    Attributes:
+        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
+    """
+
+    def __init__(
+        self, model: ModelLike, options: OptimizationOptions, checks: ValidationOptions | None = None, *, inline: bool = False
+    ) -> None:
+        super().__init__(model, partial(_optimized, inline=inline), options, checks)
+
+
+def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:
+    builder = GraphBuilder(source, optimization_options=options, inline=inline)
+    builder.optimize()
+    return Optimized(builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir)
+
+
 def _ignore(_: Any) -> None:
     """Do nothing."""
 
@@ -46,7 +72,7 @@ class ProofOptions:
     Attributes:
         checks: options of the comparison; one report is made for each of its providers.
         whole: whether the result is compared with the original.
-        each: whether each rewrite is checked by itself too.
+        each: whether each rewrite is checked alone too.
         bisect: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
         inline: whether to replace calls of local functions by their bodies first.
         on_loaded: called when the model is loaded, before any rewrite.
@@ -78,7 +104,7 @@ class Proof:
         validate_seconds: the comparison with the original.
         opset_before: operator set of ONNX that the original imports, 0 for none.
         reports: one for each provider; empty without a comparison.
-        each: the check of each rewrite by itself, if it was made.
+        each: the check of each single rewrite, if it was made.
         left_out: the rewrites that were left out because they made the model compute something else.
     """
 
@@ -182,7 +208,7 @@ def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationO
 
 
 def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Callable[[Any], None] | None:
-    """The listener to rewrites: that of the caller, the check of each, or both."""
+    """The listener to rewrites: of the caller, the check of each, or both."""
     if listener is None or each is None:
         return listener or each
 

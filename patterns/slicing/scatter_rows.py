@@ -46,11 +46,11 @@ class _ScatterRows(EasyPatternOptimization):
         for place, size in enumerate(g.get_shape(rows)[:axis]):
             ones = [1] * (axis + 1 - place)
             if isinstance(size, int):
-                column = np.arange(size, dtype=np.int64).reshape([size, *ones])
-            else:
-                count = g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1))
-                column = g.op.Reshape(g.op.Range(np.array(0), count, np.array(1)), np.array([-1, *ones]))
-            columns.append(g.op.Expand(column, sizes))
+                columns.append(g.op.Expand(np.arange(size, dtype=np.int64).reshape([size, *ones]), sizes))
+                continue
+            count = g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1))
+            counted = g.op.Range(np.array(0), count, np.array(1))
+            columns.append(g.op.Expand(g.op.Reshape(counted, np.array([-1, *ones])), sizes))
         columns.append(g.op.Expand(g.op.Reshape(positions, np.array([-1, 1])), sizes))
         return g.op.ScatterND(x, g.op.Concat(*columns, axis=-1), rows)
 

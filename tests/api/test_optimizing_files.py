@@ -15,11 +15,11 @@ import xoptim
 from tests.support import parse, run, types
 from tests.test_proof import WrongReluPattern
 from xoptim import DifferentModelError, ModelError, OptimizationReport, optimize_file
-from xoptim.engine import fold
 from xoptim.graph import viewing
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import shared_files
 from xoptim.graph.views import View
+from xoptim.passes import fold
 
 SIDE = 64
 FEEDS = {"x": np.linspace(-1, 1, 3 * SIDE, dtype=np.float32).reshape(3, SIDE)}

@@ -56,8 +56,8 @@ def shuffled(model: onnx.ModelProto, rng: random.Random) -> onnx.ModelProto:
     return other
 
 
-def found(model: onnx.ModelProto, *, sized: bool = False) -> Iterator[list[set[str]]]:
+def found(model: onnx.ModelProto) -> Iterator[list[set[str]]]:
     """For each block that repeats, the results of each copy."""
-    links = Links(load_model(model).graph, sized=sized)
+    links = Links(load_model(model).graph)
     for block in find_blocks(links):
         yield [{name for node in copy for name in node.output} for copy in links.copies(block.rows)]

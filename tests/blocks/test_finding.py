@@ -34,17 +34,16 @@ def layers(*widths: int, extra: bool = False) -> onnx.ModelProto:
     return g.model(g.add("MatMul", x, g.weight(widths[-1], widths[-1])) if extra else x)
 
 
-def sizes(model: onnx.ModelProto, *, sized: bool = False) -> list[tuple[int, int]]:
+def sizes(model: onnx.ModelProto) -> list[tuple[int, int]]:
     """Number and size of the copies of each block."""
-    return [(len(copies), len(copies[0])) for copies in found(model, sized=sized)]
+    return [(len(copies), len(copies[0])) for copies in found(model)]
 
 
 def test_layers() -> None:
     assert sizes(layers(4, 4, 4, 4, 4)) == [(4, 3)]
 
 
-def test_every_shape_is_a_block_of_its_own_where_shapes_count() -> None:
-    assert sizes(layers(4, 4, 4, 4, 6, 6, 6), sized=True) == [(3, 3), (2, 3)]
+def test_layers_of_two_widths_are_one_block() -> None:
     assert sizes(layers(4, 4, 4, 4, 6, 6, 6)) == [(6, 3)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.catalogue.toys import Install
 from xoptim import Rewrite, database
 from xoptim.catalogue.database import PatternSequence
-from xoptim.catalogue.words import warn_once
+from xoptim.catalogue.entries import warn_once
 
 
 @pytest.fixture

@@ -79,11 +79,11 @@ def test_texts(text: str, expected: list[str], toys: object) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default+", r"a word is missing behind '\+' in the selection 'default\+'"),
-        ("default-", "behind '-'"),
-        ("default+ ,Zeta", r"behind '\+'"),
-        ("default+-Zeta", r"behind '\+'"),
-        (",+-", r"behind '\+'"),
+        ("default+", r"a word is missing after '\+' in the selection 'default\+'"),
+        ("default-", "after '-'"),
+        ("default+ ,Zeta", r"after '\+'"),
+        ("default+-Zeta", r"after '\+'"),
+        (",+-", r"after '\+'"),
         ("Zeta" * 100 + "-", r"Zeta'\.\.\.$"),
     ],
 )

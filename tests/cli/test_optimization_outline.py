@@ -1,9 +1,8 @@
-"""``xopt --outline``, ``--roll`` and, to undo the former, ``--inline``."""
+"""``xopt --outline`` and, to undo it, ``--inline``."""
 
 from __future__ import annotations
 
 import onnx
-import pytest
 
 from tests.blocks.canonical import canonical
 from tests.blocks.test_outlining import LAYER, chain
@@ -20,7 +19,7 @@ def test_outline_and_inline(xopt: Xopt) -> None:
     plain = optimize(onnx.load(model))
     outcome = xopt(model, "--outline", "-o", "blocks.onnx", "--json").json
     (block,) = outcome["repetitions"]
-    assert (block["times"], block["form"], block["refused"]) == (3, "function", "")
+    assert (block["times"], block["form"]) == (3, "function")
     assert types_in("blocks.onnx") == [block["name"]] * 3
     assert outcome["validation"][0]["status"] == "equal"
     assert (outcome["nodes_before"], outcome["nodes_after"]) == (15, 3 + block["nodes"])
@@ -29,23 +28,12 @@ def test_outline_and_inline(xopt: Xopt) -> None:
 
 
 def test_blocks_in_the_summary(xopt: Xopt) -> None:
-    outcome = xopt(write(chain(LAYER, results=", float[k,2] x1")), *ONLY, "--outline", "--roll", "--dry-run")
+    outcome = xopt(write(chain(LAYER)), *ONLY, "--outline", "--dry-run")
     lines = [line.removeprefix("repeats     ") for line in outcome.out.splitlines() if line.startswith("repeats ")]
-    assert lines == [
-        "3 times MatMul_Add_Tanh_3, 3 nodes (not one Scan: 'x1' is read by others than the next copy)",
-        "3 times MatMul_Add_Tanh_3, 3 nodes, one function",
-    ]
+    assert lines == ["3 times MatMul_Add_Tanh_3, 3 nodes, one function"]
 
 
-def test_roll(xopt: Xopt) -> None:
-    outcome = xopt(write(chain(LAYER)), *ONLY, "--roll", "-o", "rolled.onnx")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert types_in("rolled.onnx") == ["Scan"]
-    assert "repeats     3 times MatMul_Add_Tanh_3, 3 nodes, one Scan" in outcome.out
-
-
-@pytest.mark.parametrize("option", ["--outline", "--roll"])
-def test_a_model_in_which_nothing_repeats(xopt: Xopt, option: str) -> None:
-    outcome = xopt(write(RELU), option, "-o", "same.onnx")
+def test_a_model_in_which_nothing_repeats(xopt: Xopt) -> None:
+    outcome = xopt(write(RELU), "--outline", "-o", "same.onnx")
     assert (outcome.code, types_in("same.onnx")) == (0, ["Relu"])
     assert "repeats" not in outcome.out

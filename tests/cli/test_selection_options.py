@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command import ONLY, TRANSPOSES, Xopt, types_in, write
 from xoptim import PatternOptimization, database, installed_patterns, register, select
 from xoptim.api.whole_model import GlobalRewriter
-from xoptim.catalogue.words import warn_once
+from xoptim.catalogue.entries import warn_once
 
 
 def listed(xopt: Xopt, *words: str) -> list[str]:
@@ -73,7 +73,7 @@ def test_a_word_that_nothing_knows(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default+", "a word is missing behind '+' in the selection 'default+'"),
+        ("default+", "a word is missing after '+' in the selection 'default+'"),
         ("-Cast", "'-Cast' removes patterns from nothing; `default-Cast` removes them from the default"),
         ("defualt", "unknown pattern 'defualt'; did you mean 'default'?"),
     ],

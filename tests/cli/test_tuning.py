@@ -10,8 +10,8 @@ import pytest
 import xoptim
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
 from tests.tuning.fakes import FakeMeter
-from xoptim.tuning.candidates import Choice
-from xoptim.tuning.stand import Stand
+from xoptim.tuning.choices import Choice
+from xoptim.tuning.measurement import Measurement
 
 QUICK = ("--threads", "1", "--budget", "0.1")
 
@@ -26,7 +26,7 @@ def given_times(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(choice: Choice) -> float:
         return (0.9 if choice.recipe.rewrites else 1.0) * (1.0 if choice.settings.memory_pattern else 0.9)
 
-    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(seconds))
+    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(seconds))
 
 
 def test_the_clock(xopt: Xopt) -> None:
@@ -58,14 +58,14 @@ def test_the_table(xopt: Xopt) -> None:
 
 
 def test_where_nothing_is_faster_that_is_said(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda _: 1.0))
+    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda _: 1.0))
     out = xopt("tune", write(TRANSPOSES), "--threads", "1").out
     assert "result      nothing is measurably faster than the original" in out.splitlines()
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
 def test_a_search_that_was_not_finished(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda _: 1.0, most=0))
+    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda _: 1.0, most=0))
     found = next(line for line in xopt("tune", write(TRANSPOSES)).out.splitlines() if line.startswith("search"))
     assert found.startswith("search      tried 0 of ")
     assert found.endswith("(a larger --budget tries the rest)")
@@ -144,7 +144,7 @@ def slower(choice: Choice) -> float:
 
 
 def test_patterns_that_make_the_model_slower_are_named(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(slower))
+    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(slower))
     code, out, err = xopt(write(TRANSPOSES), "--only-if-faster")
     assert (code, err) == (0, "")
     line = next(line for line in out.splitlines() if line.startswith("speed "))
@@ -159,7 +159,7 @@ def test_patterns_that_make_the_model_slower_are_named(xopt: Xopt, monkeypatch: 
 
 
 def test_a_result_that_is_faster_is_kept(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stand, "meter", lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0))
+    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0))
     out = xopt(write(TRANSPOSES), "--only-if-faster").out
     assert "speed       time / original 0.500 (0.499 to 0.501)" in out.splitlines()
     assert types_in("model.opt.onnx") == ["Relu"]

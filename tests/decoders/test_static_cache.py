@@ -72,7 +72,7 @@ def export(groups: int, exporter: str, path: pathlib.Path) -> onnx.ModelProto:
     values = {name: torch.from_numpy(np.asarray(value)) for name, value in feeds_of(groups, 2, 3, 4).items()}
     ids, start, *past = values.values()
     if exporter == "dynamo":
-        opened = ({0: "batch", 1: "seq"}, {}, tuple({0: "batch"} for _ in past))
+        opened: Any = ({0: "batch", 1: "seq"}, {}, tuple({0: "batch"} for _ in past))
         program = torch.onnx.export(
             Decoder().eval(), (ids, start, *past), dynamo=True, optimize=False, verbose=False, input_names=list(values),
             dynamic_shapes=opened,

@@ -15,11 +15,11 @@ from tests.support import in_parts, parse, types
 from xoptim import EasyPatternOptimization, OptimizationOptions, optimize
 from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.engine.environment import DebugSettings
-from xoptim.engine.fold import Folder
 from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
-from xoptim.suspect import Suspect
+from xoptim.passes.fold import Folder
+from xoptim.proof import Suspect
 from xoptim.validate import ValidationOptions, run_reference, validate
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ from tests.support import parse
 from xoptim.api.optimizing import optimize
 from xoptim.diagnose import hints
 from xoptim.diagnose.hints import OpsetHint, opset_hint
-from xoptim.engine import run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
+from xoptim.opsets import newest
 
 GELU = """agraph (float[2,8] x) => (float[2,8] y) {
     r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()
@@ -85,7 +85,7 @@ def test_a_node_that_cannot_be_raised_so_far(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(model: object, target: int) -> int:
         raise ModelError("refused")
 
-    monkeypatch.setattr(run, "raise_model", refuse)
+    monkeypatch.setattr(newest, "raise_model", refuse)
     assert opset_hint(optimized(GELU, 17), OPTIONS) is None
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
-from xoptim.engine import applier, cleanup, fold, merge, passes
+from xoptim.engine import applier
 from xoptim.evaluate import regions
 from xoptim.graph import data_file, edit, export, propagate, save
 from xoptim.graph.facts import FactTable
@@ -25,6 +25,7 @@ from xoptim.graph.references import References
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
+from xoptim.passes import cleanup, fold, merge
 
 
 class InjectedError(Exception):
@@ -93,8 +94,8 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
     "folding and merging": lambda: [
         *methods(fold.Folder, "_add", "_replace", "_run_region", "_store_constant", "_visit"),
         *places("redirect", cleanup, merge),
-        *places("merge_initializers", passes),
-        *places("merge_nodes", passes),
+        *methods(merge.MergeInitializers, "run_on"),
+        *methods(merge.MergeNodes, "run_on"),
         *methods(Tensor, "key", "sample", "to_raw"),
         *methods(edit.Edit, "commit"),
     ],

@@ -377,7 +377,7 @@ def test_subgraphs_and_functions_are_optimized() -> None:
     gr.optimize()
     verify(gr.model)
     assert [[n.op_type for n in g.nodes] for g in gr.model.graphs()] == [["Abs"], ["f", "If"], ["Exp"], ["Abs"]]
-    assert gr.report().applied == {"NegNeg": 4}
+    assert gr.report().applied == {"NegNeg": 3}, "a branch reads Neg(x) of the graph around it before patterns run"
     for condition in (True, False):
         feeds = {"c": np.array(condition), "x": np.array([1, -2], np.float32)}
         same_results(proto, gr.to_onnx(optimize=False), feeds)

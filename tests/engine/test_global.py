@@ -13,8 +13,8 @@ from tests.engine.rules import AbsNegPattern, NegNegPattern, builder, chain, eve
 from tests.support import load, parse, same_results, types, verify
 from xoptim import GraphBuilder, ModelPass, Node, OptimizationOptions, PatternOptimization, XoptimError, optimize
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
-from xoptim.engine.application import Application
 from xoptim.engine.environment import DebugSettings
+from xoptim.engine.events import Application
 from xoptim.engine.navigate import TopologicalNavigator
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import BudgetError
@@ -238,7 +238,8 @@ def test_it_works_on_subgraphs_if_it_likes() -> None:
     tuned(text, global_rewriter(name="Look")(look))
     assert seen == [["If", "Neg", "Neg", "Exp", "Neg"]]
     tuned(text, [global_rewriter(name="Look")(look), NegNegPattern])
-    assert seen[1] == ["If", "Exp", "Neg"], "inner graphs come first"
+    assert seen[1] == ["If", "Neg", "Neg", "Exp", "Neg"], "passes come before the patterns of their phase"
+    assert seen[2] == ["If", "Exp", "Neg"], "and again after them"
 
 
 def test_operator_sets_and_providers() -> None:

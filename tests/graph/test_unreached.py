@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.engine.test_fold import reasons
+from tests.passes.test_fold import reasons
 from tests.support import parse, run, same_results, types
 from xoptim.api.optimizing import optimize
 from xoptim.engine.events import Event

@@ -24,10 +24,8 @@ from tests.match.planting import Fixed, Listed, Number, Outside
 from tests.match.rebuilding import build, lowered
 from tests.support import run, types, verify
 from xoptim.api.optimizing import optimize
-from xoptim.engine.engine import Engine
 from xoptim.engine.events import Event
-from xoptim.engine.options import OptimizationOptions
-from xoptim.engine.state import State
+from xoptim.engine.find import all_matches
 from xoptim.graph.load import load_model
 from xoptim.match import EasyPatternOptimization, MatchResult, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.easy import compiled
@@ -48,7 +46,7 @@ EFFORT = (
 def found_in(pattern: EasyPatternOptimization, model: onnx.ModelProto) -> list[MatchResult]:
     """All matches, as the engine finds them."""
     loaded = load_model(model)
-    return Engine(loaded.graph, State(loaded, OptimizationOptions(patterns=None))).find(pattern)
+    return all_matches(loaded.graph, [pattern], "cpu")
 
 
 def as_found(match: MatchResult, drawn: EasyPatternOptimization) -> Found:

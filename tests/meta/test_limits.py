@@ -11,7 +11,8 @@ import pytest
 
 from tests.meta.sources import Source, in_one_process, sources
 from xoptim import EasyPatternOptimization, GraphBuilder, installed_patterns
-from xoptim.engine.engine import Engine
+from xoptim.engine.engine import Engine, Rounds
+from xoptim.engine.rewriting import Rewriting
 from xoptim.engine.run import Optimizer
 
 pytestmark = in_one_process
@@ -121,7 +122,7 @@ def test_the_environment_is_read_in_one_place() -> None:
     assert readers <= {ENVIRONMENT}
 
 
-@pytest.mark.parametrize("main", [Optimizer.run, Optimizer._optimize, Engine.run, Engine._loop])
+@pytest.mark.parametrize("main", [Optimizer.run, Rewriting._run_stage, Engine.run, Engine._loop, Rounds.run])
 def test_the_loop_can_be_read_at_a_glance(main: object) -> None:
     assert len(inspect.getsource(main).splitlines()) <= LOOP_LINES  # type: ignore[arg-type]
 

@@ -6,8 +6,7 @@ import pytest
 from tests.opsets.raised import F32, check, numbers, reason
 from xoptim.opsets import adapters
 from xoptim.opsets.adapters import ADAPTERS, Judgement, is_unchanged, judge
-from xoptim.opsets.changes import additions, breaks, operators, versions
-from xoptim.opsets.reviewed import REFUSED, SAME_MEANING
+from xoptim.opsets.changes import REFUSED, SAME_MEANING, additions, breaks, operators, versions
 
 STEPS = [(op_type, version) for op_type in operators() for version in versions(op_type)[1:]]
 FIRST_SUPPORTED = 7

@@ -13,7 +13,7 @@ import xoptim
 from tests.reach import choices, flow, kernels, movement, parts, products, sizes, traditional, whole
 from tests.reach.rows import Row, Theme
 from tests.support import parse
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 
 TARGET = Path(__file__).parents[2] / "docs" / "reach.md"
 HEAD = """# Reach

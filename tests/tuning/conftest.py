@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tuning.fakes import FakeMeter, Seconds, Timed
-from xoptim.tuning.stand import Stand
+from xoptim.tuning.measurement import Measurement
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Timed:
             made.append(FakeMeter(seconds, **how))
             return made[-1]
 
-        monkeypatch.setattr(Stand, "meter", meter)
+        monkeypatch.setattr(Measurement, "meter", meter)
         return made
 
     return with_times

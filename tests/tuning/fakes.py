@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from xoptim.bench import Interval, Ratio
-from xoptim.tuning.candidates import Choice
+from xoptim.tuning.choices import Choice
 
 Seconds = Callable[[Choice], float]
 

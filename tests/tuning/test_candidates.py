@@ -1,148 +1,111 @@
-"""The search space: groups of patterns, and the variations of a choice."""
+"""The models of recipes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
-from xoptim import select
-from xoptim.tuning.candidates import (
-    EVERYTHING,
-    SELECTION,
-    SPINNING,
-    UNTOUCHED,
-    Choice,
-    Dimension,
-    Facts,
-    Recipe,
-    Variation,
-    default_recipe,
-    groups_of,
-    levels,
-    memory_pattern,
-    newest_opset,
-    selection,
-    single_groups,
-    single_optimizers,
-    spinning,
-    threads,
-    variations,
-    whole_selection,
-)
-from xoptim.validate import SessionSettings
+import xoptim
+from tests.support import parse
+from tests.tuning.fakes import MODEL
+from xoptim import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.tuning import candidates as module
+from xoptim.tuning.candidates import Candidates
+from xoptim.tuning.choices import SELECTION, UNTOUCHED, Recipe, default_recipe
+from xoptim.validate import LoadError
 
-SETTINGS = SessionSettings(level="all", threads=1)
-START = Choice(default_recipe(), SETTINGS)
-TARGET = "products (onnxruntime)"
-FACTS = Facts(groups={"shapes": 0.1, TARGET: 0.4}, shares={"Gemm": 0.2, "Transpose": 0.3})
+TARGET = "activations (onnxruntime)"
 
 
-def names(found: Iterable[Variation]) -> list[str]:
-    return [each.name for each in found]
+@pytest.fixture
+def candidates() -> Candidates:
+    """Candidates for the model in which several groups apply."""
+    return Candidates(Source(parse(MODEL)), OptimizationOptions(patterns=SELECTION))
 
 
-def test_groups_are_families_and_those_of_onnxruntime_apart() -> None:
-    found = groups_of(select(SELECTION))
-    assert {name.removesuffix(" (onnxruntime)") for name in found} == {rewrite.family() for rewrite in select(SELECTION)}
-    assert "FusedMatMul" in [rewrite.name() for rewrite in found[TARGET]]
-    assert sum(map(len, found.values())) == len(select(SELECTION))
+def proto_of(candidates: Candidates, recipe: Recipe) -> onnx.ModelProto:
+    made = candidates.make(recipe).model
+    assert isinstance(made, onnx.ModelProto)
+    return made
 
 
-def test_the_default_recipe_is_the_preset() -> None:
-    left_out = default_recipe().without
-    kept = [each for name, group in groups_of(select(SELECTION)).items() if name not in left_out for each in group]
-    assert {rewrite.name() for rewrite in kept} == {rewrite.name() for rewrite in select("default")}
+@pytest.mark.parametrize(("recipe", "patterns"), [(Recipe(), SELECTION), (default_recipe(), "default")])
+def test_recipes_are_selections(candidates: Candidates, recipe: Recipe, patterns: str) -> None:
+    expected = xoptim.optimize(parse(MODEL), patterns=patterns, tag_nodes=False)
+    assert proto_of(candidates, recipe).SerializeToString() == expected.SerializeToString()
+    options = candidates.options(recipe)
+    assert xoptim.optimize(parse(MODEL), options) == xoptim.optimize(parse(MODEL), patterns=patterns)
 
 
-def test_included_patterns_are_apart_and_left_out_first() -> None:
-    assert all(name.endswith(" (finite)") for name in groups_of(select("finite")))
-    more = default_recipe(["finite"]).without - default_recipe().without
-    assert more == groups_of(select("finite")).keys()
-    (found,) = whole_selection(
-        Choice(Recipe(more), SETTINGS), Facts(groups=dict.fromkeys(more, 0.1), selection=selection(["finite"]))
-    )
-    assert (found.name, found.choice.recipe) == ("default+onnxruntime+finite", Recipe())
+def test_groups_that_are_left_out(candidates: Candidates) -> None:
+    types = [node.op_type for node in proto_of(candidates, Recipe(frozenset(["movement"]))).graph.node]
+    assert types == ["Transpose", "Transpose", "QuickGelu", "Relu"]
 
 
-def test_the_newest_operator_set_is_tried_once() -> None:
-    (found,) = newest_opset(START, FACTS)
-    assert found.choice.recipe.is_raised
-    assert found.stage == 0
-    assert names(newest_opset(found.choice, FACTS)) == []
-    assert names(newest_opset(Choice(UNTOUCHED, SETTINGS), FACTS)) == []
-
-
-def test_the_whole_selection_comes_first_and_once() -> None:
-    (found,) = whole_selection(START, FACTS)
-    assert (found.name, found.stage) == (SELECTION, 0)
-    assert TARGET not in found.choice.recipe.without
-    assert names(whole_selection(found.choice, FACTS)) == []
-    assert names(whole_selection(START, Facts(groups={"shapes": 0.1}))) == []
-
-
-def test_groups_are_left_out_and_added_again() -> None:
-    by_name = {each.name: each.choice.recipe.without for each in single_groups(START, FACTS)}
-    assert by_name == {
-        "without shapes": START.recipe.without | {"shapes"},
-        f"with {TARGET}": START.recipe.without - {TARGET},
-    }
-
-
-def test_the_original_has_no_patterns_to_leave_out() -> None:
-    found = variations(Choice(UNTOUCHED, SETTINGS), FACTS, EVERYTHING)
-    assert {each.choice.recipe for each in found} == {UNTOUCHED}
-    assert "memory pattern off" in names(found)
-
-
-def test_optimizers_that_have_changed_the_model() -> None:
-    first, second = single_optimizers(START, FACTS)
-    assert names((first, second)) == ["TransposeOptimizer off", "MatMulAddFusion off"]
-    assert [first.promise, second.promise] == [0.3, 0.2]
-    assert names(single_optimizers(first.choice, FACTS)) == ["MatMulAddFusion off"]
-    assert next(iter(single_optimizers(first.choice, FACTS))).choice.settings.disabled_optimizers == (
-        "TransposeOptimizer",
-        "MatMulAddFusion",
-    )
-
-
-def test_threads_that_wait() -> None:
-    assert names(spinning(START, FACTS)) == [], "one thread does not wait"
-    (found,) = spinning(replace(START, settings=SessionSettings(level="all")), FACTS)
-    assert found.choice.settings.entries == ((SPINNING, "0"),)
-    assert names(spinning(found.choice, FACTS)) == []
-
-
-@pytest.mark.parametrize(
-    ("dimension", "expected"),
-    [
-        (levels, ["level extended", "level basic"]),
-        (memory_pattern, ["memory pattern off"]),
-        (threads, ["2 threads"]),
-    ],
-)
-def test_settings(dimension: Dimension, expected: list[str]) -> None:
-    facts = replace(FACTS, threads=(1, 2))
-    found = list(dimension(START, facts))
-    assert names(found) == expected
-    for each in found:
-        assert each.choice.recipe == START.recipe
-        assert each.choice.settings != SETTINGS
-        assert each.name not in names(dimension(each.choice, facts))
-
-
-def test_the_order_does_not_follow_small_differences_of_the_profile() -> None:
-    orders = [
-        names(variations(START, replace(FACTS, groups={"shapes": 0.1, "casts": share}), EVERYTHING)) for share in (0.09, 0.11)
+def test_the_original_stays_as_it_is(candidates: Candidates, tmp_path: Path) -> None:
+    assert candidates.make(UNTOUCHED).model is candidates.source.proto
+    assert candidates.describe(UNTOUCHED).nodes == 7
+    assert [node.op_type for node in xoptim.optimize(parse(MODEL), candidates.options(UNTOUCHED)).graph.node] == [
+        node.op_type for node in parse(MODEL).graph.node
     ]
-    assert orders[0] == orders[1]
-    assert orders[0].index("without casts") < orders[0].index("without shapes"), "by name"
-    assert orders[0].index("TransposeOptimizer off") < orders[0].index("without casts"), "by promise"
+    path = tmp_path / "model.onnx"
+    path.write_bytes(parse(MODEL).SerializeToString())
+    assert Candidates(Source(path), OptimizationOptions()).make(UNTOUCHED).model == path
 
 
-def test_a_further_dimension_is_one_more_function() -> None:
-    def constant(choice: Choice, facts: Facts) -> Iterable[Variation]:
-        yield Variation("another", Choice(Recipe(), choice.settings), 0.9)
+def test_descriptions(candidates: Candidates) -> None:
+    made = candidates.describe(Recipe())
+    assert made.nodes == 2
+    assert made.size == proto_of(candidates, Recipe()).ByteSize()
+    assert made.written[TARGET] == {"QuickGelu": 1}
+    assert {"movement", TARGET} <= made.written.keys()
+    assert TARGET not in candidates.describe(default_recipe()).written
 
-    assert names(variations(START, FACTS, (*EVERYTHING, constant)))[2] == "another"
+
+def test_equal_models_have_equal_digests(candidates: Candidates) -> None:
+    """Without a group that does not apply, the model is the same."""
+    everything = candidates.describe(Recipe())
+    assert candidates.describe(Recipe(frozenset(["convolutions"]))).digest == everything.digest
+    assert candidates.describe(Recipe(frozenset(["movement"]))).digest != everything.digest
+
+
+def test_a_few_models_are_kept(candidates: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT", 2)
+    recipes = [Recipe(frozenset([name])) for name in ("movement", "shapes", TARGET)]
+    first = candidates.make(recipes[0])
+    candidates.make(recipes[1])
+    assert candidates.make(recipes[0]) is first
+    candidates.make(recipes[2])
+    assert candidates.make(recipes[0]) is first, "the one that was not used for longest is dropped"
+    assert set(candidates._models) == {recipes[0], recipes[2]}
+    assert candidates.describe(recipes[1]).nodes > 0
+
+
+def test_functions_are_replaced_by_their_bodies() -> None:
+    text = """
+    agraph (float[a,b] x) => (float[a,b] y) { y = local.twice(x) }
+    <domain: "local", opset_import: ["" : 18]> twice (x) => (y) { t = Transpose(x) y = Transpose(t) }"""
+    plain, inlined = (Candidates(Source(parse(text)), OptimizationOptions(), inline=each) for each in (False, True))
+    assert proto_of(plain, Recipe()).functions
+    assert not proto_of(inlined, Recipe()).functions
+
+
+def test_the_folder_of_external_weights(tmp_path: Path) -> None:
+    model = parse("g (float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    candidates = Candidates(Source(tmp_path / "model.onnx"), OptimizationOptions())
+    assert candidates.make(Recipe()).base_dir == tmp_path
+
+
+def test_models_that_cannot_be_made_are_not_hidden(candidates: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise LoadError("broken")
+
+    monkeypatch.setattr(Candidates, "_build", broken)
+    with pytest.raises(LoadError, match="broken"):
+        candidates.describe(Recipe())

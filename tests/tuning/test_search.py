@@ -9,7 +9,7 @@ import pytest
 
 from tests.tuning.fakes import FakeMeter, ratio
 from xoptim.facts.errors import XoptimError
-from xoptim.tuning.candidates import EVERYTHING, PATTERNS, UNTOUCHED, Choice, Facts, Recipe, variations
+from xoptim.tuning.choices import EVERYTHING, PATTERNS, UNTOUCHED, Choice, Facts, Recipe, variations
 from xoptim.tuning.search import Found, Rules, Search, confirm, is_faster, is_slower, ranking
 from xoptim.validate import SessionSettings
 

@@ -16,7 +16,7 @@ from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim import proof
 from xoptim.facts.errors import ModelError
 from xoptim.tuning import TuneOptions, read_settings, settings_path
-from xoptim.tuning.candidates import Choice, default_recipe
+from xoptim.tuning.choices import Choice, default_recipe
 from xoptim.tuning.tuning import Tuned, Tuner
 from xoptim.validate import FeedError, LoadError, RunError
 

@@ -10,7 +10,7 @@ from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.session import Takers, is_at
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
@@ -71,7 +71,7 @@ def _taken(model: Any, pattern: Item, provider: str, takers: Takers, after: Grap
 def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu") -> list[Explanation]:
     """The matches of a pattern, with the matched nodes and the captures. They may overlap.
 
-    Arguments and errors are those of `explain`; an error of the pattern raises an `XoptimError`.
+    Arguments and errors as for `explain`; an error of the pattern raises an `XoptimError`.
     """
     return find_in_model(_prepared(model, after, provider).model, pattern, provider=provider)
 

@@ -99,17 +99,10 @@ def optimize(
         LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
-    if not isinstance(verify, (bool, ValidationOptions)):
-        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
     source = Source(model)
     reporting = _Reporting(report, source)
     chosen = reporting.listening(given(OptimizationOptions, options, changes))
-    if verify is False and only_if_faster is False:
-        with collection_paused():
-            proto = _optimized(source, chosen, inline, reporting)
-    else:
-        bench = BenchOptions(provider=chosen.provider) if only_if_faster is True else only_if_faster or None
-        proto = _proved(source, chosen, _how(chosen, verify, inline, reporting), bench, reporting)
+    proto = _made(source, chosen, _how(chosen, verify, inline, reporting), only_if_faster, reporting)
     if source.kind == "path":
         hold_weights(proto, source.base_dir)
     return source.give_back(proto)
@@ -153,8 +146,6 @@ def optimize_file(
         DifferentModelError, NotValidatedError: as for `optimize`; nothing is written then.
         UnknownPatternError, ChoiceError, PatternError, ProviderUnavailable, MissingLibraryError: as for `optimize`.
     """
-    if not isinstance(verify, (bool, ValidationOptions)):
-        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
     given_source = Source(Path(source))
     reporting = _Reporting(report, given_source)
     chosen = reporting.listening(given(OptimizationOptions, options, changes))
@@ -164,6 +155,8 @@ def optimize_file(
 
 
 def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool, reporting: _Reporting) -> ProofOptions:
+    if not isinstance(verify, (bool, ValidationOptions)):
+        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
     checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(options.provider,))
     bisect = not options.strict
     return ProofOptions(checks=checks, whole=verify is not False, bisect=bisect, inline=inline, on_loaded=reporting.loaded)
@@ -202,6 +195,16 @@ class _Reporting:
                 subject_of(report(), title_of(self._source), "result"), sizes=(size_of(self._source), size_of(proto))
             )
             report_of(journal, subject, builder.optimization_options.provider).save(self._path)
+
+
+def _made(
+    source: Source, options: OptimizationOptions, how: ProofOptions, faster: bool | BenchOptions, reporting: _Reporting
+) -> onnx.ModelProto:
+    if not how.whole and faster is False:
+        with collection_paused():
+            return _optimized(source, options, how.inline, reporting)
+    bench = BenchOptions(provider=options.provider) if faster is True else faster or None
+    return _proved(source, options, how, bench, reporting)
 
 
 def _optimized(source: Source, options: OptimizationOptions, inline: bool, reporting: _Reporting) -> onnx.ModelProto:

@@ -113,7 +113,7 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
         inputs: values that the part reads; inputs of the model that it needs besides become inputs too.
-        outputs: values that it computes; those of the model by default.
+        outputs: values that it computes; the outputs of the model by default.
 
     Raises:
         ModelError: a name does not exist, or an input is not needed.
@@ -127,7 +127,7 @@ def infer(model: str | Path) -> onnx.ModelProto: ...
 @overload
 def infer(model: AnyModel) -> AnyModel: ...
 def infer(model: Any) -> Any:
-    """A model in which the types and shapes of all results are declared, as far as they are known.
+    """A model in which the types and shapes of all results are declared, where they are known.
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.

@@ -27,8 +27,8 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
     """The rules in files, in order; see `xoptim.dialects.text.parse_rules`.
 
     Args:
-        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of one come after those of the one
-            before it.
+        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of a file follow the rules of the
+            file before it.
 
     Raises:
         TextRuleError: when a file cannot be read, or contains a mistake; the message names file, line and column.

@@ -52,7 +52,7 @@ def global_rewriter(*, name: str = "", **metadata: Any) -> Callable[[Callable[..
     ``False``, the optimizer checks whether the model changed.
 
     Args:
-        name: name of the class; made of that of the function when empty.
+        name: name of the class; made from the name of the function when empty.
         **metadata: class attributes of `xoptim.Rewrite`, such as ``phase``, and ``examples``. The exactness is ``rounding``
             unless given.
 

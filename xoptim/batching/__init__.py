@@ -1,8 +1,6 @@
 """Optimizes many models, each in a process of its own, on this machine or on the workers of a Dask cluster."""
 
-from xoptim.batching.errors import BatchError
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import Record, Status
-from xoptim.batching.report import BatchReport, Step
+from xoptim.batching.record import BatchError, BatchReport, Record, Status, Step
 
 __all__ = ["BatchError", "BatchOptions", "BatchReport", "Record", "Status", "Step"]

@@ -31,8 +31,8 @@ class Job:
         name: the file of the result, relative to ``output``.
         output: the folder of the batch, an absolute path.
         workspace: the folder of this run of the batch. It disappears when the run ends, and with it the need for the job.
-        options: those of the batch.
-        versions: those of the machine that runs the batch.
+        options: the options of the batch.
+        versions: the versions on the machine that runs the batch.
         before: the record of an earlier run.
     """
 
@@ -61,7 +61,7 @@ class Attempt:
     Attributes:
         record: how the model ended.
         folder: the folder that holds the files of the result.
-        files: their names, that of the model last.
+        files: their names, the model last.
         inputs: the files of the model.
         was_done: whether an earlier run has done it, and nothing has changed.
     """

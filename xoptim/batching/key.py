@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def inputs_of(model: Path) -> list[Path]:
-    """The files of a model: its own, and those of its external data, as far as they exist.
+    """The files of a model: its own, and the existing files of its external data.
 
     A model that cannot be read has its own file only: the command reports the reason.
     """
@@ -41,7 +41,7 @@ def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
 
     Args:
         inputs: the files of a model.
-        options: those of the batch. The limit of memory counts, since models that do not fit are validated otherwise.
+        options: the options of the batch. The limit of memory counts, since models that do not fit are validated otherwise.
 
     Raises:
         OSError: when a file cannot be read.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from xoptim.batching.errors import BatchError
+from xoptim.batching.record import BatchError
 
 _SUFFIX: Final = ".onnx"
 """Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext`` and ``.onnxjson``."""
@@ -36,7 +36,7 @@ def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict
     for path in paths:
         absolute = Path(os.path.abspath(path))
         if not absolute.is_relative_to(base):
-            raise BatchError(f"{str(path)!r} is outside {str(base)!r}; name the models by a pattern without '..' behind '*'")
+            raise BatchError(f"{str(path)!r} is outside {str(base)!r}; name the models by a pattern without '..' after '*'")
         name = _result_of(absolute.relative_to(base)).as_posix()
         if name in models:
             raise BatchError(f"{str(models[name])!r} and {str(path)!r} have the same result, {name!r}")

@@ -16,7 +16,7 @@ from typing import IO, Final, Literal
 from xoptim.batching.child import GRACE
 
 # -P: no module of the current folder hides one of Python or of a package.
-# Not -m: the package has imported the module before, of which Python warns.
+# Not -m: Python warns that the package has imported the module before.
 COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batching.child import main; main(sys.argv[1:])")
 _PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
 _LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
@@ -31,7 +31,7 @@ class Ended:
         out: standard output.
         err: the end of standard error.
         seconds: its time.
-        cut_off: why it was ended from outside, empty when it ended by itself.
+        cut_off: why it was ended from outside, empty when nothing ended it.
     """
 
     code: int

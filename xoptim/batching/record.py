@@ -1,4 +1,4 @@
-"""The record of a model: a line of ``results.jsonl``."""
+"""The records of a batch, a line of ``results.jsonl`` for each model, and the report of all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, Self
+
+from xoptim.facts.errors import XoptimError
 
 Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
 """How a model ended. The first two are written: found equal (or not compared, with ``--no-verify``), and not validated."""
@@ -19,6 +21,10 @@ _EXIT_CODES: Final[Mapping[Status, int]] = {
 }
 _SEVERITY: Final = (0, 3, 1, 2)
 """Exit codes from good to bad: written and equal, written, refused because it differs, without a result."""
+
+
+class BatchError(XoptimError):
+    """A batch cannot begin, or cannot go on: nothing to optimize, two models with one result, or a folder in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +92,40 @@ class Record:
 def worst_code(records: list[Record]) -> int:
     """The exit code of the worst model; 0 when there is none."""
     return max((record.exit_code for record in records), key=_SEVERITY.index, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The state of a batch while it runs.
+
+    Attributes:
+        done: number of models that ended.
+        total: number of models.
+        record: the model that ended last, ``None`` at the beginning.
+        was_done: whether that model was skipped, since it was done before and is unchanged.
+    """
+
+    done: int
+    total: int
+    record: Record | None = None
+    was_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """How the models of a batch ended.
+
+    Attributes:
+        records: one for each model, in the order of the models.
+        skipped: results (`Record.output`) of the models that were done before and are unchanged.
+        seconds: time of the whole batch.
+    """
+
+    records: list[Record]
+    skipped: frozenset[str]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """The worst exit code of a model: 0 written and equal, 3 written but not validated, 1 different, 2 without a result."""
+        return worst_code(self.records)

@@ -1,22 +1,81 @@
-"""``xoptim.batch``: optimize many models."""
+"""``xoptim.batch``: optimize many models, here or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
-from xoptim.batching.fleet import run_on
-from xoptim.batching.job import Attempt, Job
+from xoptim.batching.job import Attempt, Job, perform
 from xoptim.batching.key import versions
 from xoptim.batching.listing import find_models
-from xoptim.batching.local import run_here
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.report import BatchReport, Step
+from xoptim.batching.record import BatchError, BatchReport, Step
 from xoptim.batching.store import Store
+
+PATIENCE = "30s"
+"""Time in which a scheduler has to answer."""
+
+
+def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
+    """The attempts of jobs as they end. Dask repeats a job elsewhere when its worker disappears.
+
+    The process of a model ends with its worker, and each attempt has a folder of its own, so that no file has two writers. When
+    the iterator is closed, jobs that wait are cancelled, and the processes that run are ended.
+
+    Args:
+        scheduler: the address of the scheduler.
+        jobs: the jobs of one run of a batch.
+
+    Raises:
+        BatchError: Dask is not installed, or no scheduler answers.
+    """
+    try:
+        from dask.distributed import Client
+        from dask.distributed import as_completed as completed
+    except ImportError as error:
+        raise BatchError(f"a scheduler needs dask.distributed, which xoptim[fleet] installs: {error}") from error
+    try:
+        client = Client(scheduler, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise BatchError(f"no scheduler of Dask answers at {scheduler!r}: {error}") from error
+    with client:
+        futures = {client.submit(perform, job, pure=False): job for job in jobs}
+        try:
+            for future in completed(futures):
+                job, problem = futures.pop(future), future.exception()
+                if problem is None:
+                    attempt = future.result()
+                else:  # a model that ended several workers, or a worker that cannot run jobs
+                    attempt = job.failed(f"{type(problem).__name__}: {' '.join(str(problem).split())}", "crashed")
+                future.release()  # otherwise the job is repeated when the worker that keeps this result disappears
+                yield attempt
+        finally:
+            for job in jobs[:1]:
+                job.marker.unlink(missing_ok=True)
+            client.cancel(list(futures))
+
+
+def run_here(jobs: Sequence[Job], count: int) -> Generator[Attempt]:
+    """The attempts of jobs as they end; a thread waits for the process of each.
+
+    When the iterator is closed, the processes that run are ended.
+
+    Args:
+        jobs: the jobs of one run of a batch.
+        count: number of processes at a time.
+    """
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            for future in as_completed([pool.submit(perform, job) for job in jobs]):
+                yield future.result()
+        finally:
+            for job in jobs[:1]:
+                job.marker.unlink(missing_ok=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def batch(

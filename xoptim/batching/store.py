@@ -13,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from xoptim.batching.errors import BatchError
 from xoptim.batching.job import Attempt
-from xoptim.batching.record import Record
+from xoptim.batching.record import BatchError, Record
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.atomic_write import replace_file
 

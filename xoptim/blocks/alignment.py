@@ -32,7 +32,7 @@ class Alignment:
                     self._readers.setdefault(source.place, []).append((source, place, slot))
 
     def extended(self) -> Block:
-        """The block with the copies before the first one and after the last one, as far as there are whole ones."""
+        """The block with the copies before the first one and after the last one, where these are complete."""
         rows = deque(self.block.rows)
         while row := self._whole(self._before(rows[0])):
             rows.appendleft(row)
@@ -54,7 +54,7 @@ class Alignment:
     def aligned(self) -> Block:
         """The block with the best cut between one copy and the next.
 
-        There is a choice if the nodes behind each copy, also behind the last one, are like those at its beginning. The cut is
+        There is a choice if the nodes after each copy, also after the last one, are like those at its beginning. The cut is
         where the scopes of the nodes suggest it: where the copies have the innermost scopes of their own. Without scopes it is
         where the fewest values are handed on; and late, since the nodes before the first copy are then left out of it.
         """
@@ -83,7 +83,7 @@ class Alignment:
         return self._moved(sorted(kept), previous)
 
     def _moved(self, places: Sequence[int], others: Sequence[dict[int, int]]) -> Block:
-        """The block with the nodes of the copies behind or before it in these places, in place of its own."""
+        """The block with the nodes of the next or previous copies in these places, in place of its own."""
         moving = set(places)
         rows = [
             tuple(other[place] if place in moving else node for place, node in enumerate(row))
@@ -97,13 +97,13 @@ class Alignment:
     # ---------------------------------------------------------------- copies in part
 
     def _fits(self, place: int, node: int) -> bool:
-        """Whether a node may stand in a place of another copy."""
+        """Whether a node may take a place in another copy."""
         if node == NONE or node in self.taken or self._place.get(node, place) != place:
             return False
         return self.links.settings[node] == self.links.settings[self.block.rows[0][place]]
 
     def _after(self, row: Row) -> dict[int, int]:
-        """The nodes of the copy that follows a copy, by place, as far as there is one."""
+        """Matching nodes of the next copy, by place."""
         found: dict[int, int] = {}
         for place, sources in enumerate(self.block.handed):
             for slot, source in enumerate(sources):
@@ -113,7 +113,7 @@ class Alignment:
         return self._consistent(found, row)
 
     def _before(self, row: Row, *, is_part: bool = False) -> dict[int, int]:
-        """The nodes of the copy before a copy, by place, as far as there is one; or those like a part of it, in any case."""
+        """Matching nodes of the previous copy, by place; nodes like a part of it too, if asked for."""
         found: dict[int, int] = {}
         for place, sources in enumerate(self.block.handed):
             for slot, source in enumerate(sources):
@@ -166,7 +166,7 @@ class Alignment:
     # ---------------------------------------------------------------- the cut
 
     def _movable(self, following: Sequence[dict[int, int]]) -> list[int]:
-        """The places at the beginning of a copy for which there is a node behind each copy."""
+        """The places at the beginning of a copy for which a node follows each copy."""
         kept: set[int] = set()
         for place, sources in enumerate(self.block.inside):
             if all(place in after for after in following) and all(r is None or r.place in kept for r in sources):

@@ -1,17 +1,21 @@
-"""Find the blocks that repeat in a graph: those that leave the fewest nodes when they are written once."""
+"""Find the blocks that repeat in a graph: the blocks that leave the fewest nodes when they are written once."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.blocks.alignment import Alignment
 from xoptim.blocks.block import Block, grown
-from xoptim.blocks.colours import classes
-from xoptim.blocks.links import Links
+from xoptim.blocks.links import Links, classes
+from xoptim.blocks.scopes import BlockNames
+from xoptim.graph.graph import Graph
 
+Form: TypeAlias = Literal["nodes", "function"]
+"""How the copies of a block are written."""
 LEAST_NODES: Final = 3
 """Number of nodes of the smallest block."""
 _EFFORT: Final = 64
@@ -20,6 +24,37 @@ _ATTEMPTS: Final = 3
 """Times that a block is grown again from the same seeds when others have taken some of its nodes."""
 _TRIALS: Final = 2
 """Times that a block is grown from some of the nodes in one place of another one: fewer copies may have more in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A block that repeats.
+
+    Attributes:
+        name: the scope that its copies have in common, as the exporter named it, else its operators.
+        times: number of copies.
+        nodes: number of nodes in each.
+        form: how the copies are written: as their nodes, or as calls of a local function.
+    """
+
+    name: str
+    times: int
+    nodes: int
+    form: Form = "nodes"
+
+    def __str__(self) -> str:
+        how = ", one function" if self.form == "function" else ""
+        return f"{self.times} times {self.name}, {self.nodes} nodes{how}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return asdict(self)
+
+
+def repetitions(graph: Graph) -> list[Repetition]:
+    """The blocks that repeat in a graph, those that save the most nodes first."""
+    links = Links(graph)
+    return [Repetition(BlockNames(links.copies(b.rows)).title, len(b.rows), b.size) for b in find_blocks(links)]
 
 
 def find_blocks(links: Links) -> list[Block]:
@@ -65,7 +100,7 @@ class _Search:
                 self._grow(sorted(members, key=lambda node: (self.links.level[node], node)))
 
     def choose(self) -> list[Block]:
-        """The best blocks that do not overlap, and whose copies can each run as a whole."""
+        """The best blocks that do not overlap, and whose copies can each run in one piece."""
         chosen: list[Block] = []
         while self._found:
             _, _, attempt, block, seeds = heapq.heappop(self._found)
@@ -83,7 +118,7 @@ class _Search:
         return chosen
 
     def _can_run(self, block: Block, others: Sequence[Block]) -> bool:
-        """Whether each copy of the block, and of the others, can run as a whole."""
+        """Whether each copy of the block, and of the others, can run in one piece."""
         return self.links.is_acyclic(row for each in (block, *others) for row in each.rows)
 
     def _is_covered(self, members: Sequence[int]) -> bool:
@@ -117,7 +152,7 @@ class _Search:
         return max(found, key=lambda block: block.gain, default=None)
 
     def _shaped(self, seeds: list[int]) -> Block | None:
-        """The block that grows from some seeds, and from those of further copies that are found at the ends."""
+        """The block that grows from some seeds, and from seeds of further copies that are found at the ends."""
         block = self._grown(seeds)
         if block is None or block.size < LEAST_NODES:
             return block

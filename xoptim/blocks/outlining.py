@@ -2,40 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import onnx
 
-from xoptim.blocks.block import Block
-from xoptim.blocks.finding import find_blocks
-from xoptim.blocks.interface import Interface, body_nodes
+from xoptim.blocks.block import Block, Result
+from xoptim.blocks.finding import Repetition, find_blocks
 from xoptim.blocks.links import Links
-from xoptim.blocks.naming import BlockNames
-from xoptim.blocks.repetition import Repetition
+from xoptim.blocks.scopes import BlockNames
 from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_function
 from xoptim.graph.model import Function, Model
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.propagate import infer_graph
+from xoptim.match.rewrite import Step
 
+Operand = tuple[str, ...]
+"""The name of a value that a block reads, in each copy."""
 DOMAIN: Final = "outlined"
 """Domain of the functions."""
 _LEAST_IR_VERSION: Final = 8
 """Version of the file format since which there are local functions."""
 
 
-def outline(model: Model) -> list[Repetition]:
-    """Replace the blocks that repeat in the main graph of a model by calls of local functions.
+class Interface:
+    """The values that a block reads from outside, and its results that are read outside.
+
+    Args:
+        graph: the graph.
+        block: the block.
+        copies: the nodes of each copy.
+
+    Attributes:
+        operands: the values that the block reads; computed ones come first.
+        results: the results that something outside of a copy reads.
+    """
+
+    def __init__(self, graph: Graph, block: Block, copies: Sequence[Sequence[Node]]) -> None:
+        self.graph = graph
+        self.block = block
+        self.copies = copies
+        self._own = [set(copy) for copy in copies]
+        found = dict.fromkeys(names for _, _, names in self.reads())
+        self.operands = sorted(found, key=lambda names: all(graph.tensor(name) is not None for name in names))
+        places = (Result(place, output) for place, node in enumerate(copies[0]) for output in range(len(node.output)))
+        self.results = [result for result in places if any(self._is_needed(number, result) for number in range(len(copies)))]
+
+    def reads(self) -> Iterator[tuple[int, int, Operand]]:
+        """Place, number and name in each copy of the operands that come from outside."""
+        for place, sources in enumerate(self.block.inside):
+            for slot, source in enumerate(sources):
+                if source is None and self.copies[0][place].input[slot]:
+                    yield place, slot, tuple(copy[place].input[slot] for copy in self.copies)
+
+    def _is_needed(self, number: int, result: Result) -> bool:
+        graph, name = self.graph, self.copies[number][result.place].output[result.output]
+        if not name:
+            return False
+        return graph.is_output(name) or graph.is_captured(name) or not self._own[number].issuperset(graph.consumers(name))
+
+
+def body_nodes(
+    interface: Interface, names: BlockNames, given: Mapping[Operand, str], fresh: Callable[[str], str]
+) -> tuple[list[onnx.NodeProto], dict[Result, str]]:
+    """The nodes of the first copy as the nodes of a body.
+
+    Args:
+        interface: the values that enter and leave the block.
+        names: the names of the block.
+        given: the name in the body of each value that the block reads.
+        fresh: returns an unused name for a result in the body.
+
+    Returns:
+        The nodes, and the names of all results.
+    """
+    first = interface.copies[0]
+    made: dict[Result, str] = {}
+    for place, node in enumerate(first):
+        made |= {Result(place, output): fresh(names.short(name)) for output, name in enumerate(node.output) if name}
+    operands = {(place, slot): given[outside] for place, slot, outside in interface.reads()}
+    node_names = Names()
+    nodes = []
+    for place, sources in enumerate(interface.block.inside):
+        proto = _common(interface.copies, place)
+        proto.input[:] = [made[r] if r is not None else operands.get((place, slot), "") for slot, r in enumerate(sources)]
+        proto.output[:] = [made.get(Result(place, output), "") for output in range(len(first[place].output))]
+        if proto.name:
+            proto.name = node_names.fresh(names.short(proto.name))
+        nodes.append(proto)
+    return nodes, made
+
+
+def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
+    """A node of the first copy, without the metadata and remarks that differ between the copies."""
+    first, *others = (copy[place] for copy in copies)
+    proto = first.to_proto()
+    metadata = [node.metadata_props() for node in others]
+    kept = {key: value for key, value in first.metadata_props().items() if all(each.get(key) == value for each in metadata)}
+    del proto.metadata_props[:]
+    for key, value in kept.items():
+        proto.metadata_props.add(key=key, value=value)
+    if any(node.remark != first.remark for node in others):
+        proto.doc_string = ""
+    return proto
+
+
+class Outline(Step):
+    """Replaces the blocks that repeat in the main graph of a model by calls of local functions.
 
     The model computes the same: the functions hold the nodes of the first copy, and everything that these read from outside is
     an operand of the call, weights included. The file format is raised to the first version that has functions.
 
-    Returns:
-        The blocks.
+    Attributes:
+        found: the blocks.
     """
-    links = Links(model.graph)
-    return [_outline(model, links, block) for block in find_blocks(links)]
+
+    title = "outline"
+
+    def __init__(self) -> None:
+        self.found: list[Repetition] = []
+
+    def run(self, model: Model) -> int:
+        """Write the blocks of a model once; returns their number."""
+        links = Links(model.graph)
+        found = [_outline(model, links, block) for block in find_blocks(links)]
+        self.found += found
+        return len(found)
 
 
 def _outline(model: Model, links: Links, block: Block) -> Repetition:

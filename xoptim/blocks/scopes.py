@@ -1,4 +1,4 @@
-"""The modules from which nodes come, as far as the exporter left their names."""
+"""The modules from which nodes come, if the exporter left their names, and the names of blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def scope_of(node: Node) -> Scope:
 
 
 def _relative(names: Iterable[str]) -> Scope:
-    """Each name without that of the module around it: ``layer.0`` of ``encoder.layer.0``."""
+    """Each name without the name of the module around it: ``layer.0`` of ``encoder.layer.0``."""
     found: list[str] = []
     outer = ""
     for name in filter(None, names):
@@ -37,7 +37,7 @@ def _relative(names: Iterable[str]) -> Scope:
 
 
 def scopes_of(nodes: Iterable[Node]) -> list[Scope | None]:
-    """The scopes of the nodes in one place of all copies of a block, as far as they differ.
+    """The scopes of the nodes in one place of all copies of a block, where they differ.
 
     A rewrite of many nodes at once gives all new nodes the scope of one: where several copies have the same scope, ``None``.
     """
@@ -68,3 +68,45 @@ def name_of(scopes: Sequence[Scope]) -> str:
             break
     name = re.sub(r"\W+", "_", "_".join(kept), flags=re.ASCII).strip("_")
     return f"block_{name}" if name[:1].isdigit() else name
+
+
+class BlockNames:
+    """The names of a block.
+
+    They come from the scopes of its nodes: the innermost scope around all nodes of a copy. Where there are no scopes, or those
+    of the copies have nothing in common, the block is named after its operators.
+
+    Args:
+        copies: the nodes of each copy.
+
+    Attributes:
+        title: a name for the block, an identifier.
+        calls: a name for each copy.
+    """
+
+    def __init__(self, copies: Sequence[Sequence[Node]]) -> None:
+        columns = [scopes_of(column) for column in zip(*copies, strict=True)]
+        found = [common(row) or () for row in zip(*columns, strict=True)]
+        own = name_of(found) if len(set(found)) == len(found) else ""
+        around = common(scope_of(node) or None for copy in copies for node in copy) or ()
+        self.title = own or "_".join(filter(None, (name_of([around]), _operators(copies[0]))))
+        self.calls = ["/".join(scope) or self.title for scope in found]
+        self._inside = _variants(".".join(found[0]), "/".join(found[0]))
+
+    def short(self, name: str) -> str:
+        """The name of a value or a node of the first copy without the scope of that copy."""
+        for scope in self._inside:
+            _, found, rest = name.partition(scope)
+            if found and rest:
+                return rest
+        return name
+
+
+def _variants(*scopes: str) -> list[str]:
+    return [f"{scope}{end}" for scope in scopes if scope for end in ("/", ".")]
+
+
+def _operators(nodes: Sequence[Node]) -> str:
+    """The first operators of a block, and their number."""
+    kinds = list(dict.fromkeys(node.op_type for node in nodes))
+    return "_".join((*kinds[:3], str(len(nodes))))

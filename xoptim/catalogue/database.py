@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import POSITIONS, Entry, Index, in_order, is_pass, make_entry, placed, shared
-from xoptim.catalogue.members import Members, Place
+from xoptim.catalogue.entries import (
+    POSITIONS,
+    Entry,
+    Index,
+    Order,
+    in_order,
+    is_pass,
+    make_entry,
+    placed,
+    shared,
+    short,
+    unknown,
+    warn_once,
+)
 from xoptim.catalogue.query import Item, Name, Query, class_of
-from xoptim.catalogue.words import warn_once
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass, Phase, Rewrite
@@ -19,22 +31,56 @@ logger = logging.getLogger("xoptim")
 AnyRewrite = TypeVar("AnyRewrite", bound="Rewrite | type[Rewrite]")
 
 
+@dataclass(frozen=True)
+class Place:
+    """A group in a sequence; its tags apply to all patterns in it."""
+
+    name: str
+    group: PatternGroup
+    position: float
+    tags: frozenset[str]
+
+    @property
+    def order(self) -> Order:
+        """Key to sort by, among the entries of passes."""
+        return self.position, True, 0, self.name
+
+
 class Database:
-    """The base of groups and sequences: stores patterns by name, and evaluates queries.
+    """The base of groups and sequences: stores patterns by unique names, and evaluates queries.
+
+    A group may be in several sequences. Names are unique in a sequence with all its groups.
 
     Attributes:
-        members: the patterns, or the groups and passes.
+        members: the patterns, or the groups and passes, by name.
+        taken: their names, without the names in their groups.
+        holders: the sequences that hold this group.
     """
 
     def __init__(self) -> None:
-        self.members = Members()
+        self.members: dict[str, Entry | Place] = {}
+        self.taken: set[str] = set()
+        self.holders: list[Database] = []
+        self._index: Index | None = None
 
     def index(self) -> Index:
         """The index of words."""
-        return self.members.index()
+        if self._index is None:
+            self._index = Index(self.registered())
+        return self._index
+
+    def registered(self) -> Iterator[Entry]:
+        """All patterns, in groups too, in the order in which they were registered."""
+        for name, member in self.members.items():
+            if isinstance(member, Entry):
+                yield member
+            else:
+                words = member.tags | {name}
+                for entry in member.group.registered():
+                    yield replace(entry, words=entry.words | words, group=name, position=member.position)
 
     def entries(self) -> tuple[Entry, ...]:
-        """All patterns, those of groups too, in the order in which they run."""
+        """All patterns, in groups too, in the order in which they run."""
         return tuple(self.index().entries)
 
     def find(self, word: str) -> list[Entry]:
@@ -66,7 +112,7 @@ class Database:
         Raises:
             UnknownPatternError: when no group has that name.
         """
-        groups = self.members.groups()
+        groups = self._groups()
         if name not in groups:
             raise UnknownPatternError(f"unknown group {name!r}; there are: {', '.join(sorted(groups)) or 'none'}")
         return groups[name]
@@ -88,21 +134,62 @@ class Database:
         Raises:
             UnknownPatternError: when no entry is registered under this name.
         """
-        self.members.remove(name)
+        holder: Database = self
+        names = self.index().names
+        if name not in self.members and short(name) in names:
+            entry = names[short(name)][0]
+            name, holder = entry.name, self._groups()[entry.group] if entry.group else self
+        if name not in holder.members:
+            raise UnknownPatternError(unknown(name, self.members.keys() | names.keys()))
+        holder.drop(name)
 
     def __iter__(self) -> Iterator[str]:
-        members = self.members.by_name
-        return iter(sorted(members, key=lambda name: members[name].order))
+        return iter(sorted(self.members, key=lambda name: self.members[name].order))
 
     def __len__(self) -> int:
-        return len(self.members.by_name)
+        return len(self.members)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.members.by_name
+        return name in self.members
 
     def __getitem__(self, name: str) -> Rewrite | PatternGroup:
-        member = self.members.by_name[name]
+        member = self.members[name]
         return member.pattern if isinstance(member, Entry) else member.group
+
+    # ---------------------------------------------------------------- members
+
+    def enter(self, member: Entry | Place) -> None:
+        """Add a member; raises ``ValueError`` if one of its names is taken here or in a sequence that holds this group."""
+        inside = member.group.taken if isinstance(member, Place) else ()
+        for name in (*_names(member), *inside):
+            if any(each.takes(name) for each in self.holders or [self]):
+                raise ValueError(f"the name {name!r} is taken; choose another, or unregister its owner")
+        self.members[member.name] = member
+        self.taken.update(_names(member))
+        if isinstance(member, Place):
+            member.group.holders.append(self)
+        self.changed()
+
+    def drop(self, name: str) -> None:
+        """Remove a member."""
+        member = self.members.pop(name)
+        self.taken.difference_update(_names(member))
+        if isinstance(member, Place):
+            member.group.holders.remove(self)
+        self.changed()
+
+    def takes(self, name: str) -> bool:
+        """Whether a name is taken, here or in a group."""
+        return name in self.taken or any(name in group.taken for group in self._groups().values())
+
+    def changed(self) -> None:
+        """Drop the index, and the indexes of the sequences that hold this group."""
+        self._index = None
+        for holder in self.holders:
+            holder.changed()
+
+    def _groups(self) -> dict[str, PatternGroup]:
+        return {name: member.group for name, member in self.members.items() if isinstance(member, Place)}
 
     # ---------------------------------------------------------------- the answer to a query
 
@@ -125,7 +212,7 @@ class Database:
         return chosen
 
     def _stand_for(self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The patterns, by name, that a part of a query selects; a name to remove may be that of an instance added before."""
+        """The patterns, by name, that a part of a query selects; a name to remove may name an instance added before."""
         if isinstance(atom, Query):
             return self._answer(atom)
         if not isinstance(atom, (str, Name)):
@@ -175,7 +262,7 @@ class PatternGroup(Database):
             raise TypeError(f"a group holds patterns, not {entry!r}")
         if self.phase not in (None, entry.phase):
             raise ValueError(f"{name!r} belongs to the phase {entry.phase!r}, not to {self.phase!r}")
-        self.members.add(make_entry(name, entry, tags))
+        self.enter(make_entry(name, entry, tags))
 
 
 class PatternSequence(Database):
@@ -189,7 +276,7 @@ class PatternSequence(Database):
             entry: the group or the pass. A pass is copied if its position is in another phase than its own.
             position: a pass runs in the first phase whose number in `POSITIONS` is not smaller; passes of one phase run in the
                 order of their positions.
-            *tags: words that select it; those of a group select everything in it.
+            *tags: words that select it; the tags of a group select everything in it.
 
         Raises:
             ValueError: when the name is taken.
@@ -198,20 +285,25 @@ class PatternSequence(Database):
         if isinstance(position, str):
             raise TypeError(f"the position of {name!r} is a number, not {position!r}; tags come after it")
         if isinstance(entry, PatternGroup):
-            self.members.add(Place(name, entry, position, frozenset(tags)))
+            self.enter(Place(name, entry, position, frozenset(tags)))
             return
         if not is_pass(entry):
             raise TypeError(f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator")
-        self.members.add(make_entry(name, placed(entry, position), tags, position))
+        self.enter(make_entry(name, placed(entry, position), tags, position))
 
     def add(self, rewrite: Rewrite | type[Rewrite], *tags: str) -> None:
         """Add a pattern or a pass as `xoptim.register` does to the principal database."""
         if is_pass(rewrite):
-            self.members.add(make_entry(rewrite.name(), rewrite, tags, POSITIONS.get(rewrite.phase, 0.0)))
+            self.enter(make_entry(rewrite.name(), rewrite, tags, POSITIONS.get(rewrite.phase, 0.0)))
         elif issubclass(class_of(rewrite), PatternOptimization):
             self.group(rewrite.phase).register(rewrite.name(), rewrite, *tags)  # type: ignore[arg-type]
         else:
             raise TypeError(f"a pattern or its class is expected, not {rewrite!r}")
+
+
+def _names(member: Entry | Place) -> tuple[str, ...]:
+    """The names of a member, without the names in its group."""
+    return (member.name,) if isinstance(member, Place) else member.names
 
 
 _PRINCIPAL: list[tuple[Mapping[str, Any], PatternSequence]] = []

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeGuard
 
 from xoptim.catalogue.query import Name, Query, Word, class_of
-from xoptim.catalogue.words import short, unknown, warn_once
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import UnknownPatternError
+from xoptim.facts.words import abridged, suggestion
 from xoptim.match.making import fault, metadata_of
 from xoptim.match.rewrite import PHASES, STATUSES, ModelPass, Phase, Rewrite
 
+logger = logging.getLogger("xoptim")
 Order: TypeAlias = tuple[float, bool, int, str]
 GLOBAL = "global"
 """The word for passes, which have it instead of their phase."""
 POSITIONS: Final[Mapping[Phase, float]] = {"canonicalize": 1.0, "specialize": 2.0, "target": 50.0, "final": 100.0}
 """The positions of the phases in a sequence, numbers as in Theano's ``optdb``. Only the database uses them."""
+
+
+def short(word: str) -> str:
+    """A name without the suffix ``Pattern``, as `Rewrite.name` returns it."""
+    return word.strip().removesuffix("Pattern")
+
+
+def unknown(word: str, known: Iterable[str], where: str = "") -> str:
+    """The message about an unknown word of a selection.
+
+    Args:
+        word: the word.
+        known: the known words.
+        where: the source of the word.
+    """
+    hint = suggestion(short(word), known, "`xopt list` shows all names")
+    return f"{f'{where}: ' if where else ''}unknown pattern {abridged(word)}; {hint}"
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Log a warning, once per process."""
+    logger.warning(message)
 
 
 @dataclass(frozen=True)
@@ -196,11 +221,11 @@ class Index:
                     table.setdefault(word, []).append(entry)
 
     def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
-        """The patterns that a word selects: a preset or profile, a name, that of a class, any other word, a former name.
+        """The patterns that a word selects: a preset or profile, a name, a class name, any other word, a former name.
 
         Args:
             asked: the word. A `Name` matches names only.
-            own: patterns by name, which precede those of the database.
+            own: patterns by name, which precede the patterns of the database.
 
         Returns:
             The patterns of the first meaning that the word has, in this order.

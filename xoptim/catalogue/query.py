@@ -140,7 +140,7 @@ def _parsed(text: str) -> Iterator[Step]:
     for token in map(str.strip, (*re.split(r"([+,-])", text), ",")):
         if token in ("+", ",", "-"):
             if signed:
-                raise UnknownPatternError(f"a word is missing behind {signed!r} in the selection {abridged(text)}")
+                raise UnknownPatternError(f"a word is missing after {signed!r} in the selection {abridged(text)}")
             sign = "-" if token == "-" else "+"
             signed = token.strip(",")
         elif token:

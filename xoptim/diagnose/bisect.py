@@ -12,7 +12,7 @@ import onnx
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.minimize import minimize
 from xoptim.diagnose.report import STEPS, Culprit
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.sources import Source

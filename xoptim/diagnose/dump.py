@@ -11,8 +11,7 @@ from typing import Any, Literal
 import onnx
 
 from xoptim.diagnose.each import held_to
-from xoptim.engine.application import Application
-from xoptim.engine.events import Event, for_applications
+from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.fragment import side_by_side

@@ -18,7 +18,7 @@ from xoptim.diagnose.explanation import (
     locate,
     plain,
 )
-from xoptim.engine.engine import Engine
+from xoptim.engine.applier import Applier
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import UnknownPatternError, XoptimError
 from xoptim.graph.graph import Graph
@@ -297,8 +297,8 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
         for node in explainer.anchors_for(wanted):
             graph = node.graph
             assert graph is not None
-            engine = Engine(graph, optimizer.state)
-            if not explainer.exclusion(graph)[0] and engine.apply_at(chosen, node):
+            applier = Applier(graph, optimizer.state)
+            if not explainer.exclusion(graph)[0] and applier.apply_at(chosen, node):
                 return
     finally:
         model.listeners.remove(optimizer.state.worklist)

@@ -126,7 +126,7 @@ def option_hints(
     if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
         return []
     plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
-    quiet = replace(plain, opset=None, outline=False, roll=False)
+    quiet = replace(plain, opset=None, outline=False)
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
         partial(_with_sizes, proto, quiet, sizes, base_dir),

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Final, Literal
 
-from xoptim.blocks.repetition import Repetition
+from xoptim.blocks.finding import Repetition
 from xoptim.diagnose.each import Disagreement
-from xoptim.engine.growth import Unfolded
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
+from xoptim.passes.growth import Unfolded
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Value
 
@@ -62,10 +62,6 @@ class Culprit:
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options that switch it off."""
-        if self.step == "constant_folding":
-            return replace(options, constant_folding=False)
-        if self.step == "merge":
-            return replace(options, merge=False)
         return replace(options, drop=(*options.drop, self.name))
 
 
@@ -85,7 +81,7 @@ class OptimizationReport:
         validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
         left_out: rewrites and steps that changed results and were left out.
         unfolded: what was left unfolded because it would make the model larger than ``max_growth`` allows, if anything.
-        repetitions: blocks that repeat and are written once, or could not be, with the options ``outline`` and ``roll``.
+        repetitions: blocks that repeat and are written once, with the option ``outline``.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
     """

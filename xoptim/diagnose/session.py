@@ -10,7 +10,7 @@ from onnx import TensorProto
 from xoptim.diagnose.dump import dump_to
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.engine.application import Application
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.dtypes import weakest

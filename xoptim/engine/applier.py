@@ -1,4 +1,4 @@
-"""Match and apply one pattern at one node, and handle any error that its code raises."""
+"""Match and apply one pattern at one node, record the origin of new nodes, and handle any error that a pattern raises."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 from collections.abc import Sequence
 from time import perf_counter
 
-from xoptim.engine.application import Application
-from xoptim.engine.provenance import inherit
+from xoptim.engine.events import Application
 from xoptim.engine.state import State
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import BudgetError, Declined, RewriteError
@@ -19,9 +18,57 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
+TAG = "xoptim.pattern"
+"""Key of the metadata of a node that names the pattern that made it."""
 logger = logging.getLogger("xoptim")
 PASSED_ON = (BudgetError, BrokenPipeError, MemoryError)
 """Errors that a pattern did not cause: dropping it would not prevent them."""
+
+
+def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
+    """Record the origin of new nodes.
+
+    The origin of a new node is the removed node that produced the same result, else the last one removed. The new node gets its
+    metadata and its remark; its name when both have the same operator; else the scope of its name (``/encoder/layer.0/`` of
+    ``/encoder/layer.0/Add``). Values that the pattern gave itself are kept.
+
+    Args:
+        added: new nodes, already in the graph.
+        removed: nodes that they replace, in order.
+        tag: name of the pattern, written into the metadata unless empty.
+    """
+    makers = {name: node for node in removed for name in node.output}
+    named: set[Node] = set()
+    for node in added:
+        origin = next((makers[name] for name in node.output if name in makers), removed[-1] if removed else None)
+        if origin is not None:
+            metadata = origin.metadata_props()
+            if metadata:
+                node.metadata = {**metadata, **(node.metadata or {})}
+            node.doc_string = node.doc_string or origin.remark
+            if origin.name and _is_made_up(node):
+                _name_after(node, origin, named)
+        if tag:
+            node.metadata = {**(node.metadata or {}), TAG: tag}
+        elif node.metadata:
+            node.metadata.pop(TAG, None)
+
+
+def _is_made_up(node: Node) -> bool:
+    """Whether the name is generated: the operator, or the operator with a number."""
+    prefix, _, number = node.name.rpartition("_")
+    return node.name == node.op_type or (prefix == node.op_type and number.isdecimal())
+
+
+def _name_after(node: Node, origin: Node, named: set[Node]) -> None:
+    assert node.graph is not None
+    if node.op_type == origin.op_type and origin not in named:
+        named.add(origin)
+        node.name = origin.name
+        return
+    scope, slash, _ = origin.name.rpartition("/")
+    if slash:
+        node.name = node.graph.node_names.fresh(f"{scope}/{node.op_type}")
 
 
 class Applier:
@@ -78,6 +125,14 @@ class Applier:
             self.offer_again(match)
             return None
         return self._rewrite(found, anchor)
+
+    def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
+        """Match a pattern at one node, apply the match at once, and clean; returns whether it was applied."""
+        match = self.match(pattern, node, [])
+        if match is None or self.apply(match, is_fresh=True) is None:
+            return False
+        self.state.clean([self.graph])
+        return True
 
     def offer_again(self, match: MatchResult) -> None:
         """Put the nodes of a match that is not applied back into the worklist: patterns may match them later."""

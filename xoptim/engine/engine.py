@@ -1,4 +1,4 @@
-"""The loop: rounds of matching and rewriting until nothing changes."""
+"""The loop: rounds of matching and rewriting in all graphs of a model until nothing changes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ from itertools import groupby
 from time import perf_counter
 
 from xoptim.engine.applier import Applier
-from xoptim.engine.cleanup import remove_identities
 from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.state import EXPLAINED, State
 from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import Claims, MatchResult, first_found, strategy_named
+from xoptim.passes.graph_pass import inner_first, learn_results
 
 
 class Engine:
-    """Applies patterns to one graph.
+    """Applies patterns to all graphs of a model.
 
     Args:
-        graph: the graph.
+        model: the model.
         state: the state of the optimization.
     """
 
-    def __init__(self, graph: Graph, state: State) -> None:
-        self.graph = graph
+    def __init__(self, model: Model, state: State) -> None:
+        self.model = model
         self.state = state
-        self.applier = Applier(graph, state)
-        self._strategy = strategy_named(state.options.strategy)
         self._active: list[PatternOptimization] = []
-        self._explained: tuple[PatternOptimization, ...] = ()
-        self._index = index_of((), ())
+        self._indexes: dict[tuple[int, int, int], PatternIndex] = {}
+        self._rounds: dict[Graph, Rounds] = {}
         self._unconfirmed = 0
-        self._rounds_left = state.options.max_iter
 
     def run(self, patterns: list[PatternOptimization]) -> int:
         """Run patterns until nothing changes: lower phases and priorities first, and again after later changes.
@@ -46,17 +44,15 @@ class Engine:
         Raises:
             BudgetError: when patterns undo each other, or the loop would not end.
         """
-        state, opset, active = self.state, self.applier.view.main_opset, set(map(id, self._active))
-        fresh = [p for p in patterns if id(p) not in active and state.is_usable(p, opset)]
         if not self._active:
-            state.worklist.clear()
-        total = self._loop(None)
+            self.state.worklist.clear()
+        total = self._loop()
+        active = set(map(id, self._active))
+        fresh = [pattern for pattern in patterns if id(pattern) not in active]
         for _, level in groupby(fresh, key=lambda p: (p.phase, p.priority)):
-            added = list(level)
-            self._active += added
-            self._explained += tuple(state.options.with_verbosity(EXPLAINED, added))
-            self._index = index_of(tuple(self._active), self._explained)
-            total += self._loop(index_of(tuple(added), self._explained))
+            first = len(self._active)
+            self._active += level
+            total += self._loop(first)
         self._unconfirmed += total
         return total
 
@@ -64,58 +60,100 @@ class Engine:
         """Offer every node to every pattern once more if anything was rewritten since the last call; returns the rewrites."""
         if self._unconfirmed:
             self.state.worklist.clear()  # all nodes are offered anyway
-            self._unconfirmed = self._loop(self._index)
+            self._unconfirmed = self._loop(0)
         return self._unconfirmed
 
-    def is_usable(self, pattern: PatternOptimization) -> bool:
-        """Whether a pattern can be used in the graph."""
-        return self.state.is_usable(pattern, self.applier.view.main_opset)
-
-    def find(self, pattern: PatternOptimization) -> list[MatchResult]:
-        """All matches of a pattern in the present graph, in order; they may overlap."""
-        index = index_of((pattern,), ())
-        nodes = index.candidates(self.graph, index.anchors_in(self.graph)).get(0, [])
-        return [match for match in (self.applier.match(pattern, node, []) for node in nodes) if match is not None]
-
-    def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
-        """Match a pattern at one node and rewrite there at once; returns whether it was applied."""
-        match = self.applier.match(pattern, node, [])
-        if match is None or self.applier.apply(match, is_fresh=True) is None:
-            return False
-        self._clean()
-        return True
-
-    def _loop(self, sweep: PatternIndex | None) -> int:
-        """Offer all nodes to the patterns of ``sweep``, then the nodes near a change to all, until nothing changes."""
-        graph, state = self.graph, self.state
+    def _loop(self, first: int | None = None) -> int:
+        """Offer all nodes to the active patterns from ``first`` on, then those near a change to all, until nothing changes."""
         total = 0
-        while self._rounds_left and not state.is_exhausted:
-            index = self._index if sweep is None else sweep
-            nodes = state.worklist.take(graph, index.longest_reach) if sweep is None else index.anchors_in(graph)
+        for graph in () if first is None else inner_first(self.model):
+            total += self._rewrite(graph, first)
+        while changed := [graph for graph in self.state.worklist.graphs() if self._may_go_on(graph)]:
+            total += self._rewrite(changed[0], None)
+        return total
+
+    def _rewrite(self, graph: Graph, first: int | None) -> int:
+        """Run rounds in one graph until nothing changes there; returns the rewrites."""
+        worklist, total = self.state.worklist, 0
+        while self._may_go_on(graph):
+            index = self._index(graph, first or 0)
+            nodes = worklist.take(graph, index.longest_reach) if first is None else index.anchors_in(graph)
             if not nodes:
                 break
-            sweep = None
-            self.applier.view.notes = {}
-            self._rounds_left -= 1
-            state.events.iteration += 1
-            start, rewriting = perf_counter(), 0.0
-            found = applied = 0
-            claims = Claims()
-            for match, is_fresh in self._chosen(index, nodes, claims):
-                matched = perf_counter()
-                given = self.applier.apply(match, is_fresh)
-                found, applied = found + 1, applied + (given is not None)
-                claims.nodes.update(given or ())  # new nodes are matched in the next round
-                rewriting += perf_counter() - matched
-                if state.options.debug.step:
-                    state.worklist.add(node for node in nodes if node.graph is graph)
-                    break
-            rewritten = perf_counter()
-            self._clean()
-            _report_round(state, graph, f"{found} matches, {applied} applied", start, rewriting, rewritten)
-            total += applied
-        self.applier.view.notes = None
+            first = None
+            total += self._rounds_of(graph).run(index, nodes)
+        if total and graph.owner is not None:
+            learn_results(graph)
+            worklist.add([graph.owner])
         return total
+
+    def _may_go_on(self, graph: Graph) -> bool:
+        most = self.state.options.max_iter
+        return not self.state.is_exhausted and (most < 0 or self._rounds_of(graph).count < most)
+
+    def _rounds_of(self, graph: Graph) -> Rounds:
+        if graph not in self._rounds:
+            self._rounds[graph] = Rounds(graph, self.state)
+        return self._rounds[graph]
+
+    def _index(self, graph: Graph, first: int) -> PatternIndex:
+        """The index of the active patterns from ``first`` on that can be used in a graph."""
+        opset = graph.opsets.get("", 0)
+        key = (opset, first, len(self._active))
+        if key not in self._indexes:
+            usable = tuple(pattern for pattern in self._active[first:] if self.state.is_usable(pattern, opset))
+            self._indexes[key] = index_of(usable, tuple(self.state.options.with_verbosity(EXPLAINED, usable)))
+        return self._indexes[key]
+
+
+class Rounds:
+    """Rounds of matching and rewriting in one graph.
+
+    Args:
+        graph: the graph.
+        state: the state of the optimization.
+
+    Attributes:
+        count: number of rounds so far.
+    """
+
+    def __init__(self, graph: Graph, state: State) -> None:
+        self.graph = graph
+        self.state = state
+        self.count = 0
+        self._applier = Applier(graph, state)
+        self._strategy = strategy_named(state.options.strategy)
+
+    def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
+        """Run a round: collect matches, choose disjoint ones, commit these, clean.
+
+        Args:
+            index: the patterns.
+            nodes: the nodes that are offered to them, with their distances from the nearest change.
+
+        Returns:
+            Number of rewrites.
+        """
+        graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
+        self.count += 1
+        state.events.iteration += 1
+        found, applied, start = 0, 0, perf_counter()
+        applier.view.notes = {}
+        for match, is_fresh in self._chosen(index, nodes, claims):
+            given = applier.apply(match, is_fresh)
+            found, applied = found + 1, applied + (given is not None)
+            claims.nodes.update(given or ())  # new nodes are matched in the next round
+            if state.options.debug.step:
+                state.worklist.add(node for node in nodes if node.graph is graph)
+                break
+        applier.view.notes = None
+        rewritten = perf_counter()
+        state.clean([graph])
+        now, text = perf_counter(), f"{found} matches, {applied} applied"
+        size, send = len(graph.nodes), state.events.send
+        send("round", level=1, graph=graph.name, text=text, nodes=size, source=graph, seconds=now - start)
+        send("timed", "remove_unused", seconds=now - rewritten)
+        return applied
 
     def _chosen(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[tuple[MatchResult, bool]]:
         """Matches that do not overlap, each with whether the graph is unchanged since it was found.
@@ -123,23 +161,21 @@ class Engine:
         Under the strategy ``priority``, each match is yielded when it is found, and applied before the search continues. Other
         strategies compare all matches of the round.
         """
-        if self._strategy is first_found:
-            for match in self._matches(index, nodes, claims):
-                if self._claim(match, claims):
-                    yield match, True
-        else:
-            for match in self._strategy(list(self._matches(index, nodes, claims))):
-                if self._claim(match, claims):
-                    yield match, False
+        found, is_fresh = self._matches(index, nodes, claims), self._strategy is first_found
+        for match in found if is_fresh else self._strategy(list(found)):
+            if claims.take(match):
+                yield match, is_fresh
+            else:
+                self._applier.offer_again(match)
 
     def _matches(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[MatchResult]:
         """All matches of a round at unclaimed nodes, in the order of the patterns."""
-        graph, state, taken = self.graph, self.state, claims.nodes
+        graph, state, applier, taken = self.graph, self.state, self._applier, claims.nodes
         matches: list[MatchResult] = []
         for number, anchors in index.candidates(graph, nodes).items():
             pattern, start, before = index.patterns[number], perf_counter(), len(matches)
             level = state.level(pattern)
-            find = self.applier.match if level else self.applier.explained_match
+            find = applier.match if level else applier.explained_match
             for node in anchors:
                 if node in taken or node.graph is not graph:
                     continue
@@ -152,25 +188,3 @@ class Engine:
                     start += perf_counter() - suspended
             seconds, found = perf_counter() - start, len(matches) - before
             state.events.send("tried", pattern.name(), seconds=seconds, count=found, tried=len(anchors))
-
-    def _claim(self, match: MatchResult, claims: Claims) -> bool:
-        if claims.take(match):
-            return True
-        self.applier.offer_again(match)
-        return False
-
-    def _clean(self) -> None:
-        options, worklist = self.state.options, self.state.worklist
-        identities, worklist.identities = worklist.identities, []
-        if options.remove_identity:
-            remove_identities(self.graph, identities)
-        if options.remove_unused:
-            self.graph.sweep()
-
-
-def _report_round(state: State, graph: Graph, text: str, start: float, rewriting: float, rewritten: float) -> None:
-    events, now = state.events, perf_counter()
-    events.send("round", level=1, graph=graph.name, text=text, nodes=len(graph.nodes), source=graph)
-    events.send("timed", "insert_and_remove_nodes", seconds=rewriting)
-    events.send("timed", "remove_unused", seconds=now - rewritten)
-    events.send("timed", "iteration", seconds=now - start)

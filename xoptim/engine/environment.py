@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.words import short
+from xoptim.catalogue.entries import short
 from xoptim.facts.errors import XoptimError
 
 
@@ -22,7 +22,7 @@ class DebugSettings:
         levels: variables named after the class of a pattern, installed or not: verbosity by name.
         drop: ``DROPPATTERN``: patterns to drop.
         dump: ``DUMPPATTERNS``: folder for the matched nodes and their replacements.
-        keep: ``PATTERNNOREMOVE``: a result that must not be removed.
+        keep: ``PATTERNNOREMOVE``: a result that has to stay.
         step: ``PATTERNSTEP``: one rewrite per round.
     """
 

@@ -8,15 +8,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from xoptim.engine.application import Application
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.refusal import Refusal
+from xoptim.match.rewrite import Rewrite
 
 logger = logging.getLogger("xoptim")
 EventKind = Literal["round", "tried", "matched", "refused", "applied", "dropped", "cleaned", "folded", "timed", "failed"]
 _MEASUREMENTS = ("tried", "timed")
 """Measurements of time: these kinds are not logged, and sent only to listeners that name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A match that was applied. The graph is in the state right after it, before cleaning.
+
+    Attributes:
+        number: number of the rewrite in the run, counted from 1.
+        pattern: the pattern or the pass.
+        anchor: node at which it matched; it may have been removed from the graph.
+        graph: the graph that was rewritten.
+        matched: all nodes of the match, those that stay included, in order; empty for a pass.
+        given: the nodes that the pattern returned for them, those that stay included.
+    """
+
+    number: int
+    pattern: Rewrite
+    anchor: Node
+    graph: Graph
+    matched: tuple[Node, ...]
+    given: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,11 @@ def match_patterns(
     chosen = [each for each in select(patterns) if isinstance(each, PatternOptimization)]
     whole = load_model(model) if isinstance(model, onnx.ModelProto) else model
     graphs = [whole] if isinstance(whole, Graph) else list(whole.graphs())
-    found = [match for graph in graphs for match in disjoint(_all_matches(graph, chosen, provider), strategy)]
+    found = [match for graph in graphs for match in disjoint(all_matches(graph, chosen, provider), strategy)]
     return found, {max(filter(None, m.nodes), key=lambda node: node.label): m for m in found}
 
 
-def _all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
+def all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
     """All matches in a graph, in the order of patterns, then of nodes; they may overlap."""
     view = GraphBuilderPatternOptimization(graph, provider)
     index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())

@@ -28,7 +28,7 @@ class _Paths:
     Attributes:
         here: numbers of the patterns whose path ends here.
         beyond: patterns with a longer path, by the operator of the next producer.
-        literals: those of its keys that stand for constants of one value.
+        literals: its keys for constants of one value.
     """
 
     __slots__ = ("beyond", "here", "literals")

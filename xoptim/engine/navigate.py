@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 from xoptim.catalogue.selection import Item, select
-from xoptim.engine.engine import Engine
+from xoptim.engine.applier import Applier
 from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.options import OptimizationOptions
-from xoptim.engine.passes import inner_first
 from xoptim.engine.state import State
 from xoptim.facts.dtypes import GRADES, Exactness
 from xoptim.graph.changes import watching
@@ -20,12 +19,13 @@ from xoptim.graph.node import Node
 from xoptim.match.making import checked
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Rewrite
+from xoptim.passes.graph_pass import inner_first
 
 
 class Navigator(ModelPass):
     """Visits each node once, and immediately applies the first pattern that matches there.
 
-    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it stands after the next node
+    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it comes after the next node
     to be visited, and nodes that are made there are not, so that every walk ends. Nodes that replace the visited one are left
     to the next walk: the optimizer repeats a navigator as long as anything changes.
 
@@ -39,6 +39,7 @@ class Navigator(ModelPass):
         UnknownPatternError: when a name is not known.
     """
 
+    is_step = True  # its patterns are reported as in the rounds of the optimizer
     backwards: ClassVar[bool] = False
 
     def __init__(self, *patterns: Item, name: str = "", **metadata: Any) -> None:
@@ -65,25 +66,17 @@ class Navigator(ModelPass):
         state = State(model, OptimizationOptions())
         model.listeners.append(state.worklist)
         try:
-            return self.walk(model, state)
+            return self.run_in(model, state)
         finally:
             model.listeners.remove(state.worklist)
 
-    def walk(self, model: Model, state: State) -> int:
-        """Visit the nodes of all graphs of a model once, as a part of an optimization.
+    def run_in(self, model: Model, state: State) -> int:
+        """Visit the nodes of a model once, as a part of an optimization; returns the number of rewrites."""
+        return sum(self._walk_graph(Applier(graph, state)) for graph in inner_first(model))
 
-        Args:
-            model: the model.
-            state: the state of the optimization.
-
-        Returns:
-            Number of rewrites.
-        """
-        return sum(self._walk_graph(Engine(graph, state)) for graph in inner_first(model))
-
-    def _walk_graph(self, engine: Engine) -> int:
-        graph = engine.graph
-        index = index_of(tuple(p for p in self.patterns if engine.is_usable(p)), ())
+    def _walk_graph(self, applier: Applier) -> int:
+        graph = applier.graph
+        index = index_of(tuple(p for p in self.patterns if applier.state.is_usable(p, graph.opsets.get("", 0))), ())
         if not index.anchors_in(graph):
             return 0
         queue = list(graph.nodes if self.backwards else reversed(graph.nodes))
@@ -96,7 +89,7 @@ class Navigator(ModelPass):
                 if node is None:
                     break
                 changes.inserted_nodes.clear()
-                if _rewrite_at(engine, index, node):
+                if _rewrite_at(applier, index, node):
                     count += 1
                     following = None if is_new else _last_left(graph, queue)
                     if following is not None:
@@ -130,7 +123,7 @@ class ReverseNavigator(Navigator):
 
 
 def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
-    """Exactness of the rewrites that were applied, those of navigators included."""
+    """Exactness of the rewrites that were applied, by navigators too."""
     found = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
     for navigator in rewrites:
         if isinstance(navigator, Navigator):
@@ -145,13 +138,13 @@ def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
     return queue[-1] if queue else None
 
 
-def _rewrite_at(engine: Engine, index: PatternIndex, node: Node) -> bool:
+def _rewrite_at(applier: Applier, index: PatternIndex, node: Node) -> bool:
     """Apply the first pattern that matches at a node, if any does."""
-    for number in index.candidates(engine.graph, {node: 0}):
+    for number in index.candidates(applier.graph, {node: 0}):
         pattern = index.patterns[number]
-        with engine.state.refusals(pattern):
-            if engine.apply_at(pattern, node):
+        with applier.state.refusals(pattern):
+            if applier.apply_at(pattern, node):
                 return True
-        if node.graph is not engine.graph:
+        if node.graph is not applier.graph:
             break
     return False

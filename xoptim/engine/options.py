@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Literal, TypedDict, TypeVar
+from typing import Final, Literal, TypedDict, TypeVar
 
 from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Name, Selection
 from xoptim.catalogue.selection import select
-from xoptim.engine.application import Application
 from xoptim.engine.environment import DebugSettings, read_environment
-from xoptim.engine.events import Event
-from xoptim.engine.growth import allowed_growth
+from xoptim.engine.events import Application, Event
 from xoptim.match.rewrite import Rewrite
+from xoptim.passes.growth import allowed_growth
 
+_STEPS: Final = frozenset(("constant_folding", "merge", "remove_unused", "remove_identity"))
+"""Steps that are dropped by name, as patterns are."""
 AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
 
 
@@ -32,15 +33,15 @@ class OptimizationOptions:
         remove_identity: remove Identity nodes.
         constant_folding: compute results that depend on constants only.
         merge: merge equal nodes and equal initializers.
-        strategy: which of two overlapping matches is applied: that of the earlier pattern, or the one with more nodes.
+        strategy: which of two overlapping matches is applied: the match of the earlier pattern, or the one with more nodes.
         provider: execution provider to optimize for.
         strict: errors in patterns are fatal instead of skipped with a warning.
-        drop: patterns to drop.
+        drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
+            are the options of these names.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
         outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
             functions, after everything else.
-        roll: replace them by one Scan each, where that is possible, before any are outlined.
         drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller then gives fewer values.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
             model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
@@ -66,7 +67,6 @@ class OptimizationOptions:
     drop: tuple[str, ...] = ()
     opset: int | Literal["newest"] | None = None
     outline: bool = False
-    roll: bool = False
     drop_unused_inputs: bool = False
     max_growth: int | str | None = None
     tag_nodes: bool = True
@@ -82,6 +82,9 @@ class OptimizationOptions:
         if isinstance(self.drop, str):
             raise ValueError(f"drop takes several names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)
+        for name in _STEPS.intersection(self.drop):
+            object.__setattr__(self, name, False)
+        object.__setattr__(self, "drop", tuple(name for name in self.drop if name not in _STEPS))
 
     def selected(self) -> list[Rewrite]:
         """The patterns and passes, in the order in which they run.
@@ -101,7 +104,7 @@ class OptimizationOptions:
         return max(self.verbose, self.debug.verbose, named.get(rewrite.name(), 0) if named else 0)
 
     def with_verbosity(self, level: int, rewrites: Iterable[AnyRewrite]) -> Iterator[AnyRewrite]:
-        """Those of some rewrites that have a verbosity of ``level`` or more."""
+        """The rewrites among these whose verbosity is ``level`` or more."""
         # There are hundreds, and most models are small and optimized without any log.
         if self._levels or max(self.verbose, self.debug.verbose) >= level:
             yield from (rewrite for rewrite in rewrites if self.verbosity(rewrite) >= level)
@@ -132,7 +135,6 @@ class OptimizationChanges(TypedDict, total=False):
     drop: tuple[str, ...]
     opset: int | Literal["newest"] | None
     outline: bool
-    roll: bool
     drop_unused_inputs: bool
     max_growth: int | str | None
     tag_nodes: bool

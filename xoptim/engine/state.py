@@ -1,26 +1,26 @@
-"""The state of the optimization of a model, shared by the loops over its graphs, by passes and by listeners."""
+"""The state of the optimization of a model, shared by the loop, by passes and by listeners."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
-from xoptim.engine.application import Application
-from xoptim.engine.budgets import Budgets
-from xoptim.engine.events import EventStream, for_applications
-from xoptim.engine.guard import Guard
+from xoptim.engine.events import Application, EventStream, for_applications
 from xoptim.engine.index import defect_of
+from xoptim.engine.listeners import Budgets, Guard
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.worklist import Worklist
 from xoptim.facts.errors import PatternError, XoptimError
+from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.lines import line_of_mistake
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.rewrite import Rewrite
+from xoptim.passes.cleanup import remove_identities
 
 logger = logging.getLogger("xoptim")
 EXPLAINED = 10
@@ -71,6 +71,15 @@ class State:
             self.fail(rewrite, None, error)
         return error is None
 
+    def clean(self, graphs: Iterable[Graph]) -> None:
+        """Remove the new Identity nodes, and unused nodes of some graphs."""
+        identities, self.worklist.identities = self.worklist.identities, []
+        if self.options.remove_identity:
+            remove_identities(identities)
+        if self.options.remove_unused:
+            for graph in graphs:
+                graph.sweep()
+
     def level(self, rewrite: Rewrite) -> int:
         """Verbosity of the stream from which events about a rewrite are logged."""
         return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
@@ -92,7 +101,7 @@ class State:
             added: nodes that were added.
             removed: nodes that were removed.
             seconds: duration.
-            count: number of rewrites that it stands for.
+            count: number of rewrites that it consists of.
         """
         pattern = application.pattern
         self.rewrites += 1

@@ -36,6 +36,11 @@ class Worklist:
         """Add nodes to match again."""
         self._changed.update(dict.fromkeys(nodes))
 
+    def graphs(self) -> list[Graph]:
+        """The graphs of the model with changed nodes, subgraphs before the graph that contains them."""
+        depths = {graph: _depth(graph) for graph in dict.fromkeys(node.graph for node in self._changed) if graph is not None}
+        return sorted((graph for graph, depth in depths.items() if depth >= 0), key=lambda graph: -depths[graph])
+
     def clear(self) -> None:
         """Remove all nodes."""
         self._changed.clear()
@@ -67,3 +72,13 @@ def _neighbours(graph: Graph, node: Node) -> list[Node]:
         if len(readers) <= _CROWD:
             near += readers
     return near
+
+
+def _depth(graph: Graph) -> int:
+    """The number of nodes around a graph; -1 when one of these is no longer in the model."""
+    depth = 0
+    while graph.owner is not None:
+        if graph.owner.graph is None:
+            return -1
+        graph, depth = graph.owner.graph, depth + 1
+    return depth

@@ -106,7 +106,7 @@ class Graph:
     def all_graphs(self) -> Iterator[Graph]:
         """This graph and the subgraphs of its nodes, at any depth, outer ones first."""
         yield self
-        for node in list(self.nodes):
+        for node in [node for node in self.nodes if node.bodies]:
             for body in node.bodies.values():
                 yield from body.all_graphs()
 

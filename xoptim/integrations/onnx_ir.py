@@ -16,7 +16,7 @@ from xoptim.validate.options import ValidationOptions
 class OptimizePass(FunctionalPass):
     """Optimizes an ``onnx_ir.Model``; the given model is left unchanged, and the result is a new one.
 
-    The result of the pass says whether the model was modified, so that it can stand in a ``PassManager`` that stops early.
+    The result of the pass says whether the model was modified, so that a ``PassManager`` that stops early can contain it.
 
     Args:
         options: of the optimization.

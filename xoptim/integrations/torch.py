@@ -31,7 +31,7 @@ def to_onnx(
     opset: int | None = None,
     **export_options: Any,
 ) -> onnx.ModelProto:
-    """Export a module with torch's own exporter and optimize the result.
+    """Export a module with torch's own exporter; returns the optimized model.
 
     The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote; its shapes are kept
     in the model, and no shape inference is needed. Switch the module to ``eval()`` first unless you need dropout and batch
@@ -46,9 +46,6 @@ def to_onnx(
         options: of the optimizer; ``OptimizationOptions(patterns=None)`` runs no pattern, it only folds, merges and cleans.
         opset: version of the standard operators; torch's choice by default.
         export_options: passed on to `torch.onnx.export` (``output_names``, ``custom_translation_table``, ...).
-
-    Returns:
-        The model.
 
     Raises:
         ImportError: when torch or onnxscript, which its exporter needs, is not installed.

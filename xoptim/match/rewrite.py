@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.match.contract import Condition
 
 Phase = Literal["canonicalize", "specialize", "target", "final"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -122,12 +123,46 @@ class ModelPass(Rewrite):
     """A rewrite that runs over a model: folding, merging, cleaning, navigators, global rewriters.
 
     A selected pass keeps no state of a run: one instance runs on every model.
+
+    Class attributes, besides those of `Rewrite`:
+        requires: conditions that hold before it runs, by their names in `xoptim.match.contract.CONDITIONS`.
+        ensures: conditions that hold afterwards.
+        is_step: whether it reports its changes itself, and is not counted as a rewrite.
     """
+
+    requires: ClassVar[tuple[Condition, ...]] = ("defined",)
+    ensures: ClassVar[tuple[Condition, ...]] = ("defined",)
+    is_step: ClassVar[bool] = False
 
     def run(self, model: Model) -> int:
         """Change a model in place, so that it is valid after every change; returns the number of changes."""
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
+    def run_in(self, model: Model, state: Any) -> int:
+        """Run as a part of an optimization.
+
+        Args:
+            model: the model.
+            state: the `xoptim.engine.state.State` of the optimization.
+
+        Returns:
+            Number of changes.
+        """
+        return self.run(model)
+
     def findings(self, model: Model) -> Sequence[Finding] | None:
         """Nodes that the pass would rewrite, and nodes that it would not, for explanations; ``None`` when it does not tell."""
         return None
+
+
+class Step(ModelPass):
+    """A pass that belongs to every optimization, with the name ``title``. Options decide whether it runs."""
+
+    is_step = True
+    min_opset = 0
+    title: ClassVar[str]
+
+    @classmethod
+    def name(cls) -> str:
+        """The title."""
+        return cls.title

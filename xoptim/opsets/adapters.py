@@ -1,19 +1,314 @@
-"""The table of adapters, and the judgement of each change of an operator."""
+"""The adapters of changed operators, and the judgement of each change."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Final, NamedTuple
 
+import numpy as np
+from onnx import TensorProto
+
 from xoptim.facts.dtypes import type_name
+from xoptim.facts.info import Shape
 from xoptim.facts.schema import schema
-from xoptim.opsets.call import Adapter, Call, Refused
-from xoptim.opsets.changes import additions, breaks, next_version, versions
-from xoptim.opsets.early import EARLY
-from xoptim.opsets.images import IMAGES
-from xoptim.opsets.normalizations import NORMALIZATIONS
-from xoptim.opsets.operands import OPERANDS
-from xoptim.opsets.reviewed import REFUSED, SAME_MEANING
+from xoptim.opsets.call import ALLOWZERO_SINCE, Adapter, Call, Refused
+from xoptim.opsets.changes import REFUSED, SAME_MEANING, additions, breaks, next_version, versions
+from xoptim.opsets.operands import OPERANDS, integers_moved
+
+_BROADCASTING: Final = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow")
+_ALIGNED_SINCE: Final = 7
+"""Operator set since which shapes are aligned at their ends."""
+_IN_PLACE: Final = (
+    *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "HardSigmoid"),
+    *("InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu"),
+    *("Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"),
+)
+"""Operators that could name operands to overwrite."""
+_RENAMED_MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
+_COORDINATES: Final = 11
+"""Operator set in which Resize got attributes for the positions of pixels."""
+_STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+
+
+def not_in_place(call: Call) -> None:
+    """The attribute that named operands to overwrite, which never changed a result, disappeared."""
+    call.attributes.pop("consumed_inputs", None)
+
+
+def constants_of_selu(call: Call) -> None:
+    """Selu 6: the constants have more digits."""
+    not_in_place(call)
+    for name in ("alpha", "gamma"):
+        call.attributes[name] = call.get(name)
+
+
+def broadcast(call: Call) -> None:
+    """Operators of two operands, 7: shapes are aligned at their ends; before, at an axis that an attribute could name."""
+    is_broadcast, axis = call.take("broadcast"), call.take("axis")
+    if not is_broadcast or axis is None:
+        return
+    ranks = call.info(0).rank, call.info(1).rank
+    if ranks[0] is None or ranks[1] is None:
+        raise Refused("the rank of an operand is unknown, and an axis aligns them")
+    after = ranks[0] - (axis + ranks[0] if axis < 0 else axis) - ranks[1]
+    if after > 0:
+        _append_axes(call, ranks[1], after)
+
+
+def slopes_of_channels(call: Call) -> None:
+    """PRelu 7: the slopes are aligned at the end of the shape; before, they were one number, or one for each channel."""
+    slopes, rank = call.info(1).shape, call.info(0).rank
+    if slopes is None or rank is None:
+        raise Refused("the shape of an operand is unknown, and decides which slope belongs to an element")
+    if len(slopes) == 1 and slopes[0] != 1 and rank > 2:
+        _append_axes(call, 1, rank - 2)
+
+
+def _append_axes(call: Call, rank: int, count: int) -> None:
+    """Append axes of length 1 to the second operand."""
+    axes = list(range(rank, rank + count))
+    call.inputs[1] = call.make("Unsqueeze", [call.inputs[1]], version=_ALIGNED_SINCE, axes=axes)
+
+
+def only_in_test(call: Call) -> None:
+    """BatchNormalization and Dropout 7: an attribute no longer distinguishes inference from training."""
+    if not call.take("is_test"):
+        raise Refused("it is a training step (is_test is 0)")
+
+
+def named_type(call: Call) -> None:
+    """Cast 6: the type is a number, not a name."""
+    call.attributes["to"] = TensorProto.DataType.Value(str(call.get("to")).upper())
+
+
+def whole_exponent(call: Call) -> None:
+    """LpPool and GlobalLpPool 2: the exponent is an integer."""
+    value = call.get("p")
+    if value != int(value):
+        raise Refused(f"the exponent {value} is not an integer")
+    call.attributes["p"] = int(value)
+
+
+def written(name: str, value: int) -> Adapter:
+    """An adapter for an attribute that must be written; before, it had this value when it was absent."""
+
+    def adapt(call: Call) -> None:
+        call.attributes.setdefault(name, value)
+
+    return adapt
+
+
+def renamed(old: str, new: str) -> Adapter:
+    """An adapter for an attribute with a new name."""
+
+    def adapt(call: Call) -> None:
+        call.attributes[new] = call.take(old)
+
+    return adapt
+
+
+def split_sizes(call: Call) -> None:
+    """Split 2: the sizes became an attribute; the axis has a default."""
+    if call.has_input(1):
+        sizes = call.value(1)
+        if sizes is None:
+            raise Refused("its sizes are only known when the model runs")
+        call.attributes["split"] = [int(size) for size in np.ravel(sizes)]
+        del call.inputs[1:]
+    call.attributes.setdefault("axis", 0)
+
+
+def shape_moved(call: Call) -> None:
+    """Reshape 5: the shape became an operand."""
+    not_in_place(call)
+    integers_moved("shape")(call)
+
+
+EARLY: Final[dict[tuple[str, int], Adapter]] = {
+    **{(name, 6): not_in_place for name in _IN_PLACE},
+    **{(name, 7): broadcast for name in _BROADCASTING},
+    ("Selu", 6): constants_of_selu,
+    ("PRelu", 7): slopes_of_channels,
+    ("BatchNormalization", 7): only_in_test,
+    ("Dropout", 7): only_in_test,
+    ("Cast", 6): named_type,
+    ("LpPool", 2): whole_exponent,
+    ("GlobalLpPool", 2): whole_exponent,
+    ("Concat", 4): written("axis", 1),
+    ("Pad", 2): renamed("paddings", "pads"),
+    ("Split", 2): split_sizes,
+    ("Reshape", 5): shape_moved,
+    ("Gemm", 7): lambda call: call.attributes.pop("broadcast", None),
+}
+"""By operator, and the operator set that defines it anew."""
+
+
+def upsample_scales(call: Call) -> None:
+    """Upsample 9: the scales became an operand."""
+    call.set_input(1, call.constant(call.take("scales"), np.float32, "scales"))
+
+
+def upsample_renamed(call: Call) -> None:
+    """Upsample 10: it is Resize. Its scales are 1 or more, so that ``nearest`` rounds down."""
+    call.op_type = "Resize"
+    if call.scratch.target >= _COORDINATES:
+        _place_scales(call, call.inputs[1], "floor")
+        call.version = _COORDINATES
+
+
+def resize_coordinates(call: Call) -> None:
+    """Resize 11: the positions of pixels, and the nearest one of them, became attributes with other defaults.
+
+    Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` took the pixel below where an axis grows
+    and the pixel above where it shrinks, as onnxruntime computes it; ONNX leaves this open. One Resize rounds all axes in the
+    same way, so scales of both kinds, or unknown ones, are applied by two: the axes that grow first.
+    """
+    scales = call.inputs[1]
+    if call.get("mode") != "nearest":
+        return _place_scales(call, scales, "")
+    value = call.value(1)
+    if value is not None and bool((value >= 1).all()):
+        return _place_scales(call, scales, "floor")
+    if value is None or not bool((value <= 1).all()):
+        one, roi = call.constant([1.0], np.float32, "one"), call.constant([], np.float32, "roi")
+        larger = [call.inputs[0], roi, call.make("Max", [scales, one])]
+        call.inputs[0] = call.make("Resize", larger, version=_COORDINATES, mode="nearest", **_meaning("floor"))
+        scales = call.make("Min", [scales, one])
+    return _place_scales(call, scales, "ceil")
+
+
+def _place_scales(call: Call, scales: str, nearest: str) -> None:
+    """Write a Resize of operator set 11 that has these scales, in the meaning of Upsample."""
+    call.inputs[1:] = [call.constant([], np.float32, "roi"), scales]
+    call.attributes.update(_meaning(nearest))
+
+
+def _meaning(nearest: str) -> dict[str, str]:
+    given = {"coordinate_transformation_mode": "asymmetric"}
+    return {**given, "nearest_mode": nearest} if nearest else given
+
+
+def resize_operands(call: Call) -> None:
+    """Resize 13: the region and the scales are left out where they are empty; a mode of coordinates disappeared."""
+    mode = call.get("coordinate_transformation_mode")
+    if mode == "tf_half_pixel_for_nn":
+        raise Refused("the coordinates tf_half_pixel_for_nn exist no longer")
+    for place in (1, 2):
+        shape = call.info(place).shape
+        value = call.value(place)
+        if shape == (0,) or (value is not None and value.size == 0):
+            call.inputs[place] = ""
+
+
+def sample_modes(call: Call) -> None:
+    """GridSample 20: the modes of interpolation have names for any number of axes."""
+    mode = call.attributes.get("mode")
+    if mode is not None:
+        call.attributes["mode"] = _RENAMED_MODES.get(call.get("mode"), mode)
+
+
+def region_coordinates(call: Call) -> None:
+    """RoiAlign 16: the positions of pixels became an attribute with another default."""
+    call.attributes["coordinate_transformation_mode"] = "output_half_pixel"
+
+
+IMAGES: Final[dict[tuple[str, int], Adapter]] = {
+    ("Upsample", 9): upsample_scales,
+    ("Upsample", 10): upsample_renamed,
+    ("Resize", 11): resize_coordinates,
+    ("Resize", 13): resize_operands,
+    ("GridSample", 20): sample_modes,
+    ("RoiAlign", 16): region_coordinates,
+}
+"""By operator, and the operator set that defines it anew."""
+
+
+def one_axis(call: Call) -> None:
+    """Softmax, LogSoftmax and Hardmax 13: they work along one axis.
+
+    Before, they worked along ``axis`` and all axes after it, as if these were one. Where at most one of them is longer than 1,
+    that is the axis. Elsewhere, the tensor is flattened first, and gets its shape back.
+    """
+    first = call.take("axis")
+    shape = call.info().shape
+    if shape is not None and -len(shape) <= first < len(shape):
+        start = first % len(shape)
+        long = [axis for axis in range(start, len(shape)) if shape[axis] != 1]
+        if len(long) < 2:
+            call.attributes["axis"] = long[0] if long else start
+            return
+    has_zeros = call.scratch.target >= ALLOWZERO_SINCE
+    if not has_zeros and not _reshape_copies_zeros(shape, first):
+        raise Refused(f"an axis may be empty, which Reshape cannot write before operator set {ALLOWZERO_SINCE}")
+    sizes = call.make("Shape", [call.inputs[0]])
+    call.inputs[0] = call.make("Flatten", [call.inputs[0]], axis=first)
+    call.attributes["axis"] = 1
+    call.finish("Reshape", [sizes], **({"allowzero": 1} if has_zeros else {}))
+
+
+def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
+    """Whether each size of 0 is 0 too at the same place of the flattened tensor, from which Reshape copies it."""
+    if shape is None:
+        return False
+    start = first % len(shape) if shape else 0
+    copied = {0: (1,), 1: (0, 1)}.get(start, (0,))
+    return all(axis in copied or (isinstance(size, int) and size > 0) for axis, size in enumerate(shape))
+
+
+def not_spatial(call: Call) -> None:
+    """BatchNormalization 9: statistics of each element, not of each channel, are computed by hand."""
+    _not_training(call)
+    if call.take("spatial"):
+        return
+    x, scale, bias, mean, variance = call.inputs
+    epsilon = call.number(call.take("epsilon"), 0, "epsilon")
+    call.take("momentum")
+    deviation = call.make("Sqrt", [call.make("Add", [variance, epsilon])])
+    normal = call.make("Div", [call.make("Sub", [x, mean]), deviation])
+    call.op_type, call.inputs = "Add", [call.make("Mul", [normal, scale]), bias]
+
+
+def not_training(call: Call) -> None:
+    """BatchNormalization 14: training became an attribute; results that only training has were a sign of it before."""
+    _not_training(call)
+    del call.outputs[1:]
+
+
+def _not_training(call: Call) -> None:
+    if any(call.outputs[1:]):
+        raise Refused("it is a training step (it has more than one result), which the newer set computes otherwise")
+
+
+def scale_of_channels(call: Call) -> None:
+    """GroupNormalization 21: scale and bias have one number for each channel, not for each group.
+
+    The numbers are repeated. The precision of the computation, which is an attribute now, stays the precision of the input.
+    """
+    info = call.info()
+    if not info.dtype:
+        raise Refused(f"the element type of {call.inputs[0]!r} is unknown, and so is the precision to compute in")
+    groups = call.get("num_groups")
+    channels = info.shape[1] if info.shape is not None and len(info.shape) > 1 else None
+    if isinstance(channels, int) and groups:
+        sizes = call.integers([groups, channels // groups], "sizes")
+    else:
+        of_groups = call.integers(groups, "groups")
+        sizes = call.make("Concat", [of_groups, call.make("Div", [call.size_of(1), of_groups])], axis=0)
+    for place in (1, 2):
+        column = call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")])
+        table = call.make("Expand", [column, sizes])
+        call.inputs[place] = call.make("Reshape", [table, call.integers([-1], "shape")])
+    if info.dtype in _STASHED:
+        call.attributes["stash_type"] = info.dtype
+
+
+NORMALIZATIONS: Final[dict[tuple[str, int], Adapter]] = {
+    **{(name, 13): one_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    ("BatchNormalization", 9): not_spatial,
+    ("BatchNormalization", 14): not_training,
+    ("GroupNormalization", 21): scale_of_channels,
+}
+"""By operator, and the operator set that defines it anew."""
 
 
 def scatter_renamed(call: Call) -> None:
@@ -22,7 +317,7 @@ def scatter_renamed(call: Call) -> None:
 
 
 def fewer_types(call: Call) -> None:
-    """An operator that lost element types, of which nothing else changed."""
+    """An operator that lost element types, and did not change otherwise."""
     dtype, new = call.info().dtype, schema(call.op_type, "", call.scratch.target)
     if dtype and new is not None and f"tensor({type_name(dtype)})" not in new.inputs[0].types:
         raise Refused(f"it no longer takes elements of type {type_name(dtype)}")

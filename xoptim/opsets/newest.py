@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import onnx
 from onnx import TensorProto
@@ -13,21 +13,50 @@ from xoptim.facts.kernels import has_kernel, slows_down
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.schema import schema
 from xoptim.graph.model import Model
+from xoptim.match.rewrite import Step
 from xoptim.opsets.changes import operators, versions
-from xoptim.opsets.raising import CannotBeRaised, plan
+from xoptim.opsets.raising import CannotBeRaised, plan, raise_model
 
 _onnxruntime = lazy_module("onnxruntime")
 
 _FUSED_SINCE: Final = 17
-"""Operator set with LayerNormalization, the first operator that stands for a subgraph which exporters wrote before."""
+"""Operator set with LayerNormalization, the first operator for a subgraph that exporters wrote before."""
 _TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
 """Operators that run as functions, and the operators in these that may have no kernel of a newer set."""
 
 
+class RaiseOperatorSet(Step):
+    """Raises a model to a newer standard operator set.
+
+    Args:
+        target: version of the set; ``"newest"`` for `newest_for`, ``None`` to leave the model unchanged.
+        provider: execution provider.
+
+    Attributes:
+        has_raised: whether it has changed the set.
+    """
+
+    title = "raise_operator_set"
+
+    def __init__(self, target: int | Literal["newest"] | None, provider: str) -> None:
+        self.target = target
+        self.provider = provider
+        self.has_raised = False
+
+    def run(self, model: Model) -> int:
+        """Raise the model; returns the number of nodes replaced, and raises as `raise_model` does."""
+        if self.target is None:
+            return 0
+        present = model.opsets.get("")
+        count = raise_model(model, newest_for(model, self.provider) if self.target == "newest" else self.target)
+        self.has_raised = model.opsets.get("") != present
+        return count
+
+
 @cache
 def newest_that_loads() -> int:
-    """The newest operator set of which onnxruntime loads models, at most the newest one of onnx; 0 without onnxruntime."""
+    """The newest operator set whose models onnxruntime loads, at most the newest one of onnx; 0 without onnxruntime."""
     return next((version for version in range(onnx.defs.onnx_opset_version(), 0, -1) if _loads(version)), 0)
 
 
@@ -111,7 +140,7 @@ def _operators_of(model: Model) -> dict[str, set[int]]:
 
 @cache
 def _fused() -> tuple[str, ...]:
-    """Operators that stand for a subgraph: ONNX defines them as functions, and they are new."""
+    """New operators for subgraphs: ONNX defines them as functions."""
     found = (name for name in operators() if versions(name)[0] >= _FUSED_SINCE)
     return tuple(name for name in found if _is_function(name))
 

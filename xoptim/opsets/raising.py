@@ -152,7 +152,7 @@ def carry_out(model: Model, planned: Plan) -> int:
     """Carry out a plan for a model; returns the number of nodes that were replaced.
 
     Raises:
-        ModelError: when a new node contradicts the types or shapes that are known. The model must not be used then.
+        ModelError: when a new node contradicts the types or shapes that are known. Do not use the model then.
     """
     target = planned.target
     for graph in planned.graphs:
@@ -180,7 +180,7 @@ def carry_out(model: Model, planned: Plan) -> int:
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes of a graph and of its subgraphs; those of a subgraph follow its owner."""
+    """The nodes of a graph and of its subgraphs; the nodes of a subgraph follow its owner."""
     for node in graph.nodes:
         yield node
         for body in node.bodies.values():

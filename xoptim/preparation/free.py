@@ -14,7 +14,7 @@ from xoptim.graph.export import value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.preparation.values import all_graphs, defined_names, fed_inputs
+from xoptim.preparation.ports import all_graphs, defined_names, fed_inputs
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:
@@ -50,7 +50,7 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
             if declared.type.WhichOneof("value") == "tensor_type":
                 declared.type.tensor_type.ClearField("shape")
     while _free_reshapes(proto, load_model(proto, base_dir).graph, name, size):
-        pass  # the shapes behind a Reshape are known when it is freed
+        pass  # the shapes after a Reshape are known when it is freed
     graph = load_model(proto, base_dir).graph
     for output in proto.graph.output:
         output.CopyFrom(value_info(output.name, graph.info_of(output.name)))

@@ -12,7 +12,7 @@ from xoptim.graph.load import load_model
 
 
 def with_shapes(proto: ModelProto, base_dir: Path | None = None) -> ModelProto:
-    """A copy of a model whose results are declared, those of subgraphs too; what is not known is left out.
+    """A copy of a model whose results are declared, in subgraphs too; unknown types and shapes are omitted.
 
     Declarations that contradict the operators are dropped.
 

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
-from xoptim.preparation.values import declarations, dimensions, fed_inputs
+from xoptim.preparation.ports import declarations, dimensions, fed_inputs
 
 
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
@@ -19,10 +19,10 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
     Args:
         proto: the model.
         sizes: one size by the name of a dimension (``input:axis`` for one without a name), or all sizes of an input by its
-            name; a number stands for one size.
+            name; a number is one size.
 
     Raises:
-        ModelError: a name is neither that of a dimension nor of an input, a shape has another rank, two sizes contradict
+        ModelError: a name names neither a dimension nor an input, a shape has another rank, two sizes contradict
             each other, or a size is not a number of at least 0.
     """
     inputs = {value.name: value for value in fed_inputs(proto)}

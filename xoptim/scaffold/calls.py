@@ -1,14 +1,15 @@
-"""Selected nodes of a graph as the calls of `match_pattern`, with names for their results and operands."""
+"""Selected nodes of a graph as the calls of `match_pattern`, as the formatter writes them."""
 
 from __future__ import annotations
 
 import builtins
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.attributes import same_attribute
 from xoptim.facts.errors import ModelError
@@ -19,7 +20,87 @@ from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.moved import AT_RUN_TIME, read_moved
-from xoptim.scaffold.python_text import SHOWN, literal, number, quoted, wrapped
+
+_WIDTH = 128
+"""Length of a line, as everywhere in the house."""
+_PARAMETERS = 8
+"""Most parameters of a function, ``self`` not counted, as everywhere in the house."""
+SHOWN = 16
+"""Elements up to which a constant is written out."""
+
+
+def number(array: np.ndarray) -> bool | int | float:
+    """The number in an array of one element, with the fewest digits that identify it in its own type."""
+    value = array.reshape(-1)[0]
+    return float(str(value)) if array.dtype.kind == "f" else value.item()
+
+
+def literal(value: Any) -> str:
+    """Python text of an attribute or a number."""
+    if isinstance(value, float):
+        text = repr(float(str(np.float32(value)))) if np.float32(value) == value else repr(value)
+        return text.replace("e+", "e")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, TensorProto):
+        array = numpy_helper.to_array(value)
+        if array.size <= SHOWN and array.dtype.kind in "bif":
+            return f"lambda t: numpy_helper.to_array(t).tolist() == {array.tolist()}"
+    elif isinstance(value, (bool, int, bytes)):
+        return repr(value)
+    raise ModelError(f"an attribute of type {type(value).__name__} cannot be written as Python; leave its node out")
+
+
+def quoted(text: str) -> str:
+    """A string literal with the quotes of the house."""
+    return '"' + repr("'" + text)[2:-1] + '"' if '"' not in text else repr(text)
+
+
+def wrapped(head: str, words: Sequence[str], tail: str = ")", *, apart: bool = False) -> str:
+    """A call in one line, unless wrapping is forced, or in the lines that the formatter would make of it."""
+    indent = " " * (len(head) - len(head.lstrip()))
+    line = f"{head}{', '.join(words)}{tail}"
+    if len(line) <= _WIDTH and not apart:
+        return line
+    inner = f"{indent}    {', '.join(words)}"
+    if len(inner) <= _WIDTH:
+        return f"{head}\n{inner}\n{indent}{tail}"
+    return "\n".join((head, *(f"{indent}    {word}," for word in words), f"{indent}{tail}"))
+
+
+def signature(name: str, builder: str, parameters: Mapping[str, str], kind: str, results: int) -> str:
+    """The head of a method that takes some parameters and returns as many results of a kind."""
+    words = ["self", f"g: {builder}", *(f"{parameter}: {its_kind}" for parameter, its_kind in parameters.items())]
+    returned = kind if results == 1 else f"tuple[{', '.join([kind] * results)}]"
+    many = len(words) - 1 > _PARAMETERS
+    return wrapped(f"    def {name}({'  # noqa: PLR0913' if many else ''}", words, f") -> {returned}:", apart=many)
+
+
+def assigned(name: str, words: Iterable[str]) -> str:
+    """A dictionary of some entries that a constant of the module holds."""
+    return wrapped(f"{name} = {{", list(words), "}")
+
+
+def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
+    """The imports of a file with a pattern.
+
+    Args:
+        body: text of its functions.
+        kinds: names of annotations.
+        types: element types that it names.
+    """
+    words = {"EasyPatternOptimization", "Example", "GraphView", "Match", "PatternBuilder", "PatternRewriter", "Symbol", *kinds}
+    lines = ["import numpy as np"] if "np.array" in body else []
+    lines.append(f"from onnx import TensorProto{', numpy_helper' if 'numpy_helper' in body else ''}")
+    listed = sorted(words)
+    one_line = f"from xoptim.match import {', '.join(listed)}"
+    if len(one_line) > _WIDTH:
+        inner = f"    {', '.join(listed)}"
+        rest = [inner] if len(inner) <= _WIDTH else [f"    {word}," for word in listed]
+        one_line = "\n".join(("from xoptim.match import (", *rest, ")"))
+    return "\n".join((*lines, "", one_line, ""))
 
 
 class Calls:
@@ -31,9 +112,9 @@ class Calls:
 
     Attributes:
         variables: name in the pattern of each result, and of each operand from outside.
-        parameters: those of the operands, in order: whether each must be constant.
+        parameters: for each operand, in order, whether it must be constant.
         lines: the calls.
-        results: names in the pattern of the results that other nodes read, or of those of the last node.
+        results: names in the pattern of the results that other nodes read, or else of the results of the last node.
     """
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
@@ -72,7 +153,7 @@ class Calls:
         return wrapped(f"        {', '.join(targets)} = g.op.{node.op_type}(", words)
 
     def _moved(self, node: Node) -> dict[int, str]:
-        """The last operands, as far as they are constant and can be written as attributes."""
+        """The last operands that are constant and can be written as attributes."""
         found: dict[int, str] = {}
         known = moved_inputs(node.op_type, node.opset) if not node.domain else {}
         for place in range(len(node.input) - 1, -1, -1):
@@ -132,7 +213,7 @@ class Calls:
         return found
 
     def _results(self) -> list[str]:
-        """Results of the pattern: those that other nodes read, or those of the last node."""
+        """Results of the pattern: what other nodes read, or the results of the last node."""
         inside, graph = set(self.nodes), self.graph
         read = [
             name

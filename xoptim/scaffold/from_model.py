@@ -19,9 +19,8 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import Calls
+from xoptim.scaffold.calls import Calls, assigned, imports, quoted, signature
 from xoptim.scaffold.local_function import LocalFunction
-from xoptim.scaffold.python_text import assigned, imports, quoted, signature
 
 TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 

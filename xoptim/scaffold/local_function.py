@@ -15,8 +15,7 @@ from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import Calls, constant_tensor
-from xoptim.scaffold.python_text import SHOWN
+from xoptim.scaffold.calls import SHOWN, Calls, constant_tensor
 
 
 class LocalFunction:
@@ -35,7 +34,7 @@ class LocalFunction:
     def __init__(self, name: str, calls: Calls) -> None:
         self._calls = calls
         self._inside: dict[str, np.ndarray] = {}
-        """Constants that the function and the example hold, by the name that stands for them there."""
+        """Constants that the function and the example hold, by their names there."""
         nodes = [self._proto(node) for node in calls.nodes]
         stored = [numpy_helper.from_array(array, constant) for constant, array in self._inside.items()]
         constants = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in stored]
@@ -125,7 +124,7 @@ def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto
 
 
 def _text_of(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    """The lines of nodes in ONNX text, as a graph has them: onnx 1.19 does not print a node by itself."""
+    """The lines of nodes in ONNX text, as a graph has them: onnx 1.19 does not print a single node."""
     graph = onnx.GraphProto(name="g", node=nodes)
     return onnx.printer.to_text(graph).strip().splitlines()[1:-1]
 

@@ -67,7 +67,7 @@ def _pattern_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]
     """The overloads of an operator in `match_pattern`: plain, with several results, as a sum of sums, of another domain."""
     name = versions[-1].name
     attributes = [*(f"{key}: Any = ..." for key in _attributes(versions)), "attributes: Any = ...", "any_order: Any = ..."]
-    operands = _operands(versions, most=1)  # a variadic operand stands for all that are left
+    operands = _operands(versions, most=1)  # a variadic operand takes all that are left
     yield from _method(name, operands, attributes, "Symbol", _doc(versions, texts))
     if versions[-1].max_output > 1:
         yield from _method(name, ["*operands: Any"], ["outputs: int | Symbol | Sequence[Symbol]", *attributes], "Any")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from xoptim.facts.dims import Dim
 from xoptim.inference.binary import size_result
-from xoptim.sizes.plan import Operand, Plan, Term
+from xoptim.sizes.decompositions import Decompositions, Operation
 from xoptim.sizes.region import Key, Region
-from xoptim.sizes.ways import Way, Ways
 
+Operand: TypeAlias = "Term | str | np.ndarray[Any, Any]"
 _BUDGET: Final = 100
 """Most values that are considered on the way to one."""
 _LONGEST: Final = 8
@@ -21,6 +21,77 @@ _LONGEST: Final = 8
 _CANDIDATES: Final = 4
 """Most tensors, vectors and operations that are compared for one value."""
 _OBSERVED: Final = ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Term:
+    """A value and how it is computed.
+
+    Attributes:
+        key: the value, or the name of a result of another type.
+        op_type: operator; empty for a constant.
+        operands: terms, names of results that stay, and constants.
+        attributes: of the operator.
+        steps: what has to be computed for it, besides what is planned already: values, and tensors that nothing else reads.
+        place: label of the node after which it can be computed; negative at the beginning.
+    """
+
+    key: Key | str
+    op_type: str = ""
+    operands: tuple[Operand, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    steps: frozenset[object] = frozenset()
+    place: float = float("-inf")
+
+
+class Plan:
+    """The terms that are planned.
+
+    Attributes:
+        terms: for each value, the term that can be computed first.
+        measured: names of the results that they read.
+        holders: vectors of several elements, by element.
+    """
+
+    def __init__(self) -> None:
+        self.terms: dict[Key | str, Term] = {}
+        self.measured: set[str] = set()
+        self.holders: dict[Dim, list[Term]] = {}
+
+    def enter(self, term: Term) -> None:
+        """Plan a term, and the terms of its operands."""
+        known = self.terms.get(term.key)
+        if not term.op_type or (known is not None and known.place <= term.place):
+            return
+        for operand in term.operands:
+            if isinstance(operand, Term):
+                self.enter(operand)
+            elif isinstance(operand, str):
+                self.measured.add(operand)
+        self.terms[term.key] = term
+        if not isinstance(term.key, str) and len(term.key[1]) > 1:
+            for dim in dict.fromkeys(term.key[1]):
+                self.holders.setdefault(dim, []).append(term)
+
+    def reused(self, key: Key, limit: float) -> Term | None:
+        """The planned term of a value, which takes no more steps, if it can be computed before the node of a label."""
+        term = self.terms.get(key)
+        return None if term is None or term.place >= limit else replace(term, steps=frozenset())
+
+    def terms_of(self, key: Key | str) -> list[Term]:
+        """The terms that compute a value, operands first."""
+        found: dict[Key | str, Term] = {}
+
+        def visit(key: Key | str) -> None:
+            term = self.terms.get(key)
+            if term is not None and key not in found:
+                for operand in term.operands:
+                    if isinstance(operand, Term):
+                        visit(operand.key)
+                found[key] = term
+
+        visit(key)
+        return list(found.values())
 
 
 class Planner:
@@ -38,7 +109,7 @@ class Planner:
         self.graph = region.graph
         self.planned = Plan()
         self._inside = set(region.nodes)
-        self._ways = Ways(_observed(region))
+        self._decompositions = Decompositions(_observed(region))
         self._origins = {key: name for name, key in reversed(region.values.items())}
         self._axes: dict[Dim, list[tuple[str, int]]] = {}
         for name, shape in region.sources.items():
@@ -163,14 +234,14 @@ class Planner:
     def _computed(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
         """One operation of all elements."""
         first = next(dim for dim in data if type(dim) is not int)
-        for op_type in dict.fromkeys(way.op_type for way in self._ways.to(first)):
+        for op_type in dict.fromkeys(each.op_type for each in self._decompositions.of(first)):
             lefts, rights = [], []
             for dim in data:
-                way = self._ways.by(op_type, dim)
-                if way is None:
+                operation = self._decompositions.by(op_type, dim)
+                if operation is None:
                     break
-                lefts.append(way.left)
-                rights.append(way.right)
+                lefts.append(operation.left)
+                rights.append(operation.right)
             else:
                 left, right = _narrowed(lefts), _narrowed(rights)
                 if len(left) == len(right) == 1:  # neither of them has the length of the result
@@ -216,9 +287,9 @@ def _narrowed(data: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(data[:1] if all(dim == data[0] for dim in data) else data)
 
 
-def _observed(region: Region) -> dict[Dim, list[Way]]:
+def _observed(region: Region) -> dict[Dim, list[Operation]]:
     """The operations by which the graph computes elements now."""
-    found: dict[Dim, list[Way]] = {}
+    found: dict[Dim, list[Operation]] = {}
     for node in region.nodes:
         if node.op_type not in _OBSERVED or len(node.input) != 2 or node.attribute.get("fmod"):
             continue
@@ -226,8 +297,8 @@ def _observed(region: Region) -> dict[Dim, list[Way]]:
         if node.output[0] not in region.values or left is None or right is None or result is None:
             continue
         for place, dim in enumerate(result):
-            way = Way(node.op_type, left[place if len(left) > 1 else 0], right[place if len(right) > 1 else 0])
-            ways = found.setdefault(dim, [])
-            if len(ways) < _CANDIDATES and way not in ways and size_result(*way) is dim:
-                ways.append(way)
+            operation = Operation(node.op_type, left[place if len(left) > 1 else 0], right[place if len(right) > 1 else 0])
+            known = found.setdefault(dim, [])
+            if len(known) < _CANDIDATES and operation not in known and size_result(*operation) is dim:
+                known.append(operation)
     return found

@@ -22,11 +22,11 @@ class Region:
         graph: the graph.
 
     Attributes:
-        nodes: those that compute 64-bit sizes, of which one is a symbol, and those that only such nodes read; in order.
+        nodes: nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these read; in order.
         values: the value of each 64-bit size that they compute.
         demanded: names of the values that other nodes, outputs or subgraphs read, in order.
         sources: tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes are read already.
-        spared: those of them that nothing but the region reads: computing them is part of the costs.
+        spared: sources that only the region reads: computing them is part of the costs.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -83,7 +83,7 @@ class Region:
 
 
 def size_of(graph: Graph, node: Node) -> Key | None:
-    """The value of a node that computes 64-bit integers from sizes, one of which is not a number."""
+    """The value of a node that computes 64-bit integers from sizes, at least one of them a symbol."""
     if node.bodies or node.domain or len(node.output) != 1:
         return None
     info = graph.info_of(node.output[0])

@@ -16,8 +16,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.create import make_node
 from xoptim.match.rewrite import Example, ModelPass
-from xoptim.sizes.plan import Operand, Term
-from xoptim.sizes.planning import Planner
+from xoptim.sizes.planning import Operand, Planner, Term
 from xoptim.sizes.region import Key, Region
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ class SizeProgram(ModelPass):
     What: takes all nodes of a graph that compute nothing but sizes, and writes the sizes that other nodes read anew, from their
     polynomials: from the shapes of inputs and of tensors that are measured already, one operation for several sizes where
     all are computed alike, and sizes that occur in several results once.
-    Why: exporters compute each size by itself, as a number that is made a vector again: models of images of any size
+    Why: exporters compute each size on its own, as a number that is made a vector again: models of images of any size
     have up to 40 % of such nodes.
     Refuses when:
     1. an element is not known as an expression of sizes, or is not a 64-bit integer.

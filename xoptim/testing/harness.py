@@ -8,7 +8,7 @@ from copy import deepcopy
 import onnx
 
 from xoptim.doc import pretty_onnx
-from xoptim.engine.provenance import TAG
+from xoptim.engine.applier import TAG
 from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.testing.canonical import canonical

@@ -1,200 +1,150 @@
-"""The search space: the ways to make a model and to run it, and the single changes that lead from one to others."""
+"""Make the models of recipes from an original: the candidates of a search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from xoptim.catalogue.selection import select
-from xoptim.facts.words import counted
+import onnx
+
+from xoptim.engine.environment import DebugSettings
+from xoptim.engine.events import Application
+from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.run import Optimizer
+from xoptim.graph.export import export_model
+from xoptim.graph.inline import inline_functions
+from xoptim.graph.load import collection_paused, load_model
+from xoptim.graph.model import Model as LoadedModel
+from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.validate.session import Level, SessionSettings
+from xoptim.proof import located
+from xoptim.tuning.choices import Recipe, groups_of
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
 
-SELECTION: Final = "default+onnxruntime"
-"""All patterns that a recipe may use, unless others are included."""
-SPINNING: Final = "session.intra_op.allow_spinning"
-_MORE: Final = ")"  # ends the names of groups that the preset ``default`` lacks
-_SIGNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "SkipLayerNormFusion": ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
-    "NchwcTransformer": ("ReorderInput", "ReorderOutput"),
-    "TransposeOptimizer": ("Transpose",),
-    "MatMulAddFusion": ("Gemm",),
-    "MatmulTransposeFusion": ("FusedMatMul",),
-    "BiasGeluFusion": ("BiasGelu",),
-    "QDQSelectorActionTransformer": ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearGlobalAveragePool"),
-}
-"""Optimizers of onnxruntime that can make a model slower, with the operators that show that they have run."""
-_LEVELS: Final[tuple[Level, ...]] = ("extended", "basic")
-_SMALL: Final = 0.02  # promise of a setting about which the profile says nothing
+_KEPT: Final = 8  # models that are kept in memory
+
+
+class Model(NamedTuple):
+    """A model as onnxruntime loads it.
+
+    Attributes:
+        model: a file, or a protobuf.
+        base_dir: folder of the external data of a protobuf.
+    """
+
+    model: ModelLike
+    base_dir: Path | None
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a model is made from the original.
+class Made:
+    """The model of a recipe.
 
     Attributes:
-        without: groups of patterns that do not run.
-        rewrites: whether anything runs at all; the original is left as it is otherwise.
-        is_raised: whether the original is raised to the newest operator set first.
+        nodes: number of nodes, subgraphs included.
+        size: of the protobuf in bytes, weights in other files left out.
+        digest: of the protobuf; equal models have equal digests.
+        written: number of nodes that each group of patterns wrote, by operator; the groups that did not apply are left out.
     """
 
-    without: frozenset[str] = frozenset()
-    rewrites: bool = True
-    is_raised: bool = False
+    nodes: int
+    size: int
+    digest: bytes
+    written: Mapping[str, Mapping[str, int]]
 
 
-UNTOUCHED: Final = Recipe(rewrites=False)
-"""The original."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A model, and the settings of its session."""
-
-    recipe: Recipe
-    settings: SessionSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Variation:
-    """A choice that differs from another one in one point.
+class Candidates:
+    """Makes models from an original, and keeps the last ones.
 
     Attributes:
-        name: the difference.
-        choice: the choice.
-        promise: share of the time of a run that it may affect, from 0 to 1; larger ones are tried first.
-        stage: variations of lower stages are tried before.
+        source: the original.
+        all_options: the options that the original is optimized with when all groups of patterns run.
+
+    Args:
+        source: the original.
+        options: the options; recipes name groups of their patterns.
+        inline: whether to replace calls of local functions by their bodies first.
     """
 
-    name: str
-    choice: Choice
-    promise: float
-    stage: int = 1
+    def __init__(self, source: Source, options: OptimizationOptions, *, inline: bool = False) -> None:
+        self.source = source
+        self.all_options = options
+        self._inline = inline
+        self._made: dict[Recipe, Made] = {}
+        self._models: dict[Recipe, Model] = {}
+
+    @cached_property
+    def groups(self) -> dict[str, list[Rewrite]]:
+        """The groups of the patterns of the options."""
+        return groups_of(self.all_options.selected())
+
+    def options(self, recipe: Recipe) -> OptimizationOptions:
+        """The options that make the model of a recipe."""
+        if not recipe.rewrites:
+            off = {"remove_unused": False, "remove_identity": False, "constant_folding": False, "merge": False}
+            return replace(self.all_options, patterns=None, drop=(), **off)  # type: ignore[arg-type]
+        out = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
+        patterns = [each for each in self.all_options.selected() if each.name() not in out]
+        return replace(self.all_options, patterns=patterns, opset="newest" if recipe.is_raised else self.all_options.opset)
+
+    def make(self, recipe: Recipe) -> Model:
+        """The model of a recipe.
+
+        Raises:
+            XoptimError: it cannot be made.
+        """
+        if not recipe.rewrites:
+            model, checks = located(self.source, ValidationOptions())
+            return Model(model, checks.original_dir)
+        if recipe not in self._models:
+            self._models[recipe] = self._build(recipe)
+            if len(self._models) > _KEPT:
+                del self._models[next(iter(self._models))]
+        self._models[recipe] = self._models.pop(recipe)  # the last one used is the last one dropped
+        return self._models[recipe]
+
+    def describe(self, recipe: Recipe) -> Made:
+        """The facts about the model of a recipe.
+
+        Raises:
+            XoptimError: it cannot be made.
+        """
+        if recipe not in self._made:
+            if recipe.rewrites:
+                self.make(recipe)
+            else:
+                model = load_model(self.source.proto, self.source.base_dir, infer=False)
+                self._made[recipe] = _described(model, self.source.proto, {})
+                model.dispose()
+        return self._made[recipe]
+
+    def _build(self, recipe: Recipe) -> Model:
+        group_of = {rewrite.name(): name for name, rewrites in self.groups.items() for rewrite in rewrites}
+        written: dict[str, Counter[str]] = defaultdict(Counter)
+
+        def record(application: Application) -> None:
+            new = (node.op_type for node in application.given if node not in application.matched)
+            written[group_of[application.pattern.name()]].update(new)
+
+        # Without tags, models that differ in the names of patterns only are equal; dumps are for the written model.
+        options = replace(self.options(recipe), tag_nodes=False, on_application=record, on_event=None, debug=DebugSettings())
+        with collection_paused():
+            given = self.source.proto
+            model = load_model(inline_functions(given) if self._inline and given.functions else given, self.source.base_dir)
+            Optimizer(model, options).run()
+            proto = export_model(model)
+            self._made[recipe] = _described(model, proto, written)
+            folder = model.base_dir
+            model.dispose()
+        return Model(proto, folder)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Facts about a model that limit and order the search.
-
-    Attributes:
-        groups: the groups of patterns that change the model, with the share of time of the operators that they write.
-        shares: share of the time of a run by operator, after the optimizations of onnxruntime.
-        threads: numbers of threads to try; empty when the user has chosen one.
-        selection: the patterns that a recipe may use.
-    """
-
-    groups: Mapping[str, float] = field(default_factory=dict)
-    shares: Mapping[str, float] = field(default_factory=dict)
-    threads: tuple[int, ...] = ()
-    selection: str = SELECTION
-
-    def share(self, operators: Iterable[str]) -> float:
-        """Share of the time of some operators together."""
-        return sum(self.shares.get(name.rpartition("::")[2], 0.0) for name in operators)
-
-
-Dimension: TypeAlias = Callable[[Choice, Facts], Iterable[Variation]]
-"""The variations of a choice in one respect."""
-
-
-def selection(include: Sequence[str] = ()) -> str:
-    """`SELECTION`, and the patterns of further words."""
-    return "+".join((SELECTION, *include))
-
-
-def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
-    """The groups of some patterns: their families; those of other presets than ``default`` are groups of their own."""
-    usual, target = ({rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime"))
-    found: dict[str, list[Rewrite]] = {}
-    for rewrite in rewrites:
-        preset = "" if rewrite.name() in usual else "onnxruntime" if rewrite.name() in target else rewrite.exactness
-        found.setdefault(f"{rewrite.family()} ({preset})" if preset else rewrite.family(), []).append(rewrite)
-    return found
-
-
-def default_recipe(include: Sequence[str] = ()) -> Recipe:
-    """The recipe of the preset ``default``: the groups of other presets are left out of `selection`."""
-    return Recipe(frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_MORE)))
-
-
-def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) -> list[Variation]:
-    """All variations of a choice, the most promising ones first.
-
-    Shares are rounded before they are compared, so that the noise of a profile seldom changes the order.
-    """
-    found = (each for dimension in dimensions for each in dimension(choice, facts))
-    return sorted(found, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
-
-
-def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """All groups of patterns, those of other presets included."""
-    left_out = facts.groups.keys() & choice.recipe.without
-    if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
-        recipe = replace(choice.recipe, without=choice.recipe.without - left_out)
-        yield Variation(facts.selection, replace(choice, recipe=recipe), promise=1.0, stage=0)
-
-
-def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """The newest operator set, in which other patterns apply."""
-    if choice.recipe.rewrites and not choice.recipe.is_raised:
-        recipe = replace(choice.recipe, is_raised=True)
-        yield Variation("newest operator set", replace(choice, recipe=recipe), promise=1.0, stage=0)
-
-
-def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each group of patterns left out, or added again."""
-    for name, share in facts.groups.items() if choice.recipe.rewrites else ():
-        without = choice.recipe.without ^ {name}
-        verb = "without" if name in without else "with"
-        yield Variation(f"{verb} {name}", replace(choice, recipe=replace(choice.recipe, without=without)), share)
-
-
-def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each optimizer of onnxruntime left out that has changed a considerable part of the model."""
-    off = choice.settings.disabled_optimizers
-    for name, signs in _SIGNS_OF.items():
-        share = facts.share(signs)
-        if name not in off and share > 0:
-            settings = replace(choice.settings, disabled_optimizers=(*off, name))
-            yield Variation(f"{name} off", replace(choice, settings=settings), share)
-
-
-def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Lower levels of the optimizations of onnxruntime."""
-    for level in _LEVELS:
-        if level != choice.settings.level:
-            yield Variation(f"level {level}", replace(choice, settings=replace(choice.settings, level=level)), _SMALL)
-
-
-def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Memory that is not planned."""
-    if choice.settings.memory_pattern:
-        settings = replace(choice.settings, memory_pattern=False)
-        yield Variation("memory pattern off", replace(choice, settings=settings), _SMALL)
-
-
-def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Threads that sleep, rather than spin, while they wait; a session of one thread does not wait."""
-    settings = choice.settings
-    if settings.threads != 1 and SPINNING not in dict(settings.entries):
-        yield Variation(
-            "spinning off", replace(choice, settings=replace(settings, entries=(*settings.entries, (SPINNING, "0")))), _SMALL
-        )
-
-
-def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Other numbers of threads."""
-    for count in facts.threads:
-        if count != choice.settings.threads:
-            name = counted(count, "thread")
-            yield Variation(name, replace(choice, settings=replace(choice.settings, threads=count)), promise=1.0)
-
-
-PATTERNS: Final[tuple[Dimension, ...]] = (single_groups,)
-"""The search for a group of patterns that makes a model slower."""
-EVERYTHING: Final[tuple[Dimension, ...]] = (
-    *(whole_selection, newest_opset, *PATTERNS),
-    *(single_optimizers, levels, memory_pattern, spinning, threads),
-)
-"""The search for the fastest model and session. A further dimension is a field of `Recipe` and a function here."""
+def _described(model: LoadedModel, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]) -> Made:
+    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).digest()
+    return Made(sum(len(graph.nodes) for graph in model.graphs()), proto.ByteSize(), digest, written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from xoptim.bench.options import BenchOptions
 from xoptim.validate.options import ValidationOptions
@@ -19,7 +19,7 @@ class TuneOptions:
     Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
-        budget: seconds after which the search ends, the proof included as far as its time can be foreseen. The original and
+        budget: seconds after which the search ends, with the proof if its time can be foreseen. The original and
             the result of the default patterns are measured in any case.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
         dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
@@ -46,27 +46,17 @@ class TuneOptions:
     @property
     def bench(self) -> BenchOptions:
         """The options of the measurements."""
-        return BenchOptions(
-            provider=self.provider,
-            threads=self.threads,
-            dims=self.dims,
-            feeds=self.feeds,
-            test_data=self.test_data,
-            custom_op_libs=self.custom_op_libs,
-            seed=self.seed,
-        )
+        return BenchOptions(provider=self.provider, threads=self.threads, **self._shared)
 
     @property
     def checks(self) -> ValidationOptions:
         """The options of the proof."""
-        return ValidationOptions(
-            providers=(self.provider,),
-            dims=self.dims,
-            feeds=self.feeds,
-            test_data=self.test_data,
-            custom_op_libs=self.custom_op_libs,
-            seed=self.seed,
-        )
+        return ValidationOptions(providers=(self.provider,), **self._shared)
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        names = ("dims", "feeds", "test_data", "custom_op_libs", "seed")
+        return {name: getattr(self, name) for name in names}
 
 
 class TuneChanges(TypedDict, total=False):

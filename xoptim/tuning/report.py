@@ -23,7 +23,7 @@ class TuningReport:
         changes: the changes that led from the preset ``default`` to the chosen model and session.
         label: the chosen one in words.
         is_original: whether the model that was chosen is the original.
-        ratio: its time divided by that of the original.
+        ratio: its time divided by the time of the original.
         is_faster: whether it is measurably faster than the original.
         settings: the settings of its session.
         optimization: the optimization of the chosen model, and its comparison with the original.

@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.bench.rounds import Ratio
 from xoptim.facts.errors import XoptimError
-from xoptim.tuning.candidates import Choice, Variation
+from xoptim.tuning.choices import Choice, Variation
 
 GAIN: Final = 0.01
 """Part of the time that a choice must save at least, by its interval, to replace another one."""
@@ -28,13 +28,13 @@ class Meter(Protocol):
         """Add a pass: all choices in the same rounds. Returns the reason for each that cannot be run."""
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        """The time of a choice divided by that of another one, over all passes that contain both."""
+        """The time of a choice divided by the time of another one, over all passes that contain both."""
 
     def count(self, choice: Choice, base: Choice) -> int:
         """Number of passes that contain both."""
 
     def fits(self, runs: int) -> bool:
-        """Whether so many runs of a choice, one for each pass, fit into the time that is left."""
+        """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Trial:
         label: the choice, as the changes that led to it.
         choice: the choice.
         verdict: whether it was measurably faster than the best choice before it, or why that is not known.
-        ratio: its time divided by that of the original, ``None`` when it was not measured.
+        ratio: its time divided by the time of the original, ``None`` when it was not measured.
         reason: the error for ``failed``.
     """
 
@@ -274,7 +274,7 @@ def _is_clear(ratio: Ratio) -> bool:
 
 
 def ranking(found: Found, start: Choice, final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:
-    """The choices in the order in which they are preferred, as far as they are not slower than the original.
+    """The choices that are not slower than the original, in the order in which they are preferred.
 
     Args:
         found: the result of the search.

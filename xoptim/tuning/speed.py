@@ -1,4 +1,4 @@
-"""An optimization that is kept as far as it is not measurably slower: ``xopt MODEL --only-if-faster``."""
+"""An optimization that is kept where it is not measurably slower: ``xopt MODEL --only-if-faster``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.proof import Proof, ProofOptions, prove
-from xoptim.tuning.candidates import PATTERNS, Choice, Recipe
-from xoptim.tuning.meter import Budget
+from xoptim.tuning.candidates import Candidates
+from xoptim.tuning.choices import PATTERNS, Choice, Recipe
+from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.report import ratio_json
 from xoptim.tuning.search import Meter, confirm, is_faster, is_slower
-from xoptim.tuning.stand import Stand
-from xoptim.tuning.workshop import Workshop
 
 SECONDS: Final = 120.0
 """Time for the search for the patterns that make a model slower."""
@@ -28,7 +27,7 @@ class SpeedCheck:
     """The times of an optimized model, and the patterns that were left out because they made it slower.
 
     Attributes:
-        before: the time of the result with all patterns, divided by that of the original.
+        before: the time of the result with all patterns, divided by the time of the original.
         after: the time of the result that is kept, likewise; ``None`` for the original.
         left_out: the groups of patterns that were left out: families, those for one runtime apart.
         is_original: whether the original is kept, because every result was slower.
@@ -97,33 +96,35 @@ def keep_if_not_slower(
         options = culprit.avoided_by(options)
     on_step("measuring")
     same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
-    stand = Stand(Workshop(source, same_feeds, inline=how.inline), bench, Budget(SECONDS))
-    result = replace(stand.original, recipe=Recipe())
-    meter = stand.meter()
-    before = confirm(stand.original, [result], meter, stand.rules)[result]
+    measurement = Measurement(Candidates(source, same_feeds, inline=how.inline), bench, Budget(SECONDS))
+    result = replace(measurement.original, recipe=Recipe())
+    meter = measurement.meter()
+    before = confirm(measurement.original, [result], meter, measurement.rules)[result]
     if not is_slower(before):
         return proof, SpeedCheck(before, before)
-    kept, after = _mended(stand, result, meter, on_step)
-    chosen = replace(stand.shop.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs)
+    kept, after = _mended(measurement, result, meter, on_step)
+    chosen = replace(measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs)
     proved = prove(source, chosen, how)
     proved.left_out = proof.left_out + proved.left_out
     return proved, SpeedCheck(before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites)
 
 
-def _mended(stand: Stand, result: Choice, meter: Meter, on_step: Callable[[str], object]) -> tuple[Choice, Ratio | None]:
+def _mended(
+    measurement: Measurement, result: Choice, meter: Meter, on_step: Callable[[str], object]
+) -> tuple[Choice, Ratio | None]:
     """The choice that is not slower than the original with as few groups left out as were found, and its ratio."""
     on_step("it is slower: looking for the reason")
-    facts = stand.study([result.recipe])
+    facts = measurement.study([result.recipe])
 
     def is_enough(choice: Choice) -> bool:
-        return choice != result and not is_slower(meter.ratio(choice, stand.original))
+        return choice != result and not is_slower(meter.ratio(choice, measurement.original))
 
-    found = stand.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
+    found = measurement.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
     none = replace(result, recipe=Recipe(frozenset(facts.groups)))
     for choice in dict.fromkeys((found.best, none)):
         if choice != result:
             on_step("measuring the result")
-            ratio = confirm(stand.original, [choice], meter, stand.rules)[choice]
+            ratio = confirm(measurement.original, [choice], meter, measurement.rules)[choice]
             if not is_slower(ratio):
                 return choice, ratio
-    return stand.original, None
+    return measurement.original, None

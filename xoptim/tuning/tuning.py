@@ -18,14 +18,13 @@ from xoptim.facts.given import given
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.proof import OnLoaded, Proof, ProofOptions, prove
-from xoptim.tuning.candidates import EVERYTHING, Choice, Recipe, default_recipe, selection
-from xoptim.tuning.meter import Budget
+from xoptim.tuning.candidates import Candidates
+from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
+from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.options import TuneChanges, TuneOptions
 from xoptim.tuning.report import TuningReport
 from xoptim.tuning.search import Found, Meter, Trial, confirm, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
-from xoptim.tuning.stand import Stand
-from xoptim.tuning.workshop import Workshop
 from xoptim.validate.session import SessionSettings
 
 Listener = Callable[[str], object]
@@ -120,20 +119,20 @@ class Tuner:
         self._refuted: list[tuple[str, str]] = []
         self._proofs: dict[Recipe, Proof] = {}
         self._selection = selection(options.include)
-        shop = Workshop(source, OptimizationOptions(patterns=self._selection, provider=options.provider))
+        candidates = Candidates(source, OptimizationOptions(patterns=self._selection, provider=options.provider))
         on_step("choosing values")
-        self._stand = Stand(shop, options.bench, Budget(options.budget))
+        self._measurement = Measurement(candidates, options.bench, Budget(options.budget))
 
     def run(self) -> Tuned:
         """Measure, choose and prove."""
-        stand, meter = self._stand, self._stand.meter()
+        measurement, meter = self._measurement, self._measurement.meter()
         start = self._first(meter)
         self._on_step("profiling")
-        studied = stand.study((start.recipe, Recipe(), Recipe(is_raised=True)))
+        studied = measurement.study((start.recipe, Recipe(), Recipe(is_raised=True)))
         facts = replace(studied, threads=self._threads(), selection=self._selection)
-        found = stand.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
+        found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
-        final = confirm(stand.original, [start, found.best, stand.original], meter, stand.rules)
+        final = confirm(measurement.original, [start, found.best, measurement.original], meter, measurement.rules)
         ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
         smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
         return self._settle(ranking(found, start, final, smallest_first), start, found, ratios)
@@ -143,13 +142,13 @@ class Tuner:
 
         It is measured once, so that the budget knows from then on how long a pass takes.
         """
-        original = self._stand.original
+        original = self._measurement.original
         start = replace(original, recipe=default_recipe(self._options.include))
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
         # For the original, the first and the best choice in the end, and one more proof, which may take a little longer.
-        self._stand.budget.keep(1.5 * seconds, runs=4 * self._stand.rules.few)
+        self._measurement.budget.keep(1.5 * seconds, runs=4 * self._measurement.rules.few)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
         reason = reason or meter.measure([original, start]).get(start, "")
@@ -158,7 +157,7 @@ class Tuner:
         return original if reason else start
 
     def _size(self, recipe: Recipe) -> tuple[int, int]:
-        made = self._stand.shop.describe(recipe)
+        made = self._measurement.candidates.describe(recipe)
         return made.nodes, made.size
 
     def _threads(self) -> tuple[int, ...]:
@@ -168,13 +167,13 @@ class Tuner:
     def _prove(self, recipe: Recipe) -> Proof:
         if recipe not in self._proofs:
             how = ProofOptions(checks=self._options.checks, bisect=False, on_loaded=self._on_loaded, on_step=self._on_step)
-            shop = self._stand.shop
-            self._proofs[recipe] = prove(shop.source, shop.options(recipe), how)
+            candidates = self._measurement.candidates
+            self._proofs[recipe] = prove(candidates.source, candidates.options(recipe), how)
         return self._proofs[recipe]
 
     def _settle(self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]) -> Tuned:
         """The first choice that is proved equal; the original in the end."""
-        original = self._stand.original
+        original = self._measurement.original
         labels = {trial.choice: trial.label for trial in found.trials} | {start: "default", original: "original"}
         for choice in (*ranked, original):
             proof = self._prove(choice.recipe)
@@ -193,7 +192,7 @@ class Tuner:
             optimization=proof.report,
             left=found.left,
             seconds=perf_counter() - self._began,
-            sizes=self._stand.reference.sizes,
+            sizes=self._measurement.reference.sizes,
             options=self._options,
             refuted=tuple(self._refuted),
         )

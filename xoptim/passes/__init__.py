@@ -1,0 +1,1 @@
+"""The passes that every optimization runs: cleaning, folding, merging."""

@@ -1,0 +1,147 @@
+"""Remove Identity nodes, and whatever nothing reads: nodes, optional results, initializers, inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xoptim.facts.errors import RewriteError
+from xoptim.facts.schema import optional_results
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.redirect import redirect
+from xoptim.match.rewrite import Step
+from xoptim.passes.graph_pass import GraphPass
+
+
+class RemoveIdentities(GraphPass):
+    """Removes the Identity nodes whose input can replace their output."""
+
+    title = "remove_identity"
+
+    def run_on(self, graph: Graph) -> int:
+        """Remove Identity nodes from a graph; returns how many."""
+        return remove_identities(graph.of_type("Identity"))
+
+
+def remove_identities(nodes: Iterable[Node]) -> int:
+    """Remove the Identity nodes among some nodes whose input can replace their output; returns how many."""
+    return sum(node.op_type == "Identity" and not node.domain and _bypass(node) for node in nodes)
+
+
+def _bypass(node: Node) -> bool:
+    graph = node.graph
+    if graph is None or len(node.input) != 1 or len(node.output) != 1:
+        return False
+    source, target = node.input[0], node.output[0]
+    if graph.scope(source) is not graph and graph.is_output(target):
+        return False
+    if not redirect(graph, target, source):
+        return False
+    if node.graph is graph:
+        graph.remove(node)
+    return True
+
+
+class RemoveUnused(GraphPass):
+    """Removes unused nodes and initializers."""
+
+    title = "remove_unused"
+    ensures = ("defined", "used")
+
+    def run_on(self, graph: Graph) -> int:
+        """Clean a graph; returns the number of nodes and initializers removed."""
+        count = 0
+        for node in reversed(graph.nodes):
+            if node.output and not graph.is_node_needed(node):
+                graph.remove(node)
+                count += 1
+        return count + RemoveInitializers().run_on(graph)
+
+
+class RemoveInitializers(GraphPass):
+    """Removes unused initializers, except those that a caller may override."""
+
+    title = "remove_initializers"
+    ensures = ("defined", "stored")
+
+    def run_on(self, graph: Graph) -> int:
+        """Remove the unused initializers of a graph; returns how many."""
+        unused = [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]
+        for name in unused:
+            graph.remove_initializer(name)
+        return len(unused)
+
+
+class DropUnreadResults(GraphPass):
+    """Leaves out optional results that nothing reads, such as the mask of Dropout or the last state of an LSTM."""
+
+    title = "drop_unread_results"
+
+    def run_on(self, graph: Graph) -> int:
+        """Drop the unread results of a graph; returns how many."""
+        count = 0
+        functions = graph.model.function_operators()
+        for node in graph.nodes:
+            if (
+                len(node.output) < 2
+                or node.bodies
+                or not graph.is_node_needed(node)
+                or (node.domain, node.op_type) in functions
+            ):
+                continue
+            optional = optional_results(node.op_type, node.domain, node.opset)
+            kept = [
+                name if place not in optional or graph.is_needed(name) or name in graph.pinned else ""
+                for place, name in enumerate(node.output)
+            ]
+            left_out = sum(map(bool, node.output)) - sum(map(bool, kept))
+            if left_out and _keep_results(graph, node, kept):
+                count += left_out
+        return count
+
+
+def _keep_results(graph: Graph, node: Node, kept: list[str]) -> bool:
+    """Replace a node by one that computes only these results, unless ONNX cannot express the node as it is."""
+    while not kept[-1]:
+        kept.pop()
+    fewer = Node(node.op_type, node.input, kept, dict(node.attribute), domain=node.domain, name=node.name)
+    fewer.doc_string, fewer.metadata = node.doc_string, node.metadata
+    try:
+        with Edit(graph) as edit:
+            edit.commit([node], [fewer])
+    except RewriteError:
+        return False
+    return True
+
+
+def unused_inputs(graph: Graph) -> list[str]:
+    """The inputs of the main graph that nothing reads, except those with a default, which a caller may omit."""
+    source = graph.source
+    stored = {*graph.initializers, *(() if source is None else (tensor.name for tensor in source.initializer))}
+    return [name for name in graph.inputs if name not in stored and not graph.is_needed(name)]
+
+
+class DropUnusedInputs(Step):
+    """Removes the inputs of the model that nothing reads.
+
+    Attributes:
+        dropped: their names.
+    """
+
+    title = "drop_unused_inputs"
+
+    def __init__(self) -> None:
+        self.dropped: list[str] = []
+
+    def run(self, model: Model) -> int:
+        """Remove the inputs; returns how many."""
+        graph = model.graph
+        names = unused_inputs(graph)
+        for name in names:
+            graph.inputs.remove(name)
+            del graph.declared_inputs[name]
+        graph.drop_facts(names)
+        self.dropped += names
+        return len(names)

@@ -1,0 +1,421 @@
+"""Compute results that depend on constants only, each maximal region once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.dtypes import byte_size, is_float
+from xoptim.facts.info import Info
+from xoptim.facts.operators import constant_types
+from xoptim.graph.constants import EvaluationView, known_value
+from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
+from xoptim.graph.facts import can_fold
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import refresh, spread_constness
+from xoptim.graph.tensors import Tensor
+from xoptim.graph.unreached import is_refused_with
+from xoptim.graph.viewing import views_of
+from xoptim.inference.values import RANGES
+from xoptim.match.rewrite import Step
+from xoptim.passes.graph_pass import GraphPass
+from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
+
+Send: TypeAlias = Callable[..., None]
+"""Sends an event: its kind, the name of the pass, and details."""
+_CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
+"""Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
+_EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
+_AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
+"""Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
+_REPEATING = frozenset(("ConstantOfShape", "Expand"))
+"""Operators whose results repeat along axes, whatever their operands are."""
+_LARGEST_REPEATING = 1 << 26
+"""Most bytes of a result that is computed to see whether it repeats."""
+EXTERNAL_LIMIT = 1 << 26
+"""External tensors of more bytes are not read for folding."""
+EXTERNAL_BUDGET = 1 << 29
+"""Maximal number of bytes of external data that folding reads."""
+OUTPUT_LIMIT = 1 << 20
+"""Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
+_TOO_LARGE = "the result would make the model larger than max_growth allows"
+_REFUSED = "a node of the subgraph would fail for certain, so that no runtime would load it"
+
+
+class FoldConstants(GraphPass):
+    """Computes results that depend on constants only.
+
+    Args:
+        growth: counts the bytes that are added to the model.
+        send: sends an event for each folded node, and for each refusal with its reason.
+
+    Attributes:
+        rounds: whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
+            products of computed ones.
+    """
+
+    title = "constant_folding"
+    exactness = "rounding"
+
+    def __init__(self, growth: Growth, send: Send) -> None:
+        self.growth = growth
+        self.rounds = False
+        self._send = send
+
+    def run_on(self, graph: Graph) -> int:
+        """Fold the constants of a graph, small results first; returns the number of nodes folded."""
+        folder = Folder(graph, self.growth, self._send)
+        self.growth.is_sparing, self.growth.has_postponed = True, False
+        count = folder.run()
+        self.growth.is_sparing = False
+        if self.growth.has_postponed:
+            count = folder.run()
+        self.rounds |= folder.rounds
+        return count
+
+
+class WriteExpanded(Step):
+    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding.
+
+    Args:
+        growth: counts the bytes that folding adds to the model.
+        send: sends an event for each constant that is written as a node.
+    """
+
+    title = "write_expanded"
+
+    def __init__(self, growth: Growth, send: Send) -> None:
+        self.growth = growth
+        self._send = send
+
+    def run(self, model: Model) -> int:
+        """Write the constants; returns how many."""
+        growth, before = self.growth, stored_bytes(model)
+        written = write_expanded(model, growth.limit)
+        growth.add(stored_bytes(model) - before)
+        for node, size in written.items():
+            growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
+            self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
+        return len(written)
+
+
+class _Reading:
+    """How much external data folding may read."""
+
+    def __init__(self) -> None:
+        self._external = 0
+
+    def reads(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be read; an external one is counted."""
+        if not tensor.is_external:
+            return True
+        if tensor.nbytes > EXTERNAL_LIMIT or self._external + tensor.nbytes > EXTERNAL_BUDGET:
+            return False
+        self._external += tensor.nbytes
+        return True
+
+
+class Folder:
+    """Folds the constants of one graph.
+
+    Args:
+        graph: the graph.
+        growth: counts the bytes that are added to the model.
+        send: sends an event for each folded node, and for each refusal with its reason.
+    """
+
+    def __init__(self, graph: Graph, growth: Growth, send: Send) -> None:
+        self.graph = graph
+        self._send = send
+        self.count = 0
+        self.rounds = False
+        """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
+        self._readers: dict[Node, None] = {}
+        self._region: dict[Node, None] = {}
+        self._pending: dict[str, int] = {}
+        """Bytes of the results of the region that is not computed yet."""
+        self._tentative = 0
+        """Bytes that this region adds."""
+        self._reading = _Reading()
+        self._growth = growth
+
+    def run(self) -> int:
+        """Fold all constant nodes; returns the number of nodes folded, in former runs too."""
+        self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
+        self._fold()
+        while self._learn():
+            self._fold()
+        self.graph.sweep()
+        return self.count
+
+    def _fold(self) -> None:
+        graph = self.graph
+        for node in graph.nodes:
+            if node.op_type == "Constant" and not node.domain:
+                self._store_constant(node)
+            elif not _may_be_constant(graph, node, self._pending) or not can_fold(node):
+                continue
+            elif any(node.output) and not self._from_shapes(node):
+                self._settle(node)
+                self._visit(node)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Compute the nodes collected so far."""
+        region, self._region = list(self._region), {}
+        self._pending.clear()
+        self._tentative = 0
+        if region:
+            self._run_region(region)
+
+    def _learn(self) -> bool:
+        """Infer the readers of the new constants again: a shape may follow from their values. Returns whether facts changed."""
+        graph, readers, self._readers = self.graph, self._readers, {}
+        spread_constness(graph, readers)  # of outputs, for instance, which are not folded
+        unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
+        known = [graph.known(name) for node in unsure for name in node.output]
+        refresh(graph, sorted(unsure, key=lambda node: node.label))
+        return any(
+            graph.known(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
+        )
+
+    def _store_constant(self, node: Node) -> None:
+        name = node.output[0]
+        tensor = self.graph.tensor(name)
+        # Not all runtimes support an initializer that is an output, so such a constant stays a node, or becomes one.
+        if tensor is not None and not self.graph.is_output(name):
+            self.graph.remove(node)
+            self.graph.add_initializer(name, tensor)
+
+    def _from_shapes(self, node: Node) -> bool:
+        info = self.graph.known(node.output[0]) if len(node.output) == 1 else None
+        value = None if info is None or info.data is None else known_value(info)
+        values = {} if value is None else {node.output[0]: Tensor.from_array(value)}
+        if not values or _stays(self.graph, node) or is_refused_with(self.graph, values):
+            return False
+        self._store(node, values)
+        return True
+
+    def _settle(self, node: Node) -> None:
+        """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
+        if any(name in self._pending for name in node.input) and _is_unsized(self.graph, node):
+            self._flush()
+            refresh(self.graph, [node])
+
+    def _visit(self, node: Node) -> None:
+        graph = self.graph
+        operands = _operands(graph, node, self._pending)
+        if operands is None or _stays(graph, node):
+            return None
+        waits = any(name in self._pending for name in node.input)
+        views = None if waits else views_of(graph, node, operands)
+        if views is not None:
+            return self._replace(node, views)
+        if not all(tensor is None or self._reading.reads(tensor) for tensor in operands):
+            return self._refuse(node, "an operand is large and external")
+        inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
+        repeating = None if waits else self._repeating(node, inputs)
+        if repeating is not None:
+            return self._replace(node, [repeating])
+        sizes = _known_sizes(graph, node)
+        more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
+        if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
+            return self._leave(node)
+        results = None if waits else self._compute(node, inputs)
+        if results is not None:
+            return self._replace(node, list(map(Tensor.from_array, results)))
+        if node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
+            self._region[node] = None
+            self._pending.update(sizes)
+            self._tentative = more
+        return None
+
+    def _replace(self, node: Node, results: Sequence[Tensor]) -> None:
+        """Put the results of a node in its place, if the model may hold them."""
+        size = sum(tensor.stored_bytes for tensor in results)
+        more = size - freed(self.graph, [node], self._pending)
+        if not self._growth.admits(node, self._tentative + more, copied(self.graph, node, size)):
+            return self._leave(node)
+        values = {name: tensor for name, tensor in zip(node.output, results, strict=False) if name}
+        if is_refused_with(self.graph, values):
+            return self._leave(node, _REFUSED)
+        self._growth.add(more)
+        return self._store(node, values)
+
+    def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
+        """The result of a node if it repeats along axes because operands do: the model needs to hold a part of it only."""
+        is_asked = _may_repeat(self.graph, node) and node not in self._growth.oversized
+        results = self._compute(node, inputs) if is_asked else None
+        return None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
+
+    def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
+        """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel raises."""
+        kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
+        try:
+            return None if kernel is None else kernel(EvaluationView(node), inputs)
+        except MemoryError:
+            raise
+        except Exception as error:  # numpy may raise anything for invalid operands
+            self._refuse(node, f"{type(error).__name__}: {error}")
+            return None
+
+    def _refuse(self, node: Node, reason: str) -> None:
+        self._send("refused", "fold", node=node, text=reason, level=10)
+
+    def _store(self, node: Node, values: Mapping[str, Tensor]) -> None:
+        """Put the values of the results that are needed in the place of a node."""
+        graph, place = self.graph, node.previous
+        graph.remove(node)
+        for name in (name for name in node.output if name in values and graph.is_needed(name)):
+            self._add(name, values[name], node, place)
+        self.count += 1
+        self._send("folded", "fold", node=node, removed=(node,), level=10)
+
+    def _add(self, name: str, tensor: Tensor, node: Node, place: Node | None) -> None:
+        """Store the value of a result of a node; an output becomes a Constant in the place of the node."""
+        if self.graph.is_output(name):
+            self.graph.insert(_constant(name, tensor, node), place)
+            self.graph.learn(name, tensor.info())
+        else:
+            self.graph.add_initializer(name, tensor)
+        self._readers.update(dict.fromkeys(self.graph.consumers(name)))
+        self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
+
+    def _run_region(self, nodes: Sequence[Node]) -> None:
+        """Evaluate nodes in one session; if that fails, each half alone, so that an invalid node affects no other."""
+        result = _evaluated(self.graph, nodes)
+        if result is not None and result.values is None:
+            return self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)
+        return None if result is None or result.values is None else self._store_region(nodes, result.values)
+
+    def _run_halves(self, nodes: Sequence[Node]) -> None:
+        for half in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
+            self._run_region(half)
+
+    def _never(self, node: Node) -> None:
+        """Refuse a node whose result is too large, which is only known when it is computed, once and for all."""
+        self._growth.oversized.add(node)
+        self._leave(node)
+
+    def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
+        """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
+        self.graph.remember(dict.fromkeys(filter(None, node.output)))
+        if reason != _TOO_LARGE or not self._growth.is_sparing:
+            self._refuse(node, reason)
+
+    def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
+        graph = self.graph
+        more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
+        if not self._growth.admits(nodes[-1], more, postpones=False):  # sizes that were not known before
+            return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
+        tensors = {name: Tensor.from_array(value) for name, value in values.items()}
+        if is_refused_with(graph, tensors):
+            return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
+        self._growth.add(more)
+        for node in nodes:
+            self._store(node, tensors)
+        return None
+
+
+def _may_repeat(graph: Graph, node: Node) -> bool:
+    """Whether a node has one result, not an output, that may repeat along axes, because of its operator or of its operands."""
+    if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
+        return False
+    if node.op_type in _REPEATING:
+        return True
+    return reads_expanded(graph, node) and 0 < sum(_known_sizes(graph, node).values()) <= _LARGEST_REPEATING
+
+
+def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
+    """The stored operands of a node, ``None`` for those that are pending; ``None`` when another one is not stored."""
+    found = [graph.tensor(name) if name and name not in pending else None for name in node.input]
+    missing = (name for name, tensor in zip(node.input, found, strict=True) if tensor is None and name and name not in pending)
+    return found if next(missing, None) is None else None
+
+
+def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
+    """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
+    info = graph.known(node.output[0]) if node.output else None
+    if info is not None and info.data is not None:
+        return True
+    first = next(filter(None, node.input), "")
+    return bool(first) and (first in pending or graph.tensor(first) is not None)
+
+
+def _stays(graph: Graph, node: Node) -> bool:
+    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid, or not stored apart."""
+    outputs = list(filter(graph.is_output, node.output))
+    if not outputs:
+        return False
+    sizes = _known_sizes(graph, node)
+    if (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > OUTPUT_LIMIT for name in outputs):
+        return True
+    if "" not in graph.opsets:
+        return False
+    allowed = constant_types(graph.opsets[""])
+    return any(info is not None and info.dtype and info.dtype not in allowed for info in map(graph.known, outputs))
+
+
+def _constant(name: str, tensor: Tensor, node: Node) -> Node:
+    """A Constant in the place of a node, which keeps the remarks of the node, and its name unless it has several results."""
+    own = node.name if len(node.output) == 1 else ""
+    constant = Node("Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark)
+    constant.metadata = node.metadata_props()
+    return constant
+
+
+def _is_unsized(graph: Graph, node: Node) -> bool:
+    infos = [graph.known(name) for name in node.output if name]
+    return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
+
+
+def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:
+    """Number of bytes of each result of a node, 0 when its shape is not known."""
+    sizes: dict[str, int] = {}
+    for name in filter(None, node.output):
+        info = graph.known(name)
+        shape = None if info is None else info.static_shape
+        sizes[name] = 0
+        if info is not None and shape is not None:
+            sizes[name] = byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
+    return sizes
+
+
+def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
+    """The results of nodes that other nodes read; ``None`` when nothing does, or an operand is not stored."""
+    inside = {name for node in nodes for name in node.output if name}
+    feeds: dict[str, np.ndarray] = {}
+    for node in nodes:
+        for name in node.input:
+            if name and name not in inside and name not in feeds:
+                tensor = graph.tensor(name)
+                if tensor is None:
+                    return None
+                feeds[name] = tensor.numpy()
+    members = set(nodes)
+    wanted = [
+        name
+        for node in nodes
+        for name in node.output
+        if name and (graph.is_captured(name) or graph.is_output(name) or any(n not in members for n in graph.consumers(name)))
+    ]
+    if not wanted:
+        return None
+    protos = [node.to_proto() for node in nodes]
+    return evaluate_with_onnxruntime(protos, feeds, wanted, graph.opsets, graph.model.ir_version)
+
+
+def _is_unsure(info: Info | None) -> bool:
+    """Whether the value of a constant operand may determine more facts about a result."""
+    if info is None or info.shape is None:
+        return info is None or info.is_tensor
+    if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in (*info.shape, *(info.data or ()))):
+        return True
+    return info.data is None and len(info.shape) < 2 and info.dtype in RANGES

@@ -1,0 +1,245 @@
+"""The memory budget of folding: bytes that it may add to a model, and constants that are computed in place of stored."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from xoptim.facts.words import byte_amount
+from xoptim.graph.expanded import ExpandedTensor
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.walk import readers
+from xoptim.match.rewrite import Step
+
+LEAST: Final = 10**6
+"""Bytes that folding may add to a model of any size."""
+_SHARE: Final = 0.1
+_SMALL: Final = 1 << 10
+"""Bytes that a node may always add: sizes and single numbers are folded in any case."""
+_LARGE: Final = 64
+"""A result of more than this part of what may be added is large."""
+_COPY: Final = 1 << 16
+"""Bytes above which the default does not store a second form of a constant that stays."""
+_ENTRY: Final = "xoptim.growth"
+"""Key of the metadata of a model in which results were left computed because of their size."""
+_GROWN: Final = re.compile(r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) added, (\d{1,18}) in all")
+
+
+def allowed_growth(choice: int | str | None, size: int) -> int | None:
+    """Bytes that folding may add.
+
+    Args:
+        choice: a number of bytes, ``"500kB"``, ``"10%"`` (of the constants of the model) or ``"unlimited"``; ``None`` for a
+            tenth or 1 MB, whichever is more.
+        size: bytes of the constants of the model.
+
+    Returns:
+        ``None`` for no limit.
+
+    Raises:
+        ValueError: the choice is none of these.
+    """
+    if choice is None:
+        return max(LEAST, int(_SHARE * size))
+    if choice == "unlimited":
+        return None
+    try:
+        return byte_amount(str(choice), whole=size)
+    except ValueError:
+        raise ValueError(f"{choice!r}: a size such as 500kB, a share such as 10%, or `unlimited` is expected") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """The nodes that were left unfolded because of the size of their results.
+
+    Attributes:
+        operators: number of nodes by operator.
+        size: bytes that folding them would add.
+        allowed: bytes that folding may add.
+    """
+
+    operators: dict[str, int]
+    size: int
+    allowed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return {"operators": self.operators, "bytes": self.size, "allowed_bytes": self.allowed}
+
+
+class Growth:
+    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit.
+
+    Args:
+        choice: see `allowed_growth`.
+        size: bytes of the constants of the model as it was given.
+        added: bytes that folding has added to it before.
+    """
+
+    def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
+        self.given = size
+        """Bytes of the constants of the model as it was given."""
+        self.added = added
+        """Bytes that folding has added."""
+        self.allowed = allowed_growth(choice, size)
+        self.limit = None if self.allowed is None else size + self.allowed
+        """Bytes that all constants of the model may have, ``None`` for any number."""
+        self._spares_copies = choice is None
+        self._refused: dict[Node, int] = {}
+        self.is_sparing = False
+        """Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes."""
+        self.has_postponed = False
+        """Whether a result was refused meanwhile, which is asked for again when nothing is postponed."""
+        self.oversized: set[Node] = set()
+        """Nodes whose result was computed and is too large."""
+
+    def admits(self, node: Node, more: int, copied: int = 0, *, postpones: bool = True) -> bool:
+        """Whether a node may be replaced by its results.
+
+        Args:
+            node: the node.
+            more: bytes that its results, and other results that are not stored yet, take beyond those that they replace.
+            copied: bytes of a result when an operand of as many bytes stays in the model.
+            postpones: whether a large result may wait; one that is computed already does not.
+        """
+        if postpones and self.is_sparing and self.allowed is not None and more > max(_SMALL, self.allowed // _LARGE):
+            self.has_postponed = True
+            return False
+        is_copy = self._spares_copies and copied > _COPY
+        if self.allowed is None or more <= _SMALL or (self.added + more <= self.allowed and not is_copy):
+            self._refused.pop(node, None)
+            return True
+        self._refused[node] = more
+        self.has_postponed |= self.is_sparing
+        return False
+
+    def add(self, size: int) -> None:
+        """Count bytes that were added, or freed when the number is negative."""
+        self.added += size
+
+    def refuse(self, node: Node, more: int) -> None:
+        """Count a node that stays because its result does not fit into the model."""
+        self._refused[node] = more
+
+    def unfolded(self) -> Unfolded | None:
+        """The nodes that were refused and are still in the model, ``None`` when there is none."""
+        left = {node: more for node, more in self._refused.items() if node.graph is not None}
+        if not left or self.allowed is None:
+            return None
+        counts = Counter(node.op_type for node in left)
+        return Unfolded(dict(sorted(counts.items())), sum(left.values()), self.allowed)
+
+
+def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> int:
+    """Bytes of the constants that nothing reads any more when some nodes are gone.
+
+    Args:
+        graph: the graph of the nodes.
+        nodes: the nodes.
+        pending: bytes of further constants by name, which are not stored yet.
+    """
+    found = 0
+    for name, uses in Counter(name for node in nodes for name in node.input if name).items():
+        tensor = graph.initializers.get(name)
+        if tensor is None and name not in pending:
+            continue
+        if graph.use_count(name) == uses and not graph.is_captured(name) and not graph.is_output(name):
+            found += pending[name] if tensor is None else tensor.stored_bytes
+    return found
+
+
+def copied(graph: Graph, node: Node, size: int) -> int:
+    """The size of a result, if an operand of this size stays in the model when the node is gone; else 0."""
+    for name in filter(None, node.input):
+        tensor = graph.initializers.get(name)
+        if tensor is not None and tensor.stored_bytes == size and graph.use_count(name) > node.input.count(name):
+            return size
+    return 0
+
+
+class _Kept(NamedTuple):
+    """A partly kept constant, the graph that holds it, and its name."""
+
+    tensor: ExpandedTensor
+    graph: Graph
+    name: str
+
+
+def stored_bytes(model: Model) -> int:
+    """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is kept."""
+    return sum(tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values())
+
+
+def growth_of(model: Model, choice: int | str | None) -> Growth:
+    """Count the bytes that folding adds to a model, those included that it added when the model was optimized before.
+
+    Args:
+        model: the model.
+        choice: see `allowed_growth`.
+    """
+    size = stored_bytes(model)
+    entry = next((each.value for each in model.shell.metadata_props if each.key == _ENTRY), "")
+    found = _GROWN.fullmatch(entry)
+    given, added, noted = map(int, found.groups()) if found is not None else (size, 0, size)
+    return Growth(choice, given, added) if noted == size else Growth(choice, size)  # else the constants have changed since
+
+
+class NoteGrowth(Step):
+    """Writes into the metadata of a model how many bytes folding has added, if it left results computed because of their size.
+
+    Without that, each optimization of the result would fold some more of them.
+    """
+
+    title = "note_growth"
+
+    def __init__(self, growth: Growth) -> None:
+        self.growth = growth
+
+    def run(self, model: Model) -> int:
+        """Write the entry; returns 0, since nothing changes that is computed."""
+        kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
+        del model.shell.metadata_props[:]
+        model.shell.metadata_props.extend(kept)
+        if self.growth.unfolded() is not None:
+            # As they are written: partly held constants are whole in the file.
+            size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
+            text = f"{self.growth.given} bytes of constants given, {self.growth.added} added, {size} in all"
+            model.shell.metadata_props.add(key=_ENTRY, value=text)
+        return 0
+
+
+def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
+    """Write partly kept constants as nodes, the largest first, until the others fit whole into the model.
+
+    Args:
+        model: the model.
+        limit: bytes that all its constants may have; ``None`` for any number.
+
+    Returns:
+        The nodes, and the bytes of their results. All other constants are stored whole when the model is exported.
+    """
+    kept = [
+        _Kept(tensor, graph, name)
+        for graph in model.graphs()
+        for name, tensor in graph.initializers.items()
+        if isinstance(tensor, ExpandedTensor) and graph.is_needed(name) and not graph.is_output(name)
+    ]
+    if limit is None or not kept:
+        return {}
+    memory_budget = limit - stored_bytes(model)
+    large: set[tuple[Graph, str]] = set()
+    for each in sorted(kept, key=lambda each: each.tensor.nbytes):
+        more = each.tensor.nbytes - each.tensor.stored_bytes
+        if large or more > memory_budget:
+            large.add((each.graph, each.name))
+        else:
+            memory_budget -= more
+    written = [each for each in kept if (each.graph, each.name) in large]
+    written.sort(key=lambda each: (min(node.label for node in readers(each.graph, each.name)), each.name))
+    return {tensor.write(graph, name): tensor.nbytes for tensor, graph, name in written}

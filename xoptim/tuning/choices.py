@@ -1,0 +1,202 @@
+"""The search space: choices of a model and its session, and the single changes that lead from one to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from xoptim.catalogue.selection import select
+from xoptim.facts.words import counted
+from xoptim.match.rewrite import Rewrite
+from xoptim.validate.session import Level, SessionSettings
+
+SELECTION: Final = "default+onnxruntime"
+"""All patterns that a recipe may use, unless others are included."""
+SPINNING: Final = "session.intra_op.allow_spinning"
+_MORE: Final = ")"  # ends the names of groups that the preset ``default`` lacks
+_SIGNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "SkipLayerNormFusion": ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    "NchwcTransformer": ("ReorderInput", "ReorderOutput"),
+    "TransposeOptimizer": ("Transpose",),
+    "MatMulAddFusion": ("Gemm",),
+    "MatmulTransposeFusion": ("FusedMatMul",),
+    "BiasGeluFusion": ("BiasGelu",),
+    "QDQSelectorActionTransformer": ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearGlobalAveragePool"),
+}
+"""Optimizers of onnxruntime that can make a model slower, with the operators that show that they have run."""
+_LEVELS: Final[tuple[Level, ...]] = ("extended", "basic")
+_SMALL: Final = 0.02  # promise of a setting about which the profile says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a model is made from the original.
+
+    Attributes:
+        without: groups of patterns that do not run.
+        rewrites: whether anything runs at all; the original is left as it is otherwise.
+        is_raised: whether the original is raised to the newest operator set first.
+    """
+
+    without: frozenset[str] = frozenset()
+    rewrites: bool = True
+    is_raised: bool = False
+
+
+UNTOUCHED: Final = Recipe(rewrites=False)
+"""The original."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model, and the settings of its session."""
+
+    recipe: Recipe
+    settings: SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """A choice that differs from another one in one point.
+
+    Attributes:
+        name: the difference.
+        choice: the choice.
+        promise: share of the time of a run that it may affect, from 0 to 1; larger ones are tried first.
+        stage: variations of lower stages are tried before.
+    """
+
+    name: str
+    choice: Choice
+    promise: float
+    stage: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Facts about a model that limit and order the search.
+
+    Attributes:
+        groups: the groups of patterns that change the model, with the share of time of the operators that they write.
+        shares: share of the time of a run by operator, after the optimizations of onnxruntime.
+        threads: numbers of threads to try; empty when the user has chosen one.
+        selection: the patterns that a recipe may use.
+    """
+
+    groups: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    threads: tuple[int, ...] = ()
+    selection: str = SELECTION
+
+    def share(self, operators: Iterable[str]) -> float:
+        """Share of the time of some operators together."""
+        return sum(self.shares.get(name.rpartition("::")[2], 0.0) for name in operators)
+
+
+Dimension: TypeAlias = Callable[[Choice, Facts], Iterable[Variation]]
+"""The variations of a choice in one respect."""
+
+
+def selection(include: Sequence[str] = ()) -> str:
+    """`SELECTION`, and the patterns of further words."""
+    return "+".join((SELECTION, *include))
+
+
+def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
+    """The groups of some patterns: their families; patterns of other presets than ``default`` are groups of their own."""
+    usual, target = ({rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime"))
+    found: dict[str, list[Rewrite]] = {}
+    for rewrite in rewrites:
+        preset = "" if rewrite.name() in usual else "onnxruntime" if rewrite.name() in target else rewrite.exactness
+        found.setdefault(f"{rewrite.family()} ({preset})" if preset else rewrite.family(), []).append(rewrite)
+    return found
+
+
+def default_recipe(include: Sequence[str] = ()) -> Recipe:
+    """The recipe of the preset ``default``: the groups of other presets are left out of `selection`."""
+    return Recipe(frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_MORE)))
+
+
+def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) -> list[Variation]:
+    """All variations of a choice, the most promising ones first.
+
+    Shares are rounded before they are compared, so that the noise of a profile seldom changes the order.
+    """
+    found = (each for dimension in dimensions for each in dimension(choice, facts))
+    return sorted(found, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
+
+
+def _remade(choice: Choice, **changes: Any) -> Choice:
+    """The choice with a changed recipe."""
+    return replace(choice, recipe=replace(choice.recipe, **changes))
+
+
+def _reset(choice: Choice, **changes: Any) -> Choice:
+    """The choice with changed settings."""
+    return replace(choice, settings=replace(choice.settings, **changes))
+
+
+def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """All groups of patterns, of other presets too."""
+    left_out = facts.groups.keys() & choice.recipe.without
+    if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
+        yield Variation(facts.selection, _remade(choice, without=choice.recipe.without - left_out), promise=1.0, stage=0)
+
+
+def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """The newest operator set, in which other patterns apply."""
+    if choice.recipe.rewrites and not choice.recipe.is_raised:
+        yield Variation("newest operator set", _remade(choice, is_raised=True), promise=1.0, stage=0)
+
+
+def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Each group of patterns left out, or added again."""
+    for name, share in facts.groups.items() if choice.recipe.rewrites else ():
+        without = choice.recipe.without ^ {name}
+        yield Variation(f"{'without' if name in without else 'with'} {name}", _remade(choice, without=without), share)
+
+
+def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Each optimizer of onnxruntime left out that has changed a considerable part of the model."""
+    off = choice.settings.disabled_optimizers
+    for name, signs in _SIGNS_OF.items():
+        share = facts.share(signs)
+        if name not in off and share > 0:
+            yield Variation(f"{name} off", _reset(choice, disabled_optimizers=(*off, name)), share)
+
+
+def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Lower levels of the optimizations of onnxruntime."""
+    for level in _LEVELS:
+        if level != choice.settings.level:
+            yield Variation(f"level {level}", _reset(choice, level=level), _SMALL)
+
+
+def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Memory that is not planned."""
+    if choice.settings.memory_pattern:
+        yield Variation("memory pattern off", _reset(choice, memory_pattern=False), _SMALL)
+
+
+def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Threads that sleep, rather than spin, while they wait; a session of one thread does not wait."""
+    entries = choice.settings.entries
+    if choice.settings.threads != 1 and SPINNING not in dict(entries):
+        yield Variation("spinning off", _reset(choice, entries=(*entries, (SPINNING, "0"))), _SMALL)
+
+
+def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Other numbers of threads."""
+    for count in facts.threads:
+        if count != choice.settings.threads:
+            yield Variation(counted(count, "thread"), _reset(choice, threads=count), promise=1.0)
+
+
+PATTERNS: Final[tuple[Dimension, ...]] = (single_groups,)
+"""The search for a group of patterns that makes a model slower."""
+EVERYTHING: Final[tuple[Dimension, ...]] = (
+    *(whole_selection, newest_opset, *PATTERNS),
+    *(single_optimizers, levels, memory_pattern, spinning, threads),
+)
+"""The search for the fastest model and session. A further dimension is a field of `Recipe` and a function here."""

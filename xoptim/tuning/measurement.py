@@ -1,0 +1,216 @@
+"""Measure the choices for one model with onnxruntime, within a limit of time."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from xoptim.bench.options import BenchOptions
+from xoptim.bench.profile import profile
+from xoptim.bench.rounds import Ratio, Times, clock_for, measure_pass, ratio_of
+from xoptim.facts.errors import XoptimError
+from xoptim.proof import located
+from xoptim.tuning.candidates import Candidates, Model
+from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
+from xoptim.tuning.search import Found, Meter, Rules, Search
+from xoptim.validate.errors import LoadError, RunError
+from xoptim.validate.memory import COPIES, available_memory, weight_bytes
+from xoptim.validate.reference import run_reference
+from xoptim.validate.runs import ReferenceRun
+from xoptim.validate.session import Session, Value
+
+_TURNS = 0.4  # seconds of measured rounds for each choice of a pass; there are at least five rounds
+PROFILED: Final = 0.3
+"""Seconds of the runs of one model in the profiler."""
+
+
+class Budget:
+    """The time that is left, and what measuring takes.
+
+    Args:
+        seconds: from now.
+        now: the clock.
+    """
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
+        self._end = now() + seconds
+        self._now = now
+        self._kept = 0.0
+        self._kept_runs = 0
+        self._taken = 0.0
+        self._runs = 0
+
+    def keep(self, seconds: float, runs: int) -> None:
+        """Keep some time, and the time of this many runs of a choice, for the steps after the search."""
+        self._kept, self._kept_runs = seconds, runs
+
+    def charge(self, seconds: float, runs: int) -> None:
+        """Record the time that a pass of this many choices took."""
+        self._taken += seconds
+        self._runs += runs
+
+    def fits(self, runs: int) -> bool:
+        """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
+        needed = self._kept + self._taken / max(1, self._runs) * (runs + self._kept_runs)
+        return self._now() + needed < self._end
+
+
+class SideBySide:
+    """Measures choices in the same rounds, as a benchmark does; the sessions are made anew for each pass.
+
+    Args:
+        make: makes the model of a recipe.
+        feeds: values of the inputs.
+        budget: limits the passes, and is charged with them.
+        seed: of the order of the runs.
+    """
+
+    def __init__(self, make: Callable[[Recipe], Model], feeds: Mapping[str, Value], budget: Budget, seed: int = 0) -> None:
+        self._make = make
+        self._feeds = feeds
+        self._budget = budget
+        self._rng = random.Random(seed)
+        self._seed = seed
+        self._passes: list[dict[Choice, list[float]]] = []
+
+    def fits(self, runs: int) -> bool:
+        """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
+        return self._budget.fits(runs)
+
+    def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
+        """Add a pass. Returns the reason for each choice that cannot be run.
+
+        Raises:
+            XoptimError: the first choice cannot be run.
+        """
+        start = time.perf_counter()
+        sessions: dict[Choice, Session] = {}
+        failed: dict[Choice, str] = {}
+        for choice in self._rng.sample(choices, len(choices)):
+            try:
+                sessions[choice] = self._opened(choice)
+            except (XoptimError, MemoryError) as error:
+                if choice == choices[0]:
+                    raise
+                failed[choice] = str(error) or "there is not enough memory"
+        able = [choice for choice in choices if choice in sessions]
+        times = [Times() for _ in able]
+        runs = [sessions[choice].runner(self._feeds) for choice in able]
+        measure_pass(runs, times, _TURNS * len(able), self._rng, clock_for(choice.settings for choice in able))
+        self._passes.append({choice: its.rounds[0] for choice, its in zip(able, times, strict=True)})
+        self._budget.charge(time.perf_counter() - start, len(choices))
+        return failed
+
+    def ratio(self, choice: Choice, base: Choice) -> Ratio:
+        """The time of a choice divided by the time of another one, over all passes that contain both.
+
+        Raises:
+            ValueError: no pass contains both.
+        """
+        both = self._with(choice, base)
+        return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)
+
+    def count(self, choice: Choice, base: Choice) -> int:
+        """Number of passes that contain both."""
+        return len(self._with(choice, base))
+
+    def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[float]]]:
+        return [its for its in self._passes if choice in its and base in its]
+
+    def _opened(self, choice: Choice) -> Session:
+        model, base_dir = self._make(choice.recipe)
+        session = Session(model, choice.settings, base_dir=base_dir)
+        session.run(self._feeds)
+        return session
+
+
+class Measurement:
+    """A model with everything that measuring its choices needs.
+
+    Attributes:
+        candidates: makes the models.
+        reference: a run of the original on the values of all measurements.
+        original: the original with the settings of the benchmark.
+        budget: the time.
+        rules: of the races, with as many challengers at once as there is memory for.
+
+    Args:
+        candidates: makes the models.
+        bench: the options of the measurements.
+        budget: the time.
+
+    Raises:
+        LoadError: onnxruntime refuses the original.
+        FeedError: an input cannot be fed.
+        RunError: the original cannot run.
+        ProviderUnavailable: onnxruntime lacks the execution provider.
+    """
+
+    def __init__(self, candidates: Candidates, bench: BenchOptions, budget: Budget) -> None:
+        self.candidates = candidates
+        self.budget = budget
+        self._bench = bench
+        self.original = Choice(UNTOUCHED, bench.settings)
+        original, checks = located(candidates.source, bench.checks)
+        self.reference: ReferenceRun = run_reference(original, checks).runs[0]
+        self.rules = Rules(at_once=self._at_once())
+
+    def _at_once(self) -> int:
+        """Most challengers of a race for which there is memory, beside the original and the best choice so far."""
+        free = available_memory()
+        size = COPIES * max(1, weight_bytes(self.candidates.source.proto))
+        most = Rules().at_once
+        return most if free is None else max(1, min(most, free // (2 * size) - 2))
+
+    def meter(self) -> Meter:
+        """A meter without measurements."""
+        return SideBySide(self.candidates.make, self.reference.feeds, self.budget, self._bench.seed)
+
+    def study(self, recipes: Iterable[Recipe]) -> Facts:
+        """The groups of patterns that apply in the models of some recipes, and the operators that take the time."""
+        recipes = list(dict.fromkeys(recipes))
+        shares: dict[str, float] = {}
+        for recipe in recipes:
+            with suppress(LoadError, RunError):  # the race finds that too, and says so
+                times = self._profile(recipe)
+                total = sum(times.values()) or 1.0
+                shares |= {name: max(seconds / total, shares.get(name, 0.0)) for name, seconds in times.items()}
+        facts = Facts(shares=shares)
+        groups: dict[str, float] = {}
+        for recipe in recipes:
+            for name, written in self.candidates.describe(recipe).written.items():
+                groups[name] = max(groups.get(name, 0.0), facts.share(written))
+        return replace(facts, groups=groups)
+
+    def _profile(self, recipe: Recipe) -> dict[str, float]:
+        """Seconds of each operator in a run."""
+        model, base_dir = self.candidates.make(recipe)
+        options = replace(self._bench, feeds=self.reference.feeds, dims={}, test_data=None, seconds=PROFILED)
+        found = profile({"": model}, options, base_dirs={} if base_dir is None else {"": base_dir})
+        return {name: each.seconds for name, each in found[""].items()}
+
+    def search(
+        self,
+        start: Choice,
+        facts: Facts,
+        dimensions: tuple[Dimension, ...],
+        meter: Meter,
+        *,
+        is_enough: Callable[[Choice], bool] = lambda _: False,
+        on_step: Callable[[str], object] = lambda _: None,
+    ) -> Found:
+        """Search from a choice in some dimensions; see `Search.run`."""
+        search = Search(
+            self.original, lambda best: variations(best, facts, dimensions), meter, self.rules, self._changes_anything
+        )
+        return search.run(start, is_enough=is_enough, on_step=on_step)
+
+    def _changes_anything(self, choice: Choice, best: Choice) -> bool:
+        """Whether two choices with other recipes have other models."""
+        if choice.recipe == best.recipe:
+            return True
+        return self.candidates.describe(choice.recipe).digest != self.candidates.describe(best.recipe).digest
