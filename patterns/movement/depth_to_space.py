@@ -30,18 +30,16 @@ class DepthToSpacePattern(EasyPatternOptimization):
     operator: ClassVar[str] = "DepthToSpace"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        """Any targets."""
         mode = g.choice("mode", "DCR", "CRD")
         return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=_PERMS[mode]), t, attributes=ANY)
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
-        """The shapes before and behind the operator, and the block size, that belong to the six axes in between."""
+        """The shapes before and after the operator, and the block size, for the six axes in between."""
         n, c, h, w = (middle[axis] for axis in ((0, 3, 4, 5) if m.mode == "DCR" else (0, 1, 4, 5)))
         b, other = middle[2], middle[1 if m.mode == "DCR" else 3]
         return (n, c * b * b, h, w), (n, c, h * b, w * b), b if b == other else None
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes."""
         first, _, last = m.nodes
         middle = g.try_infer_shape(first.output[0])
         if middle is None or len(middle) != 6:  # (1)
@@ -56,7 +54,6 @@ class DepthToSpacePattern(EasyPatternOptimization):
         return m.derive(block=block)
 
     def apply_pattern(self, g: PatternRewriter, x: str, block: int, mode: str) -> str:
-        """One operator."""
         return str(getattr(g.op, self.operator)(x, blocksize=block, mode=None if mode == "DCR" else mode))
 
     examples: ClassVar[Sequence[Example]] = (
@@ -89,13 +86,12 @@ class SpaceToDepthPattern(DepthToSpacePattern):
     operator = "SpaceToDepth"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        """Any targets; there is one mode."""
         g.choice("mode", "DCR")
         blocks = g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=[0, 3, 5, 1, 2, 4])
         return g.op.Reshape(blocks, t, attributes=ANY)
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
-        """The shapes before and behind the operator, and the block size, that belong to the six axes in between."""
+        """The shapes before and after the operator, and the block size, for the six axes in between."""
         n, c, h, b, w, other = middle
         return (n, c, h * b, w * b), (n, c * b * b, h, w), b if b == other else None
 

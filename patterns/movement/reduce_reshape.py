@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import REDUCING, reduced_axes
 
 from .._nodes import is_op
 from .._shapes import same_dims
-from ._reductions import REDUCING, reduced_axes
 
 
 class ReduceReshapePattern(PatternOptimization):
@@ -23,7 +23,6 @@ class ReduceReshapePattern(PatternOptimization):
     near = REDUCING
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Only the shapes matter."""
         reduction = g.node_before(node.input[0])
         if not is_op(reduction, *REDUCING) or not g.is_exclusive(node.input[0]):  # (2)
             return self.none(node, msg="no reduction, or it is read elsewhere")
@@ -37,7 +36,6 @@ class ReduceReshapePattern(PatternOptimization):
         return MatchResult(self, [reduction, node], self.apply)
 
     def apply(self, g: PatternRewriter, reduction: Node, node: Node) -> list[Node]:
-        """All other attributes stay."""
         attributes = {**reduction.attribute, "keepdims": 1 - reduction.get_attribute("keepdims")}
         return [g.make_node(reduction.op_type, reduction.input, node.output, **attributes)]
 

@@ -6,16 +6,15 @@ from functools import partial
 
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import REDUCING, permutation, reduced_axes
 
-from .._axes import permutation
 from .._nodes import is_op
-from ._reductions import REDUCING, reduced_axes
 
 
 class TransposeReducePattern(PatternOptimization):
     """Reduce(Transpose(x), axes) → Reduce(x, other axes)
 
-    What: reduces the axes where they stand in x, when those that remain are in order then.
+    What: reduces the same axes of x, if the remaining axes are then in order.
     Why: the Transpose copies the tensor, and the reduction does not need it.
     Refuses when:
     1. the permutation or the axes are unknown.

@@ -8,28 +8,26 @@ from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, 
 
 from .._axes import axis_of
 
-_BLOCK = 16  # elements behind each position, from which on a Gather, which copies them together, is as fast as a Slice
+_BLOCK = 16  # elements after each position; from this size on Gather, which copies them together, is as fast as Slice
 
 
 class GatherRunPattern(EasyPatternOptimization):
     """Gather(x, [i, i + 1, ..., j - 1]) → Slice(x, i:j)
 
-    What: takes the part at once, where few elements lie behind each position.
+    What: takes the part at once, where few elements follow each position.
     Why: measured to take 0.05 of the time on onnxruntime's CPU provider, along the last axis; Slices are merged with others.
     Refuses when:
     1. the indices are not a constant vector of at least two numbers in a row.
     2. the axis is not a number, or the indices leave it.
-    3. larger blocks lie behind each position, or their size is not known.
+    3. larger blocks follow each position, or their size is not known.
     """
 
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
-        """Along any axis."""
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the indices with each other and with the axis."""
         node, indices = m.nodes[0], g.get_computed_constant(m.indices)
         if indices is None or indices.ndim != 1 or indices.size < 2 or (indices[1:] - indices[:-1] != 1).any():  # (1)
             return self.none(node, msg="not several positions in a row")
@@ -44,7 +42,6 @@ class GatherRunPattern(EasyPatternOptimization):
         return m.derive(start=[first % size], end=[last % size + 1], place=[axis])
 
     def apply_pattern(self, g: PatternRewriter, x: str, start: list[int], end: list[int], place: list[int]) -> str:
-        """The part."""
         return g.op.Slice(x, starts=start, ends=end, axes=place)
 
     examples = (

@@ -1,38 +1,43 @@
-"""A part of a result, all of which is computed."""
+"""A part of a result that is computed whole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import lower_bound, upper_bound
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import axes_of, axis_of, parameters
+from xoptim.match.regions import Carried, Region, region_above
 
-from .._axes import axis_of, size_along
 from .._nodes import is_op
-from ._carried import CARRIED, MOVING, Carried, Part
 
-_LARGEST = 64
+_LARGEST: Final = 64
 """Most nodes of a region."""
+_COMPUTING: Final = (
+    *(*BROADCASTING, *REDUCTIONS, *sorted(ELEMENTWISE - {"Cast"})),
+    *("Gemm", "LayerNormalization", "LogSoftmax", "MatMul", "RMSNormalization", "Softmax"),
+)
+_MOVING: Final = ("Cast", "Reshape", "Transpose")
+"""Operators that compute nothing."""
 
 
-@dataclass
-class _Region:
-    """Nodes that compute only a part.
+class _Part(NamedTuple):
+    """Some positions of one axis of a result.
 
     Attributes:
-        nodes: how each of them does so, the last one first.
-        axes: the axis of each of their results of which the part is needed.
-        sources: the axis of each result from outside of which they need the part.
+        axis: counted from the front.
+        drops: whether the axis goes: one position is taken.
+        may_be_empty: whether it is not known that there is a position.
     """
 
-    nodes: dict[Node, Carried] = field(default_factory=dict)
-    axes: dict[str, int] = field(default_factory=dict)
-    sources: dict[str, int] = field(default_factory=dict)
+    axis: int
+    drops: bool
+    may_be_empty: bool
 
 
 class PartRegionPattern(PatternOptimization):
@@ -43,14 +48,14 @@ class PartRegionPattern(PatternOptimization):
     Why: the rest is not computed. A language model computes the scores of the last token only, a classifier the last layer
     of its first token only: an image classifier of four layers takes 0.90 of the time.
     Refuses when:
-    1. it is not a part of one axis of which the number of positions is known: one, or at most half of a known size.
+    1. it is not a part of one axis with a known number of positions: one, or at most half of a known size.
     2. something else reads the results, or an operator needs several positions for one: the region ends there.
     3. the part would have to be taken of several tensors: the region ends before.
     4. nothing is computed in the region.
     """
 
     anchors = ("Slice", "Gather")
-    near = tuple(CARRIED)
+    near = (*_COMPUTING, *_MOVING)
     phase = "specialize"
     priority = 3
     exactness = "rounding"
@@ -58,13 +63,13 @@ class PartRegionPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Grow the region upwards, and keep the largest one with one source."""
         part = _part_of(g, node)
         if part is None:  # (1)
             return self.none(node, msg="not a small part of one axis")
-        region = _grow(g, node, part)
+        largest = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
+        region = _of_one_source(g, node, largest)
         if region is None:  # (2) (3) (4)
-            return self.none(node, msg="nothing before it computes only one part from one part")
+            return self.none(largest.stopped or node, msg="nothing before it computes only one part from one part")
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
 
     examples = (
@@ -83,7 +88,7 @@ class PartRegionPattern(PatternOptimization):
     )
 
 
-def _part_of(g: GraphView, node: Node) -> Part | None:
+def _part_of(g: GraphView, node: Node) -> _Part | None:
     """The part that a Slice or Gather takes, if it is small."""
     shape, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if shape is None or result is None:
@@ -103,57 +108,34 @@ def _part_of(g: GraphView, node: Node) -> Part | None:
     most, least = upper_bound(taken), lower_bound(taken)
     if most is None or not (2 * most <= size if isinstance(size, int) else most <= 1):
         return None
-    return Part(axis, drops, may_be_empty=not least)
+    return _Part(axis, drops, may_be_empty=not least)
 
 
-def _grow(g: GraphView, node: Node, part: Part) -> _Region | None:
-    region, best = _Region(sources={node.input[0]: part.axis}), None
+def _of_one_source(g: GraphView, node: Node, region: Region) -> Region | None:
+    """The largest part of a region that computes, and takes its part of one value, besides constants if the part is known."""
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
-    readers = {node}
-    while len(region.nodes) < _LARGEST:
-        # The last node first: all readers of its result are in the region then, or none of them can be.
-        name, last, how = _last(g, region, readers, part)
-        if last is None or how is None:
-            break
-        region.axes[name] = region.sources.pop(name)
-        region.nodes[last] = how
-        readers.add(last)
-        for place, axis in how.operands.items():
-            operand = last.input[place]
-            if region.sources.setdefault(operand, axis) != axis or operand in region.axes:
-                return best
-        needed = [name for name in region.sources if not (is_free and g.is_constant(name))]
-        if len(needed) <= 1 and any(n.op_type not in MOVING for n in region.nodes):
-            best = _Region(dict(region.nodes), dict(region.axes), dict(region.sources))
-    return best
+    for count in range(len(region.nodes), 0, -1):
+        found = region.first(count)
+        needed = [name for name in found.sources if not (is_free and g.is_constant(name))]
+        if len(needed) <= 1 and any(n.op_type not in _MOVING for n in found.nodes):
+            return found
+    return None
 
 
-def _last(g: GraphView, region: _Region, readers: set[Node], part: Part) -> tuple[str, Node | None, Carried | None]:
-    """The last node above a region that can be a node of it, and the name of its result."""
-    found: tuple[str, Node | None, Carried | None] = ("", None, None)
-    for name, axis in region.sources.items():
-        node = g.node_before(name)
-        if node is None or (found[1] is not None and node.label < found[1].label) or not g.is_used_only_by(name, *readers):
-            continue
-        how = _carry(g, node, name, replace(part, axis=axis))
-        if how is not None:
-            found = name, node, how
-    return found
-
-
-def _carry(g: GraphView, node: Node, name: str, part: Part) -> Carried | None:
-    """How a node computes the part, if it needs the same positions of its operands, and none of them as a whole too."""
-    shape, rule = g.try_infer_shape(name), CARRIED.get(node.op_type)
-    found = None if rule is None or shape is None or node.domain or len(node.output) != 1 else rule(g, node, shape, part)
-    if found is None or shape is None:
+def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
+    """How a node computes the part of its result, whose axis is given, if it needs the same positions of its operands."""
+    shape, axes = g.try_infer_shape(node.output[0]), axes_of(g, node) if node.op_type in (*_COMPUTING, *_MOVING) else None
+    if axes is None or shape is None or (part.drops and axes.swaps):
         return None
-    if any(size_along(g, node.input[place], axis) != shape[part.axis] for place, axis in found.operands.items()):
-        return None
-    whole = {name for place, name in enumerate(node.input) if place not in found.operands}
-    return found if whole.isdisjoint(node.input[place] for place in found.operands) else None
+    label = axes.results[0][place]
+    found = axes.parts([g.try_infer_shape(name) for name in node.input], label, shape[place], part.drops)
+    targets = axes.numbers["shape"].entries if node.op_type == "Reshape" else {}
+    if found is None or (part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label)):
+        return None  # onnxruntime refuses -1 beside an empty axis
+    return Carried(found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label))
 
 
-def _write(region: _Region, part: Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
+def _write(region: Region, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
     node = nodes[-1]
     names: dict[str, str] = {}
     made: list[Node] = []
@@ -164,18 +146,4 @@ def _write(region: _Region, part: Part, g: PatternRewriter, *nodes: Node) -> lis
             axes = g.make_initializer("axes", np.array([axis], np.int64))
             made.append(g.make_node("Slice", [name, *node.input[1:3], axes, *node.input[4:]], 1))
         names[name] = made[-1].output[0]
-    for inner, how in reversed(region.nodes.items()):
-        made.append(_in_part(g, inner, how, names, node.output if inner.output[0] == node.input[0] else 1))
-        names[inner.output[0]] = made[-1].output[0]
-    return made
-
-
-def _in_part(g: PatternRewriter, node: Node, how: Carried, names: Mapping[str, str], outputs: Sequence[str] | int) -> Node:
-    """The node on parts of its operands."""
-    inputs = [names[name] if place in how.operands else name for place, name in enumerate(node.input)]
-    for place, value in how.given.items():
-        inputs[place] = g.make_initializer("shape", value)
-    attributes = {**node.attribute, **how.attributes}
-    if "axes" in how.attributes:
-        return g.make_node_check_opset(node.op_type, inputs[:1], outputs, **attributes)
-    return g.make_node(node.op_type, inputs, outputs, **attributes)
+    return [*made, *region.written(g, names, {node.input[0]: node.output})]

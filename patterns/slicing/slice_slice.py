@@ -27,7 +27,6 @@ class SliceSlicePattern(EasyPatternOptimization):
         return g.op.Slice(middle, **{key: g.capture(f"{key}_2", optional=key in ("axes", "steps")) for key in _KEYS})
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Merge axis by axis."""
         middle = m.nodes[0].output[0]
         readers = g.next_nodes(middle)
         if not g.is_used_only_by(middle, *readers) or not all(is_op(reader, "Slice") for reader in readers):  # (3)
@@ -45,7 +44,7 @@ class SliceSlicePattern(EasyPatternOptimization):
         return m.derive(spans=first)
 
     def apply_pattern(self, g: PatternRewriter, x: str, spans: dict[int, Span]) -> str:
-        """One Slice; steps of 1 need not be written."""
+        """One Slice; steps of 1 are left out."""
         starts, ends, steps = zip(*spans.values(), strict=True)
         by = None if set(steps) == {1} else steps
         return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=by)

@@ -20,7 +20,7 @@ class SlicesUnsqueezePattern(PatternOptimization):
 
     What: splits the last axis into pairs, which have the new axis already, and those into their first and second elements.
     Why: two nodes less, and measured to take 0.5 to 0.8 of the time on onnxruntime's CPU provider where the pairs are joined
-    again behind it: rotary embeddings that turn neighbouring numbers (GPT-J, CodeGen, Cohere), positions of images (DETR).
+    again afterwards: rotary embeddings that turn neighbouring numbers (GPT-J, CodeGen, Cohere), positions of images (DETR).
     Refuses when:
     1. the Slices are not the even and the odd elements of the last axis, or the other one is missing.
     2. the size of that axis is not an even number, or a constant cannot describe the pairs.
@@ -35,7 +35,6 @@ class SlicesUnsqueezePattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the even elements."""
         source, shape = node.input[0], g.try_infer_shape(node.input[0])
         if not shape or _first_of_pairs(g, node, len(shape)) != 0:  # (1)
             return self.none(node, msg="not the even elements of the last axis")
