@@ -20,12 +20,10 @@ class ClipClipPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """An absent bound is the last finite number of the type: an infinity of x becomes this number."""
         first = g.op.Clip(x, min=g.capture("a", optional=True), max=g.capture("b", optional=True))
         return g.op.Clip(first, min=g.capture("c", optional=True), max=g.capture("d", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Clip the bounds; where a lower one is above an upper one, both forms return the upper one."""
         ends = _ends(g.try_infer_type(m.x))
         if ends is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
@@ -36,7 +34,6 @@ class ClipClipPattern(EasyPatternOptimization):
         return m.derive(low=None if low == ends[0] else low, high=None if high == ends[1] else high)
 
     def apply_pattern(self, g: PatternRewriter, x: str, low: float | None, high: float | None) -> str:
-        """Clip with these bounds."""
         return g.op.Clip(x, min=low, max=high)
 
     examples = (

@@ -16,11 +16,9 @@ class ClipReluPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Constant bounds."""
         return g.op.Relu(g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The lower bound is not below 0 afterwards; one that is 0 keeps its sign."""
         if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
         if m.high is not None and m.high <= 0:  # (2)
@@ -28,7 +26,6 @@ class ClipReluPattern(EasyPatternOptimization):
         return m.derive(bottom=0.0 if m.low is None or m.low < 0 else m.low)
 
     def apply_pattern(self, g: PatternRewriter, x: str, bottom: float, high: float | None) -> str:
-        """Clip with a higher lower bound."""
         return g.op.Clip(x, min=bottom, max=high)
 
     examples = (

@@ -24,7 +24,7 @@ class EluExpPattern(EasyPatternOptimization):
     providers = ("cuda",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar) -> Symbol:
-        """Four forms, with and without a factor; the comparison decides which branch is which."""
+        # The comparison decides which branch is which.
         curve = g.op.Sub(g.op.Exp(x), 1.0)
         bent = g.op.Mul(curve, a) if g.option("factor") else curve
         if g.option("positive"):
@@ -32,7 +32,6 @@ class EluExpPattern(EasyPatternOptimization):
         return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), bent, x)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the factor."""
         alpha = float(g.get_constant_scalar(m.a) or 0) if m.factor else 1.0
         if not 1e-3 < alpha < 1e3 or not fits(g, m.x, alpha):  # (1)
             return self.none(m.nodes[-1], msg=f"the factor is {alpha}")
@@ -40,7 +39,6 @@ class EluExpPattern(EasyPatternOptimization):
         return m.derive(alpha=alpha) if has_kernel else self.none(m.nodes[-1], msg="Elu has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, alpha: float) -> str:
-        """The factor becomes an attribute."""
         return g.op.Elu(x, alpha=alpha)
 
     _start, _one = "agraph (float[a,b] x) => (float[a,b] y)", "e = Exp(x) d = Sub(e, one)"

@@ -24,11 +24,9 @@ class EluMulPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
-        """The attribute stays."""
         return g.op.Mul(g.op.Elu(x, alpha=g.capture("alpha", lambda value: 1e-3 < value < 1e3)), k)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the factor."""
         gamma = float(g.get_constant_scalar(m.k) or 0)
         if not 1e-3 < gamma < 1e3 or not fits(g, m.x, gamma):  # (1)
             return self.none(m.nodes[-1], msg=f"the factor is {gamma}")
@@ -36,7 +34,6 @@ class EluMulPattern(EasyPatternOptimization):
         return m.derive(gamma=gamma) if has_kernel else self.none(m.nodes[-1], msg="Selu has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, alpha: float, gamma: float) -> str:
-        """The factor becomes an attribute."""
         return g.op.Selu(x, alpha=alpha, gamma=gamma)
 
     examples = (

@@ -43,12 +43,10 @@ class _GeluFormula(EasyPatternOptimization):
     domain: ClassVar[str] = ""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (2)."""
         has_kernel = runs(g, self.operator, m.x, self.domain)
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
+        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator with its defaults."""
         return str(getattr(g.op, self.operator)(x, domain=self.domain))
 
 
@@ -77,7 +75,6 @@ class GeluErfPattern(_GeluFormula):
     min_opset = 20
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exact formula."""
         return _by_erf(g, x)
 
     _constants = "<float s = {1.4142135}, float one = {1}, float half = {0.5}>"
@@ -109,7 +106,6 @@ class GeluOrtPattern(_MicrosoftGelu):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exact formula."""
         return _by_erf(g, x)
 
     examples = (
@@ -136,11 +132,9 @@ class GeluPattern(_GeluFormula):
     min_opset = 20
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The approximation by Tanh."""
         return _by_tangent(g, x)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator by the same approximation."""
         return g.op.Gelu(x, approximate="tanh")
 
     _constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
@@ -175,13 +169,11 @@ class FastGeluPattern(_MicrosoftGelu):
     operator = "FastGelu"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The approximation by Tanh."""
         return _by_tangent(g, x)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require an axis (3) too."""
         if not g.try_infer_shape(m.x):  # unknown, or of rank 0
-            return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
+            return self.none(m.nodes[-1], msg="the operand is not known to have an axis")  # (3)
         return super().validate_mapping(g, m)
 
     examples = (

@@ -23,7 +23,6 @@ class HardSigmoidPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
-        """Scaled before or after; `a` multiplies or divides."""
         scale = g.op.Div if g.option("division") else g.op.Mul
         first = g.option("first")
         line = g.op.Add(scale(x, a) if first else x, b)
@@ -31,7 +30,6 @@ class HardSigmoidPattern(EasyPatternOptimization):
         return clipped if first else scale(clipped, a)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         if not runs(g, "HardSigmoid", m.x):  # (2)
             return self.none(m.nodes[-1], msg="HardSigmoid has no kernel for the type")
         factor, shift = (float(g.get_constant_scalar(name) or 0) for name in (m.a, m.b))
@@ -47,7 +45,6 @@ class HardSigmoidPattern(EasyPatternOptimization):
         return m.derive(attributes={"alpha": alpha, "beta": beta})
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, float]) -> str:
-        """Slope and intercept become attributes."""
         return g.op.HardSigmoid(x, **attributes)
 
     examples = (

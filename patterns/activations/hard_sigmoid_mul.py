@@ -26,17 +26,15 @@ class HardSigmoidMulPattern(EasyPatternOptimization):
     providers = ("cuda",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The attributes as 32-bit floats hold them (1)."""
+        # The attribute as 32-bit floats hold it (1).
         return g.op.Mul(x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The type decides."""
         if g.try_infer_type(m.x) == TensorProto.DOUBLE:  # (1)
             return self.none(m.nodes[0], msg="alpha is not 1/6")
         return True if runs(g, "HardSwish", m.x) else self.none(m.nodes[1], msg="HardSwish has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The whole operator."""
         return g.op.HardSwish(x)
 
     examples = (

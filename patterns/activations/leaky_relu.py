@@ -23,7 +23,7 @@ class LeakyReluPattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
-        """Five forms; the comparison decides which branch is which."""
+        # The comparison decides which branch is which.
         steep = g.op.Mul(x, s)
         if g.option("maximum"):
             return g.op.Max(x, steep)
@@ -32,7 +32,6 @@ class LeakyReluPattern(EasyPatternOptimization):
         return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), steep, x)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the slope."""
         slope = g.get_constant_scalar(m.s)
         if slope is None or not 0 <= slope <= 1 or (m.maximum and slope == 0) or not fits(g, m.x, slope):  # (1)
             return self.none(m.nodes[-1], msg=f"the slope is {slope}")
@@ -41,7 +40,6 @@ class LeakyReluPattern(EasyPatternOptimization):
         return m.derive(slope=float(slope))
 
     def apply_pattern(self, g: PatternRewriter, x: str, slope: float) -> str:
-        """The slope becomes an attribute."""
         return g.op.LeakyRelu(x, alpha=slope)
 
     _after = "agraph (float[a,b] x) => (float[a,b] y) { y = LeakyRelu <alpha = 0.25> (x) }"

@@ -22,16 +22,13 @@ class MaxReluPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Either order (1)."""
-        return g.op.Max(x, 0)
+        return g.op.Max(x, 0)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (2)."""
-        return True if runs(g, "Relu", m.x) else self.none(m.nodes[0], msg="Relu has no kernel for the type")
+        return True if runs(g, "Relu", m.x) else self.none(m.nodes[0], msg="Relu has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Both give NaN for NaN."""
-        return g.op.Relu(x)
+        return g.op.Relu(x)  # both give NaN for NaN
 
     examples = (
         Example(

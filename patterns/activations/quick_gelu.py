@@ -26,11 +26,9 @@ class QuickGeluPattern(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, alpha: Scalar) -> Symbol:
-        """With and without a multiple (2)."""
-        return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))
+        return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel, and hand on the factor."""
         if not runs(g, "QuickGelu", m.x, "com.microsoft"):  # (1)
             return self.none(m.nodes[-1], msg="QuickGelu has no kernel for the type")
         factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0
@@ -38,7 +36,6 @@ class QuickGeluPattern(EasyPatternOptimization):
         return m.derive(factor=factor) if is_in_range else self.none(m.nodes[-1], msg="the factor is out of range")
 
     def apply_pattern(self, g: PatternRewriter, x: str, factor: float) -> str:
-        """The factor becomes an attribute."""
         return g.op.QuickGelu(x, domain="com.microsoft", alpha=factor)
 
     examples = (

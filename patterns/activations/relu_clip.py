@@ -16,11 +16,9 @@ class ReluClipPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Constant bounds."""
         return g.op.Clip(g.op.Relu(x), min=g.capture("low", optional=True), max=g.capture("high", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The lower bound is 0 unless Clip has a higher one, or an upper one below 0: then all become that."""
         if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
             return self.none(m.nodes[1], msg="a bound is NaN, or the type is unknown")
         if m.high == 0:  # (2)
@@ -29,7 +27,6 @@ class ReluClipPattern(EasyPatternOptimization):
         return m.derive(bottom=low if m.high is None else min(low, m.high))
 
     def apply_pattern(self, g: PatternRewriter, x: str, bottom: float, high: float | None) -> str:
-        """Clip with the higher lower bound."""
         return g.op.Clip(x, min=bottom, max=high)
 
     examples = (

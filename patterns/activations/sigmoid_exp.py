@@ -26,18 +26,15 @@ class SigmoidExpPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Division or Reciprocal."""
         shifted = g.op.Add(g.op.Exp(g.op.Neg(x)), 1.0)
         return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The type decides."""
         if g.try_infer_type(m.x) == TensorProto.FLOAT16:  # (1)
             return self.none(m.nodes[1], msg="the exponential overflows")
         return True if runs(g, "Sigmoid", m.x) else self.none(m.nodes[-1], msg="Sigmoid has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator."""
         return g.op.Sigmoid(x)
 
     _after = "agraph (float[n] x) => (float[n] y) { y = Sigmoid(x) }"

@@ -20,12 +20,10 @@ class _SoftmaxFormula(EasyPatternOptimization):
     operator: ClassVar[str]
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (2)."""
         has_kernel = runs(g, self.operator, m.x)
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
+        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:
-        """Along the same axis."""
         return str(getattr(g.op, self.operator)(x, axis=axes[0]))
 
 
@@ -42,7 +40,6 @@ class SoftmaxExpPattern(_SoftmaxFormula):
     operator = "Softmax"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Reduced axes must be kept, which is the default."""
         axes = g.capture("axes", lambda value: len(value) == 1)  # (1)
         power = g.op.Exp(g.op.Sub(x, g.op.ReduceMax(x, axes=axes)))
         return g.op.Div(power, g.op.ReduceSum(power, axes=axes))
@@ -70,14 +67,12 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
     operator = "LogSoftmax"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Reduced axes must be kept, which is the default."""
         axes = g.capture("axes", lambda value: len(value) == 1)  # (1)
         distance = g.op.Sub(x, g.op.ReduceMax(x, axes=axes))
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type (3) too."""
-        if g.try_infer_type(m.x) == TensorProto.DOUBLE:
+        if g.try_infer_type(m.x) == TensorProto.DOUBLE:  # (3)
             return self.none(m.nodes[-1], msg="LogSoftmax of 64 bits treats infinities in another way")
         return super().validate_mapping(g, m)
 

@@ -23,15 +23,14 @@ class SoftmaxLogPattern(EasyPatternOptimization):
     exactness = "approximate"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The axis has the same meaning for both operators, in all operator sets."""
+        # The axis has the same meaning for both, in all operator sets.
         return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (1)."""
+        # (1)
         return True if runs(g, "LogSoftmax", m.x) else self.none(m.nodes[-1], msg="LogSoftmax has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
-        """Along the same axis."""
         return g.op.LogSoftmax(x, **attributes)
 
     examples = (

@@ -36,12 +36,11 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Before operator set 13, the operator has another meaning."""
+        # Before operator set 13, the operator has another meaning.
         axis = g.capture("axis", optional=True)
         return g.either(lambda: g.op.Softmax(x, axis=axis), lambda: g.op.LogSoftmax(x, axis=axis), name="logarithm")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the targets of both Reshapes."""
         softmax, shape = m.nodes[0], g.try_infer_shape(m.x)
         if shape is None:  # (2)
             return self.none(softmax, msg="the rank is unknown")
@@ -66,7 +65,7 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, operator: str, place: int, there: list[int], back: list[int] | None
     ) -> str:
-        """Sizes that are not known are those of the operand."""
+        # Sizes that are not known are read from the operand.
         y = getattr(g.op, operator)(g.op.Reshape(x, there), axis=place)
         return str(g.op.Reshape(y, g.op.Shape(x), allowzero=1) if back is None else g.op.Reshape(y, back))
 

@@ -26,7 +26,6 @@ class SoftplusExpPattern(EasyPatternOptimization):
     providers = ("cuda",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The larger of x and 0, and the rest; or a threshold."""
         threshold = g.option("threshold")
         curve = g.op.Log(g.op.Add(g.op.Exp(x if threshold else g.op.Neg(g.op.Abs(x))), 1.0))
         if threshold:
@@ -34,12 +33,10 @@ class SoftplusExpPattern(EasyPatternOptimization):
         return g.op.Add(g.op.Relu(x) if g.option("rectifier") else g.op.Max(x, 0.0), curve)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The type decides (2)."""
         has_kernel = g.try_infer_type(m.x) != TensorProto.DOUBLE and runs(g, "Softplus", m.x)
-        return True if has_kernel else self.none(m.nodes[-1], msg="Softplus has no kernel for the type")  # (1)
+        return True if has_kernel else self.none(m.nodes[-1], msg="Softplus has no kernel for the type")  # (1) (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator."""
         return g.op.Softplus(x)
 
     _start, _after = "agraph (float[a,b] x) => (float[a,b] y)", "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }"

@@ -21,15 +21,12 @@ class SoftsignAbsPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """One form."""
         return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (1)."""
-        return True if runs(g, "Softsign", m.x) else self.none(m.nodes[-1], msg="Softsign has no kernel for the type")
+        return True if runs(g, "Softsign", m.x) else self.none(m.nodes[-1], msg="Softsign has no kernel for the type")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator."""
         return g.op.Softsign(x)
 
     examples = (

@@ -23,11 +23,9 @@ class ThresholdedReluPattern(EasyPatternOptimization):
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
-        """NaN is not greater than the threshold in both forms."""
-        return g.op.Where(g.op.Greater(x, t), x, 0.0)
+        return g.op.Where(g.op.Greater(x, t), x, 0.0)  # NaN is not greater than the threshold in both forms
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the threshold."""
         if not runs(g, "ThresholdedRelu", m.x):  # (1)
             return self.none(m.nodes[-1], msg="ThresholdedRelu has no kernel for the type")
         threshold = float(g.get_constant_scalar(m.t) or 0)
@@ -36,7 +34,6 @@ class ThresholdedReluPattern(EasyPatternOptimization):
         return m.derive(threshold=threshold)
 
     def apply_pattern(self, g: PatternRewriter, x: str, threshold: float) -> str:
-        """The threshold becomes an attribute."""
         return g.op.ThresholdedRelu(x, alpha=threshold)
 
     examples = (

@@ -17,11 +17,9 @@ class AbsNegPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Neg, then Abs."""
         return g.op.Abs(g.op.Neg(x))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Abs alone."""
         return g.op.Abs(x)
 
     examples = (

@@ -29,7 +29,7 @@ class AddAddPattern(EasyPatternOptimization):
     inverse: ClassVar[str] = "Sub"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Symbol:
-        """Each step is one of three: x + c, x - c, c - x (1)."""
+        # Each step is one of three: x + c, x - c, c - x (1).
         for word, constant in (("first", a), ("second", b)):
             if g.option(f"{word}_direct"):
                 x = getattr(g.op, self.direct)(x, constant)
@@ -42,7 +42,7 @@ class AddAddPattern(EasyPatternOptimization):
         return added(a if signs[0] > 0 else -a, b if signs[1] > 0 else -b, dtype)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Each step gives ± x ± c; so do both together."""
+        # Each step gives ± x ± c; so do both together.
         pair = constant_pair(g, m.a, m.b)
         if pair is None:  # (2)
             return self.none(m.nodes[1], msg="the constants are of two types, or give more elements together")
@@ -55,7 +55,6 @@ class AddAddPattern(EasyPatternOptimization):
         return m.derive(constant=constant, reversed=x * flip < 0)
 
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, reversed: bool) -> Any:
-        """One step."""
         return getattr(g.op, self.inverse)(constant, x) if reversed else getattr(g.op, self.direct)(x, constant)
 
     examples = (

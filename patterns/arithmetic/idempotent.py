@@ -17,12 +17,10 @@ class IdempotentPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Twice the same (1)."""
         operator = g.choice("operator", "Abs", "Ceil", "Floor", "Relu", "Round", "Sign")
-        return getattr(g.op, operator)(getattr(g.op, operator)(x))
+        return getattr(g.op, operator)(getattr(g.op, operator)(x))  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, operator: str) -> str:
-        """Once."""
         return str(getattr(g.op, operator)(x))
 
     examples = (

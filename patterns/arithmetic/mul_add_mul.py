@@ -25,12 +25,10 @@ class MulAddMulPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant, c: Constant) -> Symbol:
-        """Operands in any order."""
         return g.op.Mul(g.op.Add(g.op.Mul(x, a), b), c)
 
     @np.errstate(all="ignore")  # what is not finite stays so
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the new constants."""
         given = [constant(g, name) for name in (m.a, m.b, m.c)]
         if not all(v.dtype.kind in "fV" and np.isfinite(v.astype(np.float64)).all() for v in given):  # (1)
             return self.none(m.nodes[2], msg="a constant is not finite")
@@ -43,7 +41,6 @@ class MulAddMulPattern(EasyPatternOptimization):
         return m.derive(factors=scale, shifts=shift)
 
     def apply_pattern(self, g: PatternRewriter, x: str, factors: Array, shifts: Array) -> str:
-        """One product and one sum."""
         return g.op.Add(g.op.Mul(x, factors), shifts)
 
     examples = (

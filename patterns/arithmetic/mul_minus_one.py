@@ -15,11 +15,9 @@ class MulMinusOnePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The literal stands for a constant of any form that does not change the shape (1)."""
-        return g.op.Mul(x, -1) if g.option("mul") else g.op.Div(x, -1)
+        return g.op.Mul(x, -1) if g.option("mul") else g.op.Div(x, -1)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The opposite."""
         return g.op.Neg(x)
 
     _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }"

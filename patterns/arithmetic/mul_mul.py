@@ -28,7 +28,6 @@ class MulMulPattern(AddAddPattern):
     inverse: ClassVar[str] = "Div"
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type, then the constants."""
         if not (m.first_direct and m.second_direct) and not is_float(g.try_infer_type(m.x)):  # (3)
             return self.none(m.nodes[1], msg="a quotient of integers")
         return super().validate_mapping(g, m)

@@ -15,11 +15,9 @@ class _Opposite(EasyPatternOptimization):
     other: ClassVar[str]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
-        """The opposite may be either operand of a sum."""
         return getattr(g.op, self.operator)(x, g.op.Neg(z))
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
-        """The sign moves into the operator."""
         return str(getattr(g.op, self.other)(x, z))
 
 

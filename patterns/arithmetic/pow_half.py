@@ -23,15 +23,12 @@ class PowHalfPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exponent may be of another type than x (2)."""
-        return g.op.Pow(x, 0.5)
+        return g.op.Pow(x, 0.5)  # the exponent may be of another type than x (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type (1)."""
-        return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="the numbers are not floating-point")
+        return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="the numbers are not floating-point")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The root."""
         return g.op.Sqrt(x)
 
     examples = (

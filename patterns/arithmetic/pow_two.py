@@ -22,11 +22,9 @@ class PowTwoPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exponent may be of another type than x (2)."""
-        return g.op.Pow(x, 2)
+        return g.op.Pow(x, 2)  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type, then the readers of the square."""
         if not is_float(g.try_infer_type(m.x)):  # (1)
             return self.none(m.nodes[0], msg="the numbers are not floating-point")
         found: Node | None = m.nodes[0]
@@ -35,7 +33,6 @@ class PowTwoPattern(EasyPatternOptimization):
         return True if found is None else self.none(found, msg="a normalization")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The product with itself."""
         return g.op.Mul(x, x)
 
     _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Mul(x, x) }"

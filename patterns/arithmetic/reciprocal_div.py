@@ -20,15 +20,12 @@ class ReciprocalDivPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
-        """Either form of the reciprocal."""
         return g.op.Div(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type (1)."""
-        return is_float(g.try_infer_type(m.z)) or self.none(m.nodes[0], msg="the numbers are not floating-point")
+        return is_float(g.try_infer_type(m.z)) or self.none(m.nodes[0], msg="the numbers are not floating-point")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
-        """One product."""
         return g.op.Mul(x, z)
 
     examples = (

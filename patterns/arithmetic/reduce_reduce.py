@@ -28,13 +28,11 @@ class ReduceReducePattern(EasyPatternOptimization):
     exactness = "rounding"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Twice the same operator, with the same ``keepdims`` (2)."""
         reduce = getattr(g.op, g.choice("operator", *_OPERATORS))
-        kept = g.capture("keepdims")
+        kept = g.capture("keepdims")  # (2)
         return reduce(reduce(x, axes=g.capture("first", bool), keepdims=kept), axes=g.capture("second", bool), keepdims=kept)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the axes of both in x."""
         shape = g.try_infer_shape(m.x)
         if shape is None or not all(map(is_nonzero, shape)):  # (1)
             return self.none(m.nodes[0], msg="an axis may be empty")
@@ -46,7 +44,6 @@ class ReduceReducePattern(EasyPatternOptimization):
         return m.derive(axes=sorted(first.union(left[axis] for axis in m.second)))
 
     def apply_pattern(self, g: PatternRewriter, x: str, operator: str, axes: list[int], keepdims: int) -> str:
-        """All axes at once."""
         return str(getattr(g.op, operator)(x, axes=axes, keepdims=keepdims))
 
     examples = (

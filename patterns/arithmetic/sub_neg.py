@@ -19,11 +19,9 @@ class SubNegPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        """Sub, then Neg (1)."""
-        return g.op.Neg(g.op.Sub(a, b))
+        return g.op.Neg(g.op.Sub(a, b))  # (1)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
-        """The operands change places."""
         return g.op.Sub(b, a)
 
     examples = (

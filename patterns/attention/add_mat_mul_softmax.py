@@ -41,7 +41,7 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, shape: Symbol, q: Symbol, mask: Symbol
     ) -> Symbol:
-        """The heads are split before the keys are transposed, or after."""
+        # The heads are split before the keys are transposed, or after.
         keys = g.op.Add(g.op.MatMul(x, w), b)
         if g.option("early"):
             keys = g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape, attributes=ANY)
@@ -51,7 +51,6 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
         return g.op.Softmax(g.op.Add(scores, mask) if g.option("masked") else scores, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check that the bias is the same for all keys."""
         softmax = m.nodes[-1]
         if not is_last_axis(g, softmax, m.axis):  # (1)
             return self.none(softmax, msg="the Softmax is not along the last axis")
@@ -69,7 +68,6 @@ class AddMatMulSoftmaxPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, shape: str, q: str, mask: str | None, early: bool) -> Any:
-        """The same nodes without the bias."""
         keys = g.op.MatMul(x, w)
         if early:
             keys = g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape)

@@ -42,14 +42,13 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Symbol, u: Constant, c: Constant
     ) -> Symbol:
-        """Four axes: batch, heads, positions and features of a head."""
+        # Four axes: batch, heads, positions and features of a head.
         values = g.op.Reshape(g.op.Add(g.op.MatMul(x, w), b), g.symbol("split"), attributes=ANY)
         heads = g.op.MatMul(g.op.Softmax(s, axis=g.capture("axis")), g.op.Transpose(values, perm=[0, 2, 1, 3]))
         merged = g.op.Reshape(g.op.Transpose(heads, perm=[0, 2, 1, 3]), g.symbol("merged"), attributes=ANY)
         return g.op.Add(g.op.MatMul(merged, u), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the new bias."""
         _, add, reshape, softmax, transpose, _, back, merge, *_ = m.nodes
         if not is_last_axis(g, softmax, m.axis):  # (1)
             return self.none(softmax, msg="the Softmax is not along the last axis")
@@ -77,7 +76,6 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
         return self.none(add, msg="the new bias leaves its range, or cancels") if bias is None else m.derive(bias=bias)  # (4)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, split: str, s: str, merged: str, u: str, bias: Array) -> Any:
-        """The same nodes with one bias."""
         values = g.op.Transpose(g.op.Reshape(g.op.MatMul(x, w), split), perm=[0, 2, 1, 3])
         heads = g.op.Transpose(g.op.MatMul(g.op.Softmax(s, axis=-1), values), perm=[0, 2, 1, 3])
         return g.op.Add(g.op.MatMul(g.op.Reshape(heads, merged), u), bias)

@@ -52,7 +52,6 @@ class AttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """A factor of the keys, one of the scores, and a mask."""
         scores = scores_of(g, q, self.swapped(g, k), factor, s)
         if g.option("masked"):
             scores = g.op.Add(self.biased(g, scores), mask)
@@ -72,7 +71,6 @@ class AttentionPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale, and the shape of the keys."""
         product = next(node for node in m.nodes if node.op_type == "MatMul")
         swapped = product.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
@@ -126,7 +124,6 @@ class AttentionPattern(EasyPatternOptimization):
         return is_finite_mask(g, name)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The mask is the sum of its terms."""
         if match.get("two_terms"):
             match.derive(mask=g.op.Add(match.bias, match.mask))
         return super().replacement(g, match)
@@ -142,7 +139,7 @@ class AttentionPattern(EasyPatternOptimization):
         split: list[int] | None,
         stretched: list[tuple[Source, ...]],
     ) -> str:
-        """Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved."""
+        # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved.
         if split:
             k = g.op.Reshape(k, np.array(split, dtype=np.int64))
         if split is not None:

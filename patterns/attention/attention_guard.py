@@ -39,11 +39,9 @@ class AttentionGuardPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, z: Symbol, c: Symbol) -> Symbol:
-        """Any number in place of NaN."""
         return g.op.Where(g.op.IsNaN(z), c, z)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the operator, and its mask."""
         attention = _attention(g, m.z)
         if attention is None:  # (1)
             return self.none(m.nodes[0], msg="not the result of an Attention")
@@ -59,7 +57,6 @@ class AttentionGuardPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, z: str) -> str:
-        """The result of the operator."""
         return z
 
     _start = "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,8] v) => (float[b,3,8] y)"

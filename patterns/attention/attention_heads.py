@@ -41,7 +41,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional, past_key: Symbol, past_value: Symbol
     ) -> tuple[Symbol, ...]:
-        """Batch, length, heads and features of a head become batch, heads, length and features; a single head is not moved."""
+        # Batch, length, heads and features of a head become batch, heads, length and features; a single head is not moved.
 
         def split(x: Symbol) -> Symbol:
             heads: Symbol = g.op.Transpose(g.op.Reshape(x, g.symbol(), attributes=ANY), perm=[0, 2, 1, 3])
@@ -58,7 +58,6 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         return (g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY), *caches)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the numbers of heads."""
         attention = next(node for node in m.nodes if node.op_type == "Attention")
         heads = [heads_in(g, packed, g.try_infer_shape(x)) for packed, x in zip((m.q, m.k, m.v), attention.input, strict=False)]
         if None in heads or heads_in(g, m.outputs[0], g.try_infer_shape(attention.output[0])) != heads[0]:  # (1)
@@ -73,7 +72,6 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, operands: list[str], past: bool, heads: dict[str, Any], attributes: dict[str, Any]
     ) -> tuple[str, ...]:
-        """Three axes."""
         found = g.op.Attention(*operands, outputs=3 if past else 1, **heads, **attributes)
         return tuple(found) if past else (found,)
 

@@ -40,7 +40,6 @@ class GuardedAttentionPattern(AttentionPattern):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """The keys as there, a factor of the queries, a guard against NaN, and merged heads."""
         queries = q
         if scaled := g.choice("scaled_queries", "", "Mul", "Div"):
             queries = getattr(g.op, scaled)(q, g.constant("first", scalar=True))
@@ -52,7 +51,6 @@ class GuardedAttentionPattern(AttentionPattern):
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find queries, keys and values before they are split."""
         scores, product = (node for node in m.nodes if node.op_type == "MatMul")
         merged = heads_in(g, m.outputs[0], g.try_infer_shape(product.output[0]))
         packed = [packed_heads(g, m.q), packed_keys(g, m.k, scores.input[1], m.layout), packed_heads(g, m.v)]
@@ -72,7 +70,7 @@ class GuardedAttentionPattern(AttentionPattern):
         return True
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
-        """The weights of a query are all NaN, or none is."""
+        # The weights of a query are all NaN, or none is.
         mask = match.mask if match.masked else None
         if match.get("two_terms"):
             mask = g.op.Add(match.bias, mask)

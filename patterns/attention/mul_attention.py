@@ -39,12 +39,10 @@ class MulAttentionPattern(EasyPatternOptimization):
     min_opset = 23
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, s: Scalar, others: Variadic) -> Symbol:
-        """Any mask, and earlier keys and values."""
         scale = g.op.Div if g.option("division") else g.op.Mul
         return g.op.Attention(scale(q, s), others, outputs=g.variadic("results"), attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale."""
         given, shape = dict(m.attributes), g.try_infer_shape(m.q)
         scale = given.pop("scale", None)
         if scale is None:
@@ -65,7 +63,6 @@ class MulAttentionPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, q: str, others: tuple[str, ...], results: tuple[str, ...], written: dict[str, Any]
     ) -> tuple[str, ...]:
-        """The same operands."""
         made = g.op.Attention(q, *others, outputs=len(results), **written)
         return (made,) if isinstance(made, str) else made
 

@@ -47,7 +47,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, first: Scalar, factor: Scalar, s: Scalar
     ) -> Symbol:
-        """Keys swapped behind the split or before it; a factor of queries, keys and scores each."""
+        # The keys are swapped after the split or before it.
 
         def split(packed: Symbol, perm: Sequence[int]) -> Symbol:
             heads: Symbol = g.op.Transpose(g.op.Reshape(packed, g.symbol(), attributes=ANY), perm=perm)
@@ -62,7 +62,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale and the number of heads."""
         scores_node, y = (node for node in m.nodes if node.op_type == "MatMul")
         (q, swapped), v = scores_node.input, y.input[1]
         scores = scores_shape(g, q, swapped, v)
@@ -82,7 +81,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         return m.derive(scale=scale, heads=heads.pop())
 
     def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, scale: float, heads: int) -> str:
-        """Three axes."""
         return g.op.MultiHeadAttention(q, k, v, num_heads=heads, scale=scale, domain="com.microsoft")
 
     _move = "Transpose <perm = [0, 2, 1, 3]>"

@@ -21,18 +21,15 @@ class CastCastPattern(EasyPatternOptimization):
     min_opset = 6
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Both saturate as usual."""
         return g.op.Cast(g.op.Cast(x, to=g.capture("middle")), to=g.capture("to"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look up the three types (1) (2)."""
         source = g.try_infer_type(m.x)
-        if not is_one_conversion(source, m.middle, m.to):
+        if not is_one_conversion(source, m.middle, m.to):  # (1) (2)
             return self.none(m.nodes[0], msg=lambda: f"type {source} by way of {m.middle} to {m.to} is not the same at once")
         return m.derive(back=source == m.to)
 
     def apply_pattern(self, g: PatternRewriter, x: str, to: int, back: bool) -> str:
-        """One Cast, or none."""
         return x if back else g.op.Cast(x, to=to)
 
     examples = (

@@ -17,18 +17,15 @@ class CastLikePattern(EasyPatternOptimization):
     min_opset = 15
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, like: Symbol) -> Symbol:
-        """Any CastLike that saturates as usual."""
         return g.op.CastLike(x, like)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the type (1)."""
         to = g.try_infer_type(m.like)
-        if not to:
+        if not to:  # (1)
             return self.none(m.nodes[0], msg="the type is unknown")
         return m.derive(to=to, same=g.try_infer_type(m.x) == to)
 
     def apply_pattern(self, g: PatternRewriter, x: str, to: int, same: bool) -> str:
-        """A Cast, where one is needed."""
         return x if same else g.op.Cast(x, to=to)
 
     examples = (

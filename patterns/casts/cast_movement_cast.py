@@ -25,21 +25,18 @@ class CastMovementCastPattern(EasyPatternOptimization):
     min_opset = 6
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
-        """Any attributes."""
         operator = getattr(g.op, g.choice("operator", *MOVES))
         return g.op.Cast(
             operator(g.op.Cast(x, to=g.capture("middle")), rest, attributes=g.capture("given")), to=g.capture("to")
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the types."""
         source = g.try_infer_type(m.x)
         if m.middle not in LOSSLESS.get(source, ()) or m.to != source:  # (1)
             return self.none(m.nodes[0], msg="it is not a conversion to a wider type and back")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]) -> str:
-        """The same operator, without conversions."""
         return str(getattr(g.op, operator)(x, *rest, **given))
 
     _half = "agraph (float16[a,b] x) => (float16[b,a] y)"

@@ -29,11 +29,9 @@ class HalfFunctionPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
-        """Any attributes."""
         return getattr(g.op, g.choice("operator", *_OPERATORS))(x, rest, attributes=g.capture("given"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the kernels for both types."""
         half, whole = TensorProto.FLOAT16, TensorProto.FLOAT
         kernels = [has_kernel("cpu", "", m.operator, kind, m.nodes[0].opset) for kind in (half, whole)]
         if {g.try_infer_type(name) for name in (m.x, *m.rest)} != {half} or kernels != [False, True]:  # (1)
@@ -41,7 +39,6 @@ class HalfFunctionPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]) -> str:
-        """Between conversions."""
         y = getattr(g.op, operator)(*(g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)), **given)
         return str(g.op.Cast(y, to=TensorProto.FLOAT16))
 

@@ -50,7 +50,7 @@ class IfCommonPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Nodes are equal when their operators, attributes and operands are."""
+        # Nodes are equal when their operators, attributes and operands are.
         bodies = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
         first, second = bodies
         if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (3)

@@ -20,7 +20,7 @@ class IfConstantPattern(PatternOptimization):
     anchors = ("If",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Only the branch that is taken counts."""
+        # Only the branch that is taken counts.
         condition = g.get_constant_scalar(node.input[0])
         if condition is None:  # (1)
             return self.none(node, msg="the condition is not constant")

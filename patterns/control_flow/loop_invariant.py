@@ -32,7 +32,6 @@ class LoopInvariantPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All of them at once."""
         found = cycle(node)
         if found is None or not g.can_splice(found.body):  # (4)
             return self.none(node, msg="the subgraph cannot be changed")

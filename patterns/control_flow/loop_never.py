@@ -18,7 +18,7 @@ class LoopNeverPattern(PatternOptimization):
     anchors = ("Loop",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Either end is enough."""
+        # Either end is enough.
         rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
         condition = g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
         if not (rounds is not None and rounds <= 0) and (condition is None or condition):  # (1)
@@ -28,7 +28,6 @@ class LoopNeverPattern(PatternOptimization):
         return MatchResult(self, [node], self.apply)
 
     def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
-        """Redirect the readers of the results to the initial values."""
         return [g.make_node("Identity", [a], [b]) for a, b in zip(node.input[2:], node.output, strict=False) if b]
 
     examples = (

@@ -23,7 +23,7 @@ class LoopOncePattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The condition that the body returns does not matter after the only round."""
+        # The condition that the body returns does not matter after the only round.
         condition = node.input[1] if len(node.input) > 1 else ""
         holds = not condition or bool(g.get_constant_scalar(condition))
         if g.get_constant_scalar(node.input[0]) != 1 or not holds:  # (1)

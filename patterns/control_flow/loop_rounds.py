@@ -31,7 +31,7 @@ class LoopRoundsPattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Where the condition holds at the beginning, it has to hold after each round."""
+        # Where the condition holds at the beginning, it has to hold after each round.
         found = cycle(node)
         if found is None or not g.can_splice(found.body):  # (3)
             return self.none(node, msg="the subgraph cannot be written out")

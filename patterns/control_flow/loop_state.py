@@ -30,7 +30,7 @@ class LoopStatePattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """States without change first: what depends on them no longer needs them."""
+        # States without change first: what depends on them no longer needs them.
         found = cycle(node)
         if found is None or not g.can_splice(found.body):  # (2)
             return self.none(node, msg="the subgraph cannot be changed")

@@ -24,7 +24,7 @@ class RecurrentZeroStatePattern(PatternOptimization):
     anchors = ("LSTM", "GRU", "RNN")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Operands 5 and, for LSTM, 6."""
+        # Operand 5 is the first state; for LSTM, 6 is the second one.
         x, batch = g.try_infer_shape(node.input[0]) or (), 0 if node.get_attribute("layout") else 1
         zeros = []
         for place, name in enumerate(node.input[5:7], start=5):

@@ -27,7 +27,7 @@ class ScanOncePattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The directions do not matter."""
+        # The directions do not matter.
         found = cycle(node)
         if found is None or not g.can_splice(found.body):  # (2)
             return self.none(node, msg="the subgraph cannot be taken out")

@@ -21,7 +21,7 @@ class SequenceConstructAtPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """A negative position counts from the end."""
+        # A negative position counts from the end.
         construct = g.node_before(node.input[0])
         place = g.get_ints(node.input[1])
         if not is_op(construct, "SequenceConstruct"):

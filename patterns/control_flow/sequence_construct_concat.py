@@ -26,7 +26,7 @@ class SequenceConstructConcatPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The sequence goes when nothing else reads it."""
+        # The sequence is removed when nothing else reads it.
         construct = g.node_before(node.input[0])
         if not is_op(construct, "SequenceConstruct") or node.get_attribute("new_axis"):  # (1)
             return self.none(node, msg="the sequence is not constructed here, or stacked")

@@ -24,7 +24,6 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All readers at once."""
         readers = g.next_nodes(node.output[0])
         axis = axis_of(g, node)
         sizes = None if axis is None else self._sizes(g, node, axis)

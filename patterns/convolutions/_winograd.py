@@ -109,11 +109,9 @@ class _Winograd(EasyPatternOptimization):
     """c · o / (c + o) for channels c of the operand and o of the result: products for each number that is transformed."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
-        """Any convolution with constant weights."""
         return g.op.Conv(x, w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the sizes."""
         conv, image, weights = m.nodes[0], g.try_infer_shape(m.x), g.static_shape(m.w)
         if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (4)
             return self.none(conv, msg="the type is not float")
@@ -134,7 +132,7 @@ class _Winograd(EasyPatternOptimization):
         return m.derive(tiling=_Tiling(out, given, size, made, tiles, pads))
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, tiling: _Tiling) -> str:
-        """Transform, multiply, transform back, and cut off what the last tiles have too much."""
+        # Transform, multiply, transform back, and cut off what the last tiles have too much.
         maps, tile = transforms(self.points), len(self.points) - 1
         out, given, size, made, tiles, pads = tiling
         reach, points, count = tile + _SIZE - 1, len(maps.weights), math.prod(tiles)

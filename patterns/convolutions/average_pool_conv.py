@@ -42,11 +42,9 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """With any window."""
         return g.op.AveragePool(x, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive weights and attributes."""
         pool, given = m.nodes[0], m.attributes
         shape, made = g.try_infer_shape(m.x) or (), (g.try_infer_shape(pool.output[0]) or ())[2:]
         if not _counts_all(given):  # (1)
@@ -66,7 +64,6 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         return m.derive(weights=weights, written={**written, "group": shape[1]})
 
     def apply_pattern(self, g: PatternRewriter, x: str, weights: Array, written: dict[str, Any]) -> str:
-        """The same windows."""
         return str(g.op.Conv(x, weights, **written))
 
     _signal, _image = "agraph (float[n,2,64] x) => (float[n,2,62] y)", "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)"

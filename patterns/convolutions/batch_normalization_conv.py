@@ -44,12 +44,10 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
     ) -> Symbol:
-        """The normalization must not be in training mode."""
         y = g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
         return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; derive scale and shift."""
         if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
             return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
@@ -63,7 +61,6 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
         return m.derive(weight=merged[0], bias=merged[1])
 
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
-        """Weights and bias come from the match."""
         return g.op.Conv(x, weight, bias, **attributes)
 
     examples = (

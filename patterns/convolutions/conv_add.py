@@ -39,12 +39,10 @@ class ConvAddPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, c: Constant) -> Symbol:
-        """Four variants."""
         y = any_convolution(g, x, w, b)
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the constant as a vector."""
         channels = output_channels(g, m.w, m.transposed, m.attributes.get("group", 1))
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.w).rank, channels)
         if shift is None:  # (1)
@@ -64,7 +62,6 @@ class ConvAddPattern(EasyPatternOptimization):
         transposed: bool,
         bias: Array,
     ) -> str:
-        """The sum of the biases, rounded once."""
         return same_convolution(g, x, w, bias, attributes, transposed)
 
     examples = (

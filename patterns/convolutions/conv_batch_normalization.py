@@ -42,12 +42,10 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
     ) -> Symbol:
-        """The normalization must not be in training mode."""
         y = any_convolution(g, x, w, b)
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; derive scale and shift."""
         if m.b and not g.is_constant(m.b):  # (1), for the weights the annotation says it
             return self.none(m.nodes[0], msg="the bias is not constant")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
@@ -63,7 +61,6 @@ class ConvBatchNormalizationPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any], transposed: bool
     ) -> str:
-        """Weights and bias come from the match."""
         return same_convolution(g, x, weight, bias, attributes, transposed)
 
     _constants = "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"

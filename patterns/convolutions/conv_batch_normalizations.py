@@ -47,7 +47,7 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for a convolution whose other readers are functions of this normalization."""
+        # Look for a convolution whose other readers are functions of this normalization.
         conv, readers = g.node_before(node.input[0]), g.next_nodes(node.input[0])
         if not is_op(conv, *self.near) or len(readers) < 2 or not g.is_used_only_by(node.input[0], *readers):  # (1)
             return self.none(node, msg="not a convolution that several nodes read")

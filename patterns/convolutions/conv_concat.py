@@ -32,7 +32,6 @@ class ConvConcatPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for operands that are computed alike."""
         if axis_of(g, node) != 1:  # (1)
             return self.none(node, msg="it does not join channels")
         branches = [branch(g, name, _key) for name in node.input]

@@ -37,12 +37,10 @@ class ConvMulPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, c: Constant) -> Symbol:
-        """Four variants."""
         y = any_convolution(g, x, w, b)
         return g.op.Div(y, c) if g.option("division") else g.op.Mul(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the constant as a vector of factors."""
         if m.b and not g.is_constant(m.b):  # (1)
             return self.none(m.nodes[0], msg="the bias is not constant")
         channels = output_channels(g, m.w, m.transposed, m.attributes.get("group", 1))
@@ -67,7 +65,6 @@ class ConvMulPattern(EasyPatternOptimization):
         attributes: dict[str, Any],
         transposed: bool,
     ) -> str:
-        """Weights and bias come from the match."""
         return same_convolution(g, x, weight, shift, attributes, transposed)
 
     examples = (

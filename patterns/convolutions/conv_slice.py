@@ -29,7 +29,6 @@ class ConvSlicePattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Count what is cut off at both ends."""
         conv, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(conv, "Conv") or span is None or span[0] < 2 or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(node, msg="not a convolution, or the bounds are unknown")

@@ -25,7 +25,6 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
     providers = ("cpu",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for the widest of the smaller windows."""
         window = _window(node)
         if window is None:  # (1)
             return self.none(node, msg="the window is even, moves by more than one, has gaps, or changes the size")

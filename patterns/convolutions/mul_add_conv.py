@@ -37,7 +37,6 @@ class MulAddConvPattern(PatternOptimization):
     radius = 4
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """As many steps as fit."""
         weight, *bias = node.input[1:]
         shape, group = g.static_shape(weight), g.get_attribute(node, "group", 1)
         if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)

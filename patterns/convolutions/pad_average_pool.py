@@ -27,7 +27,6 @@ class PadAveragePoolPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Attributes that are not captured must have their defaults (2)."""
         zeros = g.capture("value", lambda value: not value, optional=True)
         t = g.op.Pad(x, pads=g.capture("padding"), value=zeros, axes=g.capture("axes", optional=True))
         return g.op.AveragePool(
@@ -36,10 +35,9 @@ class PadAveragePoolPattern(EasyPatternOptimization):
             strides=g.capture("strides", optional=True),
             pads=g.capture("pads", optional=True),
             count_include_pad=g.capture("counts", optional=True),
-        )
+        )  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="it pads other axes, or unknown or negative amounts")
@@ -56,7 +54,6 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         return m.derive(attributes={"kernel_shape": m.kernel_shape, "strides": m.strides, "pads": pads})
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
-        """The same windows with more padding."""
         return g.op.AveragePool(x, **attributes, count_include_pad=1)
 
     examples = (

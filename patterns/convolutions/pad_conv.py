@@ -25,7 +25,7 @@ class PadConvPattern(EasyPatternOptimization):
     min_opset = 2
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional) -> Symbol:
-        """The mode must be ``constant``; ``z`` is the zero point of ``x``, ``b`` the bias or the zero point of ``w``."""
+        # The mode must be ``constant``; ``z`` is the zero point of ``x``, ``b`` the bias or the zero point of ``w``.
         t = g.op.Pad(
             x, pads=g.capture("padding"), value=g.capture("value", optional=True), axes=g.capture("axes", optional=True)
         )
@@ -33,7 +33,6 @@ class PadConvPattern(EasyPatternOptimization):
         return g.op.ConvInteger(t, w, z, b, **others) if g.option("integers") else g.op.Conv(t, w, b, **others)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the sum of the pads."""
         zero = g.get_constant_scalar(m.z) if m.get("z") else 0
         if zero is None or (m.value or 0) != zero:  # (1)
             return self.none(m.nodes[0], msg="it pads with another value than zero")
@@ -47,7 +46,6 @@ class PadConvPattern(EasyPatternOptimization):
         return m.derive(others={**others, "pads": pads})
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, z: str, others: dict[str, Any], integers: bool) -> str:
-        """The same convolution with more padding."""
         return g.op.ConvInteger(x, w, z, b, **others) if integers else g.op.Conv(x, w, b, **others)
 
     examples = (

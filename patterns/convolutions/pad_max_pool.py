@@ -26,14 +26,12 @@ class PadMaxPoolPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Attributes that are not captured must have their defaults (2)."""
         axes, strides, pads = (g.capture(name, optional=True) for name in ("axes", "strides", "pads"))
         infinite = g.capture("value", lambda value: value == -math.inf)
         t = g.op.Pad(x, pads=g.capture("padding"), value=infinite, axes=axes)
-        return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=pads)
+        return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=pads)  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the sum of the pads."""
         pads = added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="it pads other axes, or unknown or negative amounts")
@@ -42,7 +40,6 @@ class PadMaxPoolPattern(EasyPatternOptimization):
         return m.derive(attributes={"kernel_shape": m.kernel_shape, "strides": m.strides, "pads": pads})
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
-        """The same windows with more padding."""
         return g.op.MaxPool(x, **attributes)
 
     examples = (

@@ -22,20 +22,17 @@ class ConstantWherePattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        """A literal stands for a constant of any shape (1)."""
         if g.option("same"):
             return g.op.Where(c, a, a)
-        return g.op.Where(True, a, b) if g.option("true") else g.op.Where(False, a, b)
+        return g.op.Where(True, a, b) if g.option("true") else g.op.Where(False, a, b)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shape of the branch with that of the result (2)."""
         chosen = m.a if m.get("true", True) else m.b
-        if not keeps_shape(g, m.nodes[0], chosen):
+        if not keeps_shape(g, m.nodes[0], chosen):  # (2)
             return self.none(m.nodes[0], msg="the branch may be broadcast")
         return m.derive(chosen=chosen)
 
     def apply_pattern(self, g: PatternRewriter, chosen: str) -> str:
-        """The branch is the result."""
         return chosen
 
     examples = (

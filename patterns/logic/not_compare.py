@@ -21,20 +21,17 @@ class NotComparePattern(EasyPatternOptimization):
     min_opset = 12
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        """Four comparisons."""
         for op_type in ("Greater", "Less", "GreaterOrEqual"):
             if g.option(op_type):
                 return g.op.Not(getattr(g.op, op_type)(a, b))
         return g.op.Not(g.op.LessOrEqual(a, b))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type (1)."""
-        if g.try_infer_type(m.a) not in (TensorProto.INT32, TensorProto.INT64):
+        if g.try_infer_type(m.a) not in (TensorProto.INT32, TensorProto.INT64):  # (1)
             return self.none(m.nodes[0], msg="no integers of 32 or 64 bits")
         return m.derive(opposite=_OPPOSITES[m.nodes[0].op_type])
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, opposite: str) -> str:
-        """The opposite comparison."""
         return str(getattr(g.op, opposite)(a, b))
 
     examples = (

@@ -20,11 +20,9 @@ class NotWherePattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        """Not in the first place (1); it stays where something else reads it."""
-        return g.op.Where(g.op.Not(c), a, b)
+        return g.op.Where(g.op.Not(c), a, b)  # (1) the Not stays where something else reads it
 
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, b: str) -> str:
-        """The other branch first."""
         return g.op.Where(c, b, a)
 
     examples = (

@@ -46,7 +46,7 @@ class TruthFunctionPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the first operator that reads truth values alone down to the last one."""
+        # From the first operator that reads truth values alone down to the last one.
         condition = node.input[0]
         if g.try_infer_type(condition) != TensorProto.BOOL:
             return self.none(node, msg="it does not read truth values")

@@ -22,18 +22,16 @@ class WhereWherePattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol, d: Symbol) -> Symbol:
-        """The inner choice in either branch; it stays where something else reads it."""
+        # The inner choice stays where something else reads it.
         if g.option("first"):
             return g.op.Where(c, g.op.Where(c, a, b), d)
         return g.op.Where(c, a, g.op.Where(c, b, d))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes (1)."""
-        shape = g.infer(m.nodes[-1])[0].shape
+        shape = g.infer(m.nodes[-1])[0].shape  # (1)
         return same_dims(broadcast_shape(g, [m.c, m.a, m.d]), shape) or self.none(m.nodes[-1], msg="the shape may change")
 
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, d: str) -> str:
-        """One choice."""
         return g.op.Where(c, a, d)
 
     examples = (

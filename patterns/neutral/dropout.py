@@ -28,16 +28,14 @@ class DropoutPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional) -> Symbol:
-        """The pattern does not return the mask (2); before operator set 12 there was no mode."""
+        # The pattern does not return the mask (2); before operator set 12 there was no mode.
         return g.op.Dropout(x, ratio, training, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check mode and ratio (1)."""
         is_off = not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0
-        return is_off or self.none(m.nodes[0], msg="it may be in training mode")
+        return is_off or self.none(m.nodes[0], msg="it may be in training mode")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }"

@@ -21,23 +21,20 @@ class IdentityClipPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Bounds that are constant or absent."""
         return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the bounds with the ends of the type."""
         dtype = g.try_infer_type(m.x)
         if is_float(dtype):
             if m.low == -math.inf and m.high == math.inf:
                 return True
             return self.none(m.nodes[0], msg="the bounds are finite or left out")  # (1) (2)
         ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
-        if ends is None or m.low not in (None, ends.min) or m.high not in (None, ends.max):
-            return self.none(m.nodes[0], msg="the bounds are inside the range of the type")  # (1)
+        if ends is None or m.low not in (None, ends.min) or m.high not in (None, ends.max):  # (1)
+            return self.none(m.nodes[0], msg="the bounds are inside the range of the type")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

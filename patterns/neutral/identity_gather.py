@@ -18,11 +18,10 @@ class IdentityGatherPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
-        """Any constant indices."""
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The sizes first, because they cost nothing; then the indices."""
+        # The sizes first, because they cost nothing; then the indices.
         shape, places = g.try_infer_shape(m.x), g.try_infer_shape(m.indices)
         inside = shape is not None and -len(shape) <= m.axis < len(shape)
         if shape is None or not inside or places != (shape[m.axis],):  # (1)
@@ -33,7 +32,6 @@ class IdentityGatherPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

@@ -17,11 +17,9 @@ class IdentityPadPattern(EasyPatternOptimization):
     min_opset = 2
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """All amounts are 0 (1)."""
-        return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)
+        return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

@@ -32,13 +32,13 @@ class IdentityResizePattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional) -> Symbol:
-        """Scales were an attribute, then the only other operand; now a region of interest comes before them."""
+        # Scales were an attribute, then the only other operand; now a region of interest comes before them.
         if g.option("resize"):
             return g.op.Resize(x, first, scales, sizes, attributes=ANY)
         return g.op.Upsample(x, first, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Sizes take precedence over scales, which onnxruntime ignores then."""
+        # Sizes take precedence: onnxruntime then ignores scales.
         node = m.nodes[0]
         if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
             return self.none(node, msg="it crops")
@@ -51,7 +51,6 @@ class IdentityResizePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     _after = "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) { y = Relu(x) }"

@@ -21,19 +21,16 @@ class IdentitySlicePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The bounds are constants, the axes are arbitrary."""
         bounds = {"starts": g.capture("starts"), "ends": g.capture("ends")}
         return g.op.Slice(x, axes=ANY, steps=g.capture("steps", optional=True), **bounds)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the steps, then the bounds."""
         if any(step != 1 for step in m.steps or ()):  # (1)
             return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")
         everything = all(s == 0 or s <= -_FAR for s in m.starts) and all(e >= _FAR for e in m.ends)
         return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

@@ -17,18 +17,16 @@ class IdentityTilePattern(EasyPatternOptimization):
     min_opset = 6
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, repeats: Constant) -> Symbol:
-        """Any constant numbers of repetitions."""
         return g.op.Tile(x, repeats)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All of them are 1 (1); there are none for a tensor of rank 0."""
+        # (1) there are none for a tensor of rank 0
         repeats = g.get_ints(m.repeats)
         if repeats is None or any(times != 1 for times in repeats):
             return self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

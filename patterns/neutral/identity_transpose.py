@@ -15,11 +15,9 @@ class IdentityTransposePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The permutation must be 0, 1, 2, ... (1)."""
-        return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))
+        return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

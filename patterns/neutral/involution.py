@@ -14,11 +14,9 @@ class _Involution(EasyPatternOptimization):
     operator: ClassVar[str]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Twice."""
         return getattr(g.op, self.operator)(getattr(g.op, self.operator)(x))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
 

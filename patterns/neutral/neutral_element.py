@@ -23,11 +23,9 @@ class _NeutralElement(EasyPatternOptimization):
     element: ClassVar[float]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The literal stands for a constant of any form that does not change the shape (1)."""
-        return getattr(g.op, self.operator)(x, self.element)
+        return getattr(g.op, self.operator)(x, self.element)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The other operand is the result."""
         return x
 
     def __init_subclass__(cls) -> None:
@@ -67,7 +65,7 @@ class NeutralSubPattern(_NeutralElement):
     operator, element = "Sub", 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the sign, which a comparison with 0 ignores."""
+        # Check the sign, which a comparison with 0 ignores.
         zero = g.get_computed_constant(m.nodes[0].input[1])
         if zero is None or np.signbit(zero.astype(np.float64)).any():  # (2)
             return self.none(m.nodes[0], msg="the constant is -0")
@@ -111,7 +109,6 @@ class NeutralPowPattern(_NeutralElement):
     operator, element = "Pow", 1
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type."""
         dtype = g.try_infer_type(m.x)
         if not is_float(dtype) and dtype != TensorProto.INT32:  # (2)
             return self.none(m.nodes[0], msg="integers that double precision does not hold, or an unknown type")

@@ -13,11 +13,9 @@ class _OneOperand(EasyPatternOptimization):
     operators: ClassVar[tuple[str, ...]]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """One operand (1), any attributes."""
-        return getattr(g.op, g.choice("operator", *self.operators))(x, attributes=ANY)
+        return getattr(g.op, g.choice("operator", *self.operators))(x, attributes=ANY)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
 

@@ -16,11 +16,9 @@ class _SameShape(EasyPatternOptimization):
     """An operator that is an identity when it keeps the shape."""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes (1)."""
-        return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")
+        return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
 
@@ -34,8 +32,7 @@ class ReshapePattern(_SameShape):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Any Reshape with any target; shape inference handles zeros and ``allowzero``."""
-        return g.op.Reshape(x, attributes=ANY)
+        return g.op.Reshape(x, attributes=ANY)  # shape inference handles zeros and allowzero
 
     examples = (
         Example(
@@ -62,7 +59,6 @@ class ExpandPattern(_SameShape):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """Any Expand."""
         return g.op.Expand(x, shape)
 
     examples = (
@@ -83,7 +79,6 @@ class IdentityFlattenPattern(_SameShape):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """At any axis."""
         return g.op.Flatten(x, attributes=ANY)
 
     examples = (
@@ -104,7 +99,6 @@ class IdentitySqueezePattern(_SameShape):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Any axes."""
         return g.op.Squeeze(x, attributes=ANY) if g.option("squeeze") else g.op.Unsqueeze(x, attributes=ANY)
 
     examples = (
@@ -134,12 +128,11 @@ class IdentityReducePattern(_SameShape):
     exactness = "rounding"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Five kinds (2), any axes."""
-        return getattr(g.op, g.choice("operator", *_CHOOSING, "ReduceSum", "ReduceMean", "ReduceProd"))(x, attributes=ANY)
+        operator = g.choice("operator", *_CHOOSING, "ReduceSum", "ReduceMean", "ReduceProd")  # (2)
+        return getattr(g.op, operator)(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes (1) and look at the type (3)."""
-        if g.try_infer_type(m.x) in _WIDE and m.operator not in _CHOOSING:
+        if g.try_infer_type(m.x) in _WIDE and m.operator not in _CHOOSING:  # (3)
             return self.none(m.nodes[0], msg="large integers are rounded")
         return super().validate_mapping(g, m)
 

@@ -17,18 +17,15 @@ class SplitOnePattern(EasyPatternOptimization):
     min_opset = 2
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Sizes may be given or not: one part takes all."""
-        return g.op.Split(x, attributes=ANY)
+        return g.op.Split(x, attributes=ANY)  # sizes may be given or not: one part takes all
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Count the parts (1)."""
         node = m.nodes[0]
-        if len(node.output) > 1 or node.attribute.get("num_outputs", 1) != 1:
+        if len(node.output) > 1 or node.attribute.get("num_outputs", 1) != 1:  # (1)
             return self.none(node, msg="there are several parts")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The part is the whole."""
         return x
 
     _after = "agraph (float[a,4] x) => (float[a,4] y) { y = Relu(x) }"

@@ -26,11 +26,9 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol, c: Constant) -> Symbol:
-        """Only the bias must be constant."""
         return g.op.Add(any_normalization(g, x, s, o, m, v), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the constant as a vector."""
         shift = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.o).size)
         if shift is None:  # (1)
             return self.none(m.nodes[1], msg="not one for each channel")
@@ -41,7 +39,6 @@ class BatchNormalizationAddPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, s: str, bias: Array, m: str, v: str, attributes: dict[str, Any], instance: bool
     ) -> str:
-        """Keep everything else."""
         return same_normalization(g, (x, s, bias), (m, v), attributes, instance)
 
     examples = (

@@ -28,11 +28,9 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Symbol, v: Symbol, c: Constant
     ) -> Symbol:
-        """Mean and variance need not be constant."""
-        return g.op.Mul(any_normalization(g, x, s, o, m, v), c)
+        return g.op.Mul(any_normalization(g, x, s, o, m, v), c)  # mean and variance need not be constant
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the constant as a vector."""
         factor = per_channel(g.get_computed_constant(m.c), g.info(m.x).rank, constant(g, m.s).size)
         if factor is None:  # (1)
             return self.none(m.nodes[1], msg="not one for each channel")
@@ -45,7 +43,6 @@ class BatchNormalizationMulPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, scale: Array, bias: Array, m: str, v: str, attributes: dict[str, Any], instance: bool
     ) -> str:
-        """Both parameters times the factor."""
         return same_normalization(g, (x, scale, bias), (m, v), attributes, instance)
 
     examples = (

@@ -39,13 +39,11 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Optional) -> Symbol:
-        """The operator must compute in 32 bits, which is the default."""
         wide = g.op.Cast(x, to=TensorProto.FLOAT)
         y = g.op.LayerNormalization(wide, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
         return g.op.Cast(y, to=g.capture("to"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
             return self.none(m.nodes[2], msg="the types differ, or are not 16-bit floats")
         if m.bias and not g.is_constant(m.bias):  # (2)
@@ -60,7 +58,6 @@ class CastLayerNormalizationCastPattern(EasyPatternOptimization):
         return m.derive(factors=factors, shift=shift)
 
     def apply_pattern(self, g: PatternRewriter, x: str, factors: Array, shift: Array | None, axis: int, epsilon: float) -> str:
-        """Scale and bias take the type of x."""
         return g.op.LayerNormalization(x, factors, shift, axis=axis, epsilon=epsilon)
 
     examples = (

@@ -20,13 +20,11 @@ class _CastNormalizationCast(EasyPatternOptimization):
     operator: ClassVar[str]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
-        """The operator must compute in 32 bits, which is the default."""
         normalize = getattr(g.op, self.operator)
         y = normalize(g.op.Cast(x, to=TensorProto.FLOAT), scale, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
         return g.op.Cast(y, to=g.capture("to"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the types."""
         if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
             return self.none(m.nodes[2], msg="the types differ, or are not 16-bit floats")
         if not runs(g, self.operator, m.x):  # (2)
@@ -35,7 +33,6 @@ class _CastNormalizationCast(EasyPatternOptimization):
         return m.derive(narrow=narrow) if narrow is not None else self.none(m.nodes[1], msg="the scale leaves the type")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, narrow: Array, axis: int, epsilon: float) -> str:
-        """The scale takes the type of x."""
         return str(getattr(g.op, self.operator)(x, narrow, axis=axis, epsilon=epsilon))
 
 

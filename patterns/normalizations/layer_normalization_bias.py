@@ -26,18 +26,15 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional, shift: Symbol) -> Symbol:
-        """With or without a bias."""
         return g.op.Add(g.op.LayerNormalization(x, scale, bias, attributes=g.capture("attributes")), shift)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the new bias."""
         if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the shift has another shape than the scale")
         total = shifted(g, m.bias, m.shift, m.scale)
         return m.derive(total=total) if total is not None else self.none(m.nodes[0], msg="not constant, or out of range")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, total: Array | str, attributes: dict[str, Any]) -> str:
-        """The same axes."""
         return g.op.LayerNormalization(x, scale, total, **attributes)
 
     examples = (

@@ -32,11 +32,9 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
-        """The sum stays as it is."""
         return g.op.LayerNormalization(x, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look for the sum."""
         before, info = g.node_before(m.x), g.info(m.x)
         if before is None or before.op_type != "Add" or before.domain or g.is_output(m.x):  # (1)
             return self.none(m.nodes[0], msg="not a sum, or one that is an output")
@@ -48,7 +46,7 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
         return m.derive(row=scale[np.newaxis], written=dict(m.nodes[0].attribute))
 
     def apply_pattern(self, g: PatternRewriter, x: str, row: Array, bias: str, written: dict[str, Any]) -> str:
-        """The same attributes, as they are written: those of a layer whose input is not a sum stay so, and may be compared."""
+        # The same attributes, as they are written: those of a layer whose input is not a sum stay so, and may be compared.
         return g.op.LayerNormalization(x, row, bias, **written)
 
     examples = (

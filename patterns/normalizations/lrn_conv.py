@@ -30,13 +30,12 @@ class LRNConvPattern(EasyPatternOptimization):
     former_names = ("LRNAveragePool",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The schema's defaults are those of AlexNet, but for the bias."""
+        # The schema's defaults are the values of AlexNet, but for the bias (1).
         alpha = g.capture("alpha", lambda value: value is None or 0 <= value <= 1, optional=True)
         bias = g.capture("bias", lambda value: value is None or value >= 0.01, optional=True)
         return g.op.LRN(x, size=g.capture("size", lambda n: n > 1 and n % 2), alpha=alpha, bias=bias, beta=g.any_of(None, 0.75))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive weights and bias of the convolution (1)."""
         shape = g.try_infer_shape(m.x) or ()
         if len(shape) != 4 or not all(map(is_nonzero, shape[1:])) or g.try_infer_type(m.x) != TensorProto.FLOAT:  # (2)
             return self.none(m.nodes[0], msg="not an image of floats, or an image may be empty")
@@ -45,7 +44,7 @@ class LRNConvPattern(EasyPatternOptimization):
         return m.derive(weights=weights, offset=np.array([g.get_attribute(m.nodes[0], "bias")], np.float32))
 
     def apply_pattern(self, g: PatternRewriter, x: str, size: int, weights: Array, offset: Array) -> str:
-        """The operator, too, squares before it multiplies by a: both leave the range of the type at the same numbers."""
+        # The operator, too, squares before it multiplies by a: both leave the range of the type at the same numbers.
         squares = g.op.Unsqueeze(g.op.Mul(x, x), axes=[1])
         sums = g.op.Conv(squares, weights, offset, kernel_shape=[size, 1, 1], pads=[size // 2, 0, 0] * 2)
         root = g.op.Sqrt(g.op.Squeeze(sums, axes=[1]))

@@ -49,7 +49,6 @@ class _NormalizationFormula(EasyPatternOptimization):
         return g.op.ReduceMean(square, axes=g.capture("axes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale, its first axis and the number that is added."""
         shape = trailing_shape(g, m.x, m.axes)
         if shape is None:  # (1)
             return self.none(m.nodes[0], msg="not over last axes of known lengths")
@@ -65,7 +64,6 @@ class _NormalizationFormula(EasyPatternOptimization):
         return m.derive(number=number or 0.0)
 
     def apply_pattern(self, g: PatternRewriter, x: str, ones: Array, number: float) -> str:
-        """The scale has the shape of the last axes."""
         return str(getattr(g.op, self.operator)(x, ones, axis=-ones.ndim, epsilon=number))
 
 
@@ -92,11 +90,9 @@ class _LayerNormalization(_DistanceFormula):
     operator = "LayerNormalization"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Symbol) -> Symbol:
-        """Without scale and bias, or with both in between."""
         return self.expanded(g, x, epsilon, scale, bias) if g.option("between") else self.normalized(g, x, epsilon)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Scale and bias are used as they are."""
         if not super().validate_mapping(g, m):
             return None
         if m.between and {g.static_shape(m.scale), g.static_shape(m.bias)} != {m.ones.shape}:  # (4)
@@ -108,7 +104,6 @@ class _LayerNormalization(_DistanceFormula):
     def apply_pattern(  # type: ignore[override]
         self, g: PatternRewriter, x: str, scale: str | None, bias: str | None, ones: Array, number: float
     ) -> str:
-        """The scale has the shape of the last axes."""
         return g.op.LayerNormalization(x, scale or ones, bias, axis=-ones.ndim, epsilon=number)
 
 
@@ -210,11 +205,9 @@ class InstanceNormalizationPattern(_DistanceFormula):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Constant) -> Symbol:
-        """Scale and bias, which are constants."""
         return g.op.Add(g.op.Mul(self.normalized(g, x, epsilon), scale), bias)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive scale and bias as vectors."""
         shape = g.try_infer_shape(m.x)
         if shape is None or sorted(axis % len(shape) for axis in m.axes) != [*range(2, len(shape))] or len(shape) < 3:  # (1)
             return self.none(m.nodes[0], msg="not over all axes after the channels")
@@ -232,7 +225,6 @@ class InstanceNormalizationPattern(_DistanceFormula):
     def apply_pattern(  # type: ignore[override]
         self, g: PatternRewriter, x: str, factors: Array, shift: Array, number: float
     ) -> str:
-        """The parameters as vectors."""
         return g.op.InstanceNormalization(x, factors, shift, epsilon=number)
 
     _normalize = "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w)"
@@ -258,7 +250,6 @@ class _MeanSquareFormula(_NormalizationFormula):
     """The formula of an `operator` that divides by the root of the mean square."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
-        """With and without epsilon."""
         variance = self.mean_square(g, x)
         return self.normal(g, x, g.op.Add(variance, epsilon) if g.option("shifted") else variance)
 

@@ -17,18 +17,15 @@ class _NormalizationScale(EasyPatternOptimization):
     operator: ClassVar[str]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, factor: Symbol) -> Symbol:
-        """The operator has no third operand (3)."""
-        return g.op.Mul(getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor)
+        return g.op.Mul(getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor)  # (3)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the new scale."""
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor has another shape than the scale")
         product = multiplied(g, m.scale, m.factor)
         return m.derive(product=product) if product is not None else self.none(m.nodes[0], msg="not constant")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]) -> str:
-        """The same axes."""
         return str(getattr(g.op, self.operator)(x, product, **attributes))
 
 

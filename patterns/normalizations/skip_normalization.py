@@ -29,7 +29,6 @@ class _SkipNormalization(EasyPatternOptimization):
         return g.op.Add(x, skip, added, associative=True) if g.option("biased") else g.op.Add(x, skip)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Shapes and type."""
         rank = g.info(m.x).rank
         if rank not in (2, 3) or not self.adds(g, m.x, m.skip) or m.axis not in (-1, rank - 1):  # (1)
             return self.none(m.nodes[0], msg="not a sum of two tensors with the same two or three axes")
@@ -75,7 +74,6 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol, bias: Optional
     ) -> tuple[Symbol, Symbol]:
-        """With and without a bias of each kind."""
         total = self.total(g, x, skip, added)
         axis = g.capture("axis")
         return total, g.op.LayerNormalization(total, scale, bias, axis=axis, epsilon=g.capture("epsilon"))
@@ -83,7 +81,6 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, skip: str, scale: str, bias: str, added: str | None, epsilon: float, alone: bool
     ) -> tuple[str | None, str]:
-        """The operands in the order of the operator."""
         return self.fused(g, (x, skip, scale, bias or None, added), epsilon, alone)
 
     _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) =>"
@@ -126,7 +123,6 @@ class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
     operator = "SkipSimplifiedLayerNormalization"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol) -> tuple[Symbol, Symbol]:
-        """Either operator, with and without a bias."""
         normalize = getattr(g.op, g.choice("normalization", "RMSNormalization", "SimplifiedLayerNormalization"))
         total = self.total(g, x, skip, added)
         return total, normalize(total, scale, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
@@ -134,7 +130,6 @@ class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, skip: str, scale: str, added: str | None, epsilon: float, alone: bool
     ) -> tuple[str | None, str]:
-        """The operands in the order of the operator."""
         return self.fused(g, (x, skip, scale, added), epsilon, alone)
 
     _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s) =>"

@@ -29,12 +29,10 @@ class EinsumDensePattern(EasyPatternOptimization):
     tags = ("einsum",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant) -> Symbol:
-        """The constant is either operand."""
         operands = (w, x) if g.option("swapped") else (x, w)
         return g.op.Einsum(*operands, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the shapes."""
         terms, result = parse(m.equation, 2) or (["", ""], "")
         left, right = reversed(terms) if m.swapped else terms
         summed = [c for c in left if c in right and c not in result]
@@ -55,7 +53,6 @@ class EinsumDensePattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, w: str, rows: int, order: list[int], perm: list[int], lengths: list[list[int]]
     ) -> str:
-        """Join, multiply, split, permute."""
         summed, columns = lengths
         matrix = constant(g, w).transpose(order).reshape(math.prod(summed), math.prod(columns))
         if len(summed) > 1:

@@ -27,11 +27,9 @@ class EinsumMatMulPattern(EasyPatternOptimization):
     tags = ("einsum",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
-        """Two operands."""
         return g.op.Einsum(x, y, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the cheapest plan."""
         names, found = (m.x, m.y), parse(m.equation, 2)
         plans = list(products(*found, [g.is_constant(name) for name in names])) if found is not None else []
         if found is None or not plans:  # (1)
@@ -47,7 +45,6 @@ class EinsumMatMulPattern(EasyPatternOptimization):
         return m.derive(plan=plan) if runs(g, "MatMul", m.x) else self.none(m.nodes[0], msg="MatMul has no kernel")  # (4)
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: Product) -> str:
-        """Carry out the plan."""
         sides = []
         for place, (perm, axes) in zip(plan.order, plan.operands, strict=True):
             side = (x, y)[place]

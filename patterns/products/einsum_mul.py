@@ -24,11 +24,9 @@ class EinsumMulPattern(EasyPatternOptimization):
     tags = ("einsum",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
-        """Two operands."""
         return g.op.Einsum(x, y, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive where axes of length 1 are missing."""
         found = parse(m.equation, 2)
         if found is None or set("".join(found[0])) != set(found[1]):  # (1)
             return self.none(m.nodes[0], msg="not a product without sum")
@@ -39,7 +37,6 @@ class EinsumMulPattern(EasyPatternOptimization):
         return m.derive(operands=operands) if has_kernel else self.none(m.nodes[0], msg="Mul has no kernel for the type")
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, operands: list[Operand]) -> str:
-        """Broadcasting does the rest."""
         return g.op.Mul(*(g.op.Unsqueeze(n, axes=o.axes) if o.axes else n for n, o in zip((x, y), operands, strict=True)))
 
     examples = (

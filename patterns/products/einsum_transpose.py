@@ -20,18 +20,16 @@ class EinsumTransposePattern(EasyPatternOptimization):
     tags = ("einsum",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """One operand."""
         return g.op.Einsum(x, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the permutation."""
         found = parse(m.equation, 1)
         if found is None or len(found[0][0]) != len(found[1]):  # (1)
             return self.none(m.nodes[0], msg="not a permutation")
         return m.derive(perm=[found[0][0].index(letter) for letter in found[1]])
 
     def apply_pattern(self, g: PatternRewriter, x: str, perm: list[int]) -> str:
-        """Nothing is left of a permutation that keeps the order."""
+        # Nothing is left of a permutation that keeps the order.
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
     examples = (

@@ -20,7 +20,6 @@ class _FusedFactor(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         factor, product = sorted(m.nodes, key=lambda node: node.op_type in ("MatMul", "FusedMatMul"))
         given: dict[str, Any] = m.get("attributes", {})
         alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)
@@ -34,7 +33,6 @@ class _FusedFactor(EasyPatternOptimization):
         return m.derive(fused={**given, "alpha": alpha})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
-        """The number becomes an attribute."""
         return g.op.FusedMatMul(a, b, domain="com.microsoft", **fused)
 
 
@@ -52,7 +50,6 @@ class FusedMatMulDivPattern(_FusedFactor):
     priority = 3
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
-        """Four variants."""
         if g.option("plain"):
             y = g.op.MatMul(a, b)
         else:
@@ -90,7 +87,7 @@ class FusedMatMulx2Pattern(_FusedFactor):
     priority = 10
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
-        """One operand; the other one in another round."""
+        # One operand; the other one in another round.
         scale = g.op.Div if g.option("division") else g.op.Mul
         left, right = (a, scale(b, s)) if g.option("right") else (scale(a, s), b)
         if g.option("plain"):

@@ -29,7 +29,6 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        """Two variants."""
         if g.option("plain"):
             y = g.op.MatMul(a, b)
         else:
@@ -37,7 +36,6 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
         return g.op.Transpose(y, perm=g.capture("perm"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         rank = len(m.perm)
         given: dict[str, Any] = m.get("attributes", {})
         batches = given.get("transBatchA") or given.get("transBatchB")
@@ -51,7 +49,6 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
         return m.derive(fused={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
-        """The operands in the other order."""
         return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)
 
     examples = (

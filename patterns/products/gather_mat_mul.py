@@ -39,7 +39,6 @@ class GatherMatMulPattern(PatternOptimization):
     min_opset = 15
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the constants of products with the table."""
         table = node.input[0]
         if not g.is_constant(table) or g.info(table).rank != 2 or axis_of(g, node) != 0 or elements(g, table) < LEAST:  # (1)
             return self.none(node, msg="it does not take rows of a large constant")

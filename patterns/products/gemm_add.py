@@ -23,21 +23,19 @@ class GemmAddPattern(EasyPatternOptimization):
     min_opset = 11
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
-        """The product may be either operand of the sum (1)."""
         y = g.op.Gemm(a, b, None, attributes=g.capture("attributes"))
-        return g.op.Sum(y, c) if g.option("several") else g.op.Add(y, c)
+        return g.op.Sum(y, c) if g.option("several") else g.op.Add(y, c)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The shape of the bias (2)."""
         product, bias = g.try_infer_shape(m.nodes[0].output[0]), g.try_infer_shape(m.c)
-        if product is None or bias is None or len(bias) > 2:
+        if product is None or bias is None or len(bias) > 2:  # (2)
             return self.none(m.nodes[1], msg="the shape of the bias is unknown, or it has too many axes")
         if any(d not in (1, axis) for d, axis in zip(bias[::-1], product[::-1], strict=False)):
             return self.none(m.nodes[1], msg="the bias does not broadcast to the product")
         return True
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, attributes: dict[str, Any]) -> str:
-        """``beta`` is 1: its former value had no effect without a bias."""
+        # ``beta`` is 1: its former value had no effect without a bias.
         return g.op.Gemm(a, b, c, **{name: value for name, value in attributes.items() if name != "beta"})
 
     examples = (

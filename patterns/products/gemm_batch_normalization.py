@@ -43,12 +43,10 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
     ) -> Symbol:
-        """The normalization must not be in training mode."""
         y = g.op.MatMul(a, w) if g.option("plain") else g.op.Gemm(a, w, c, attributes=g.capture("attributes"))
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; derive scale and shift."""
         if m.c and (not g.is_constant(m.c) or g.get_shape(m.c)[:-1] not in ((), (1,))):  # (1)
             return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")
         found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
@@ -67,7 +65,6 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
         return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})
 
     def apply_pattern(self, g: PatternRewriter, a: str, weight: Array, bias: Array, given: dict[str, Any]) -> str:
-        """Weights and bias come from the match."""
         return g.op.Gemm(a, weight, bias, **given)
 
     examples = (

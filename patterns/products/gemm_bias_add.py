@@ -29,11 +29,9 @@ class GemmBiasAddPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant) -> Symbol:
-        """The product may be either operand of the sum."""
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the new bias."""
         product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
         rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
         same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in ((), (1,), (product or ())[-1:])
@@ -51,7 +49,7 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         return m.derive(bias=bias)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, bias: Array, attributes: dict[str, Any]) -> str:
-        """``beta`` is 1 for the new bias."""
+        # ``beta`` is 1 for the new bias.
         return g.op.Gemm(a, b, bias, **{name: value for name, value in attributes.items() if name != "beta"})
 
     examples = (

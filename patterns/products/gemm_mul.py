@@ -39,12 +39,10 @@ class GemmMulPattern(EasyPatternOptimization):
     min_opset = 11
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar) -> Symbol:
-        """Four variants."""
         y = g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
         return g.op.Div(y, s) if g.option("division") else g.op.Mul(y, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
             return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         given: dict[str, Any] = m.get("attributes", {})
@@ -57,7 +55,6 @@ class GemmMulPattern(EasyPatternOptimization):
         return m.derive(attributes={**given, **factors})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, attributes: dict[str, Any]) -> str:
-        """The same operands."""
         return g.op.Gemm(a, b, c, **attributes)
 
     examples = (

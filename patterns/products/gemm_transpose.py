@@ -25,12 +25,10 @@ class GemmTransposePattern(EasyPatternOptimization):
     min_opset = 11
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
-        """Gemm or MatMul."""
         y = g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
         return g.op.Transpose(y, perm=[1, 0])
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
             return self.none(m.nodes[0], msg="there is a bias")
         if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
@@ -39,7 +37,6 @@ class GemmTransposePattern(EasyPatternOptimization):
         return m.derive(swapped={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, swapped: dict[str, Any]) -> str:
-        """The operands in the other order."""
         return g.op.Gemm(b, a, c, **swapped)
 
     examples = (

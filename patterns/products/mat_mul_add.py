@@ -24,18 +24,15 @@ class MatMulAddPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
-        """The product may be either operand of Add."""
         return g.op.Add(g.op.MatMul(a, b), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ranks, type and the shape of the bias."""
         if [g.info(name).rank for name in (m.a, m.b)] != [2, 2] or not is_float(g.try_infer_type(m.a)):  # (1)
             return self.none(m.nodes[0], msg="not a product of two floating-point matrices")
         fits = broadcasts_to(g, m.c, m.nodes[0].output[0])
         return fits or self.none(m.nodes[1], msg="the bias is not known to broadcast to the product")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str) -> str:
-        """Gemm with its default scales."""
         return g.op.Gemm(a, b, c)
 
     examples = (

@@ -27,12 +27,10 @@ class MatMulAddMulPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Constant) -> Symbol:
-        """With or without a bias."""
         product = g.op.MatMul(x, w)
         return g.op.Mul(g.op.Add(product, b) if g.option("biased") else product, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The weight, then the constants as one number for each column."""
         shape, rank = g.static_shape(m.w), g.info(m.x).rank
         if shape is None or len(shape) != 2 or not rank or rank < 2:  # (1)
             return self.none(m.nodes[0], msg="the weight is not a matrix")
@@ -49,7 +47,6 @@ class MatMulAddMulPattern(EasyPatternOptimization):
         return m.derive(weight=weight, shift=shift)
 
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, shift: Array, biased: bool) -> str:
-        """Weight and bias come from the match."""
         product = g.op.MatMul(x, weight)
         return g.op.Add(product, shift) if biased else product
 

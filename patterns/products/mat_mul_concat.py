@@ -33,7 +33,6 @@ class MatMulConcatPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for operands that are computed alike."""
         rank = g.info(node.output[0]).rank
         if rank is None or axis_of(g, node) != rank - 1:  # (1)
             return self.none(node, msg="it does not join operands along the last axis")

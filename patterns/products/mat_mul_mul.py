@@ -37,7 +37,6 @@ class MatMulMulPattern(PatternOptimization):
     radius = 10
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the product upwards to the linear layer."""
         name, factor = node.input
         if node.op_type == "Mul" and g.is_constant(name):
             name, factor = factor, name

@@ -39,7 +39,6 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol, s: Symbol, o: Symbol, m: Symbol, v: Symbol
     ) -> Symbol:
-        """The normalization must not be in training mode."""
         y = g.op.MatMul(x, w)
         y = (
             g.op.Flatten(y, axis=g.capture("axis"))
@@ -49,7 +48,7 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The columns stay in place when all axes but the last are merged."""
+        # The columns stay in place when all axes but the last are merged.
         shape, flat = g.static_shape(m.w), g.try_infer_shape(m.nodes[1].output[0])
         if shape is None or len(shape) != 2 or not g.is_stored(m.w) or not g.is_exclusive(m.w):  # (1)
             return self.none(m.nodes[0], msg="the weight is not a matrix of the model, or it is used elsewhere")
@@ -67,7 +66,6 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: Array, bias: Array, flat: bool, t: str, axis: int, allowzero: int
     ) -> str:
-        """The same movement."""
         total = g.op.Add(g.op.MatMul(x, weight), bias)
         return g.op.Flatten(total, axis=axis) if flat else g.op.Reshape(total, t, allowzero=allowzero)
 

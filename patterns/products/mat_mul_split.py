@@ -33,7 +33,6 @@ class MatMulSplitPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the Split upwards."""
         axis = axis_of(g, node)
         sizes = [] if axis is None else [size_along(g, name, axis) for name in node.output]
         read = [place for place, name in enumerate(node.output) if g.is_used(name)]

@@ -36,7 +36,6 @@ class MulMatMulPattern(PatternOptimization):
     radius = 3
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The weight, then the factors."""
         x, weight = node.input[:2]
         shape, rank = g.static_shape(weight), g.info(x).rank
         if shape is None or len(shape) != 2 or not g.is_constant(weight) or not rank:  # (1)

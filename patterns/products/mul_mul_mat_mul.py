@@ -27,14 +27,13 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar, t: Scalar) -> Symbol:
-        """The second one may be transposed after it was multiplied."""
+        # The second one may be transposed after it was multiplied.
         right = g.op.Mul(b, t)
         if g.option("turned"):
             right = g.op.Transpose(right, perm=g.capture("perm"))
         return g.op.MatMul(g.op.Mul(a, s), right)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Multiply the numbers."""
         for x, number in ((m.a, m.s), (m.b, m.t)):
             rank, other = g.info(x).rank, g.info(number).rank
             if rank is None or other is None or other > rank:  # (1)
@@ -49,7 +48,6 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, a: str, b: str, factor: np.ndarray, turned: bool, perm: list[int] | None
     ) -> str:
-        """The second operand as it is."""
         right = g.op.Transpose(b, perm=perm) if turned else b
         return g.op.MatMul(g.op.Mul(a, factor), right)
 

@@ -28,13 +28,11 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol) -> Symbol:
-        """Defaults of Gemm (2)."""
         flat = g.op.Reshape(x, merged, attributes=ANY)
         product = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
-        return g.op.Reshape(product, split, attributes=ANY)
+        return g.op.Reshape(product, split, attributes=ANY)  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes before and after."""
         before, flat, after = map(g.try_infer_shape, (m.x, m.nodes[0].output[0], m.outputs[0]))
         product = g.try_infer_shape(m.nodes[1].output[0])
         if not before or not flat or not after or not product or len(after) < 3:  # (1)
@@ -51,7 +49,6 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         return m.derive(target=target)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None) -> str:
-        """All axes but the last one are batch axes."""
         rows = x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64))
         product = g.op.MatMul(rows, w)
         return g.op.Add(product, b) if bias else product

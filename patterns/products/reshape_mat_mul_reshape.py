@@ -29,7 +29,6 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     anchors = ("MatMul",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, p: Symbol, q: Symbol, r: Symbol) -> Symbol:
-        """Any targets."""
         form = g.choice("form", "all", "left", "right", "operands")
         left = a if form == "right" else g.op.Reshape(a, p, attributes=ANY)
         right = b if form == "left" else g.op.Reshape(b, q, attributes=ANY)
@@ -37,7 +36,6 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
         return product if form == "operands" else g.op.Reshape(product, r, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes."""
         product = next(node for node in m.nodes if node.op_type == "MatMul")
         names = (m.a, m.b, m.outputs[0], *product.input, product.output[0])
         shapes = [shape for name in names if (shape := g.try_infer_shape(name)) is not None and len(shape) > 1]
@@ -63,7 +61,6 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
         return self.none(product, msg="a computed target") if target is None else m.derive(place=place, target=target)  # (4)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, place: int | None, target: list[int] | None) -> str:
-        """The operands as they are, but for one Reshape perhaps."""
         names = [a, b]
         if place is not None and place < 2:
             names[place] = g.op.Reshape(names[place], np.array(target, np.int64))

@@ -23,12 +23,11 @@ class TransposeGemmPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
-        """One of the two operands (1)."""
         left, right = (a, g.op.Transpose(b, perm=[1, 0])) if g.option("right") else (g.op.Transpose(a, perm=[1, 0]), b)
-        return g.op.Gemm(left, right, c, attributes=g.capture("attributes"))
+        return g.op.Gemm(left, right, c, attributes=g.capture("attributes"))  # (1)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, right: bool, attributes: dict[str, Any]) -> str:
-        """Transposed twice is not transposed."""
+        # Transposed twice is not transposed.
         flag = "transB" if right else "transA"
         return g.op.Gemm(a, b, c, **{**attributes, flag: 1 - attributes.get(flag, 0)})
 

@@ -24,13 +24,12 @@ class TransposeMatMulPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        """One operand; `TransposeGemmPattern` merges the other one."""
+        # One operand; `TransposeGemmPattern` merges the other one.
         if g.option("right"):
             return g.op.MatMul(a, g.op.Transpose(b, perm=[1, 0]))
         return g.op.MatMul(g.op.Transpose(a, perm=[1, 0]), b)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ranks and type."""
         if g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (1)
             return self.none(m.nodes[-1], msg="not a product of two matrices")
         if not runs(g, "Gemm", m.a):  # (2)
@@ -38,7 +37,6 @@ class TransposeMatMulPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, right: bool) -> str:
-        """Gemm without a bias."""
         return g.op.Gemm(a, b, transB=1) if right else g.op.Gemm(a, b, transA=1)
 
     examples = (

@@ -27,11 +27,10 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
-        """The second operand: rows of the first one would not stay together."""
+        # The second operand: rows of the first one would not stay together.
         return g.op.MatMul(x, g.op.Transpose(w, perm=[1, 0]))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ranks, sizes and type."""
         if (g.info(m.x).rank or 0) < 3:  # (1)
             return self.none(m.nodes[1], msg="not a product of rows of several axes")
         if reason := why_not(g, m.x, m.w):  # (1) (2)
@@ -41,7 +40,6 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str) -> str:
-        """The rows as one matrix."""
         return times_transposed(g, x, w)
 
     examples = (

@@ -19,7 +19,7 @@ class _TransposedOperand(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        """One operand; the other one in another round."""
+        # One operand; the other one in another round.
         turned = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
         left, right = (a, turned) if g.option("right") else (turned, b)
         if g.option("plain"):
@@ -41,7 +41,6 @@ class FusedMatMulPattern(_TransposedOperand):
     priority = 7
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         rank = len(m.perm)
         other = g.info(m.a if m.right else m.b).rank
         if m.perm != [*range(rank - 2), rank - 1, rank - 2] or other is None or other < 2:  # (1)
@@ -58,8 +57,7 @@ class FusedMatMulPattern(_TransposedOperand):
         return m.derive(fused=fused)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
-        """Transposed twice is not transposed."""
-        return g.op.FusedMatMul(a, b, domain="com.microsoft", **fused)
+        return g.op.FusedMatMul(a, b, domain="com.microsoft", **fused)  # transposed twice is not transposed
 
     examples = (
         Example(
@@ -93,7 +91,6 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
     priority = 8
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the permutation that is left and the attributes."""
         rank = len(m.perm)
         rest = [*m.perm[:-2], m.perm[-1], m.perm[-2]]
         if rank < 3 or rest[-1] != rank - 1 or rest == sorted(rest):  # (1)
@@ -110,7 +107,6 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         return m.derive(rest=rest, fused={**given, flag: 1 - given.get(flag, 0)})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, right: bool, rest: list[int], fused: dict[str, Any]) -> str:
-        """A permutation of whole rows."""
         turned = g.op.Transpose(b if right else a, perm=rest)
         operands = (a, turned) if right else (turned, b)
         return g.op.FusedMatMul(*operands, domain="com.microsoft", **fused)

@@ -84,7 +84,6 @@ class _OnIntegers(PatternOptimization):
     """Types of the integers."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look from the QuantizeLinear upwards."""
         above = g.node_before(node.input[0])
         if not is_op(above, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(node, msg="not an operator with a counterpart, or its result is read elsewhere")

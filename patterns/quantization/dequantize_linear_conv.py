@@ -49,7 +49,6 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, given: Constant, z: Optional, b: Optional, c: Constant
     ) -> Symbol:
-        """Three operators behind the convolution."""
         weights = g.op.DequantizeLinear(w, given, z, attributes=ANY)
         y = g.op.Conv(x, weights, b, attributes=g.capture("attributes"))
         behind = g.choice("behind", "BatchNormalization", "Mul", "Div")
@@ -58,7 +57,6 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         return g.op.Mul(y, c) if behind == "Mul" else g.op.Div(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive scales, zero points and bias."""
         dequantized, conv, last = m.nodes
         found = parameters(g, dequantized)
         channels = output_channels(g, m.w, False, 1)
@@ -85,7 +83,6 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, w: str, scales: Array, zeros: Array, bias: Array | None, attributes: dict[str, Any]
     ) -> str:
-        """One scale for each output channel."""
         return g.op.Conv(x, g.op.DequantizeLinear(w, scales, zeros, axis=0), bias, **attributes)
 
     _start = "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <int8[2,1,1,1] k = {5, -6}, int8[2] o = {0, 0}"

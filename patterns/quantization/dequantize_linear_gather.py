@@ -45,11 +45,10 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol) -> Symbol:
-        """Several Gathers may read one table."""
+        # Several Gathers may read one table.
         return g.op.Gather(g.keep(g.op.DequantizeLinear(w, s, z, attributes=ANY)), i, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the axes."""
         above, node = m.nodes
         shape, indices = g.static_shape(m.w), g.try_infer_shape(m.i)
         found = parameters(g, above)
@@ -76,7 +75,6 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
         return m.derive(rows=axis, place=place)
 
     def apply_pattern(self, g: PatternRewriter, w: str, s: str, z: str, i: str, rows: int, place: int | None) -> str:
-        """The same parameters."""
         written: dict[str, Any] = {} if place is None else {"axis": place}
         return g.op.DequantizeLinear(g.op.Gather(w, i, axis=rows), s, z or None, **written)
 

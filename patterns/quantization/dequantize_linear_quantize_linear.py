@@ -44,7 +44,6 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Walk up from the QuantizeLinear to all integers that it is computed from."""
         wanted = parameters(g, node)
         if wanted is None or not are_kept(wanted.scales, g.try_infer_type(node.output[0])):  # (2) (3)
             return self.none(node, msg="the integers may change, or the parameters are not constants")

@@ -27,18 +27,16 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional) -> Symbol:
-        """Three results of the first operator are operands of the second one (1)."""
         integers, scale, zero = g.op.DynamicQuantizeLinear(x, outputs=3)
-        return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")
+        return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The type decides."""
         if not runs(g, "DynamicQuantizeMatMul", m.x, "com.microsoft"):  # (2)
             return self.none(m.nodes[1], msg="no kernel for the type")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, t: str, zb: str, bias: str) -> str:
-        """The parameters of the first operand are computed within."""
+        # The parameters of the first operand are computed within.
         return g.op.DynamicQuantizeMatMul(x, b, t, zb or None, bias or None, domain="com.microsoft")
 
     _operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"

@@ -35,13 +35,12 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Symbol
     ) -> Symbol:
-        """Without and with a bias. Products with equal scales share the product of the scales."""
+        # Products with equal scales share the product of the scales.
         sums = g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT)
         y = g.op.Mul(sums, g.keep(g.op.Mul(s, t)))
         return g.op.Add(y, bias) if g.option("biased") else y
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale of each operand."""
         product = m.nodes[0]
         kinds = g.try_infer_type(m.a), g.try_infer_type(m.b)
         mixed = kinds == (TensorProto.INT8, TensorProto.UINT8)
@@ -62,7 +61,6 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, a: str, b: str, left: str, right: str, za: str, zb: str, bias: str | None
     ) -> str:
-        """The operands, then what belongs to each of them."""
         return g.op.MatMulIntegerToFloat(a, b, left, right, za or None, zb or None, bias, domain="com.microsoft")
 
     _operands = "agraph (uint8[n,4] a, float s, uint8 u"

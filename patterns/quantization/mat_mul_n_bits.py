@@ -65,7 +65,6 @@ class MatMulNBitsPattern(PatternOptimization):
     near = ("DequantizeLinear", "Transpose")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look from the product upwards."""
         x, name = node.input
         above = g.node_before(name)
         turned = is_op(above, "Transpose")

@@ -24,7 +24,6 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, z: Optional) -> Symbol:
-        """Relu and Clip."""
         if g.option("relu"):
             bounded = g.op.Relu(x)
         else:
@@ -32,14 +31,13 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
         return g.op.QuantizeLinear(bounded, s, z, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Beyond the bounds, there are the ends of the integers alone."""
+        # Beyond the bounds, there are the ends of the integers alone.
         low, high = (0.0, None) if m.relu else (m.low, m.high)
         if not saturates(g, m.nodes[-1], low, high):  # (1) (2) (3)
             return self.none(m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, s: str, z: str, others: dict[str, Any]) -> str:
-        """The operand before the bounds."""
         return g.op.QuantizeLinear(x, s, z or None, **others)
 
     examples = (

@@ -52,7 +52,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     min_opset = 23
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
-        """Whole heads times cosines, or halves; the halves one after the other, or interleaved, also as columns of pairs."""
+        # Whole heads times cosines, or halves; the halves one after the other, or interleaved, also as columns of pairs.
 
         def joined(left: Symbol, right: Symbol) -> Symbol:
             if form == "halves":
@@ -70,7 +70,6 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         return joined(left, g.op.Add(g.op.Mul(second, cos), g.op.Mul(first, sin)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the heads and the halves of the cosines and sines."""
         whole, interleaved = m.form == "columns" or m.whole, m.form != "halves"
         shape = g.try_infer_shape(m.first)
         if m.form == "columns" and shape is not None and shape[4:] == (1,):
@@ -134,7 +133,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         size: int,
         interleaved: bool,
     ) -> str:
-        """The operator requires cosines and sines of shape (batch, positions, half of the elements)."""
+        # The operator requires cosines and sines of shape (batch, positions, half of the elements).
         if part is not None:
             shape = g.try_infer_shape(part.name)
             is_all = shape is not None and (part.start, part.end) == (0, shape[3])

@@ -28,7 +28,6 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, part: Symbol, cos: Symbol, sin: Symbol, rest: Symbol, joined: Symbol, split: Symbol
     ) -> Symbol:
-        """Without positions."""
         merged, interleaved = g.option("merged"), g.capture("interleaved", optional=True)
         if merged:
             x = g.op.Reshape(part, joined)
@@ -39,7 +38,6 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         return g.op.Concat(turned, rest, axis=g.any_of(-1, 3))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the heads."""
         part, rest = g.try_infer_shape(m.part), g.try_infer_shape(m.rest)
         if part is None or rest is None or len(part) != 4 or len(rest) != 4:  # (1)
             return self.none(m.nodes[0], msg="not four axes")
@@ -70,7 +68,6 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         count: int | None,
         whole: int,
     ) -> str:
-        """The size of the part is an attribute."""
         chosen = {"interleaved": interleaved or 0, "rotary_embedding_dim": size}
         if count is None:
             return g.op.RotaryEmbedding(heads, cos, sin, **chosen)

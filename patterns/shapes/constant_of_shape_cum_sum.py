@@ -28,7 +28,6 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Sum up along the axis alone."""
         name, axis = node.input[0], g.get_constant_scalar(node.input[1])
         value, shape = uniform_value(g, name), g.try_infer_shape(name)
         if value is None or not shape or axis is None or g.is_constant(name):  # (1)

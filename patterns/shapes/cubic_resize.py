@@ -32,12 +32,10 @@ class CubicResizePattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
-        """Without the filter."""
         others = g.capture("others")
         return g.op.Resize(x, roi, scales, sizes, mode="cubic", antialias=g.any_of(None, 0), attributes=others)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Read the scales."""
         node = m.nodes[0]
         if m.others.get("coordinate_transformation_mode", "half_pixel") not in _EXACT:  # (2)
             return self.none(node, msg="coordinates are computed from corners, or a part is cropped")
@@ -49,7 +47,6 @@ class CubicResizePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, roi: str, scales: str, sizes: str, others: dict[str, Any]) -> str:
-        """The same interpolation."""
         return g.op.Resize(x, roi or None, scales or None, sizes or None, mode="cubic", antialias=1, **others)
 
     _torch = 'mode = "cubic", coordinate_transformation_mode = "half_pixel", cubic_coeff_a = -0.75'

@@ -32,16 +32,14 @@ class NearestResizePattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
-        """Ties do not occur, so that they may be rounded in either way (1)."""
+        # Ties do not occur, so either way of rounding them will do (1).
         same = {key: g.any_of(None, *values) for key, values in _SAME.items()}
         return g.op.Resize(x, roi, scales, sizes, **same, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Read the scales (2)."""
-        return factors(g, m.nodes[0]) == [1, 1, 2, 2] or self.none(m.nodes[0], msg="not twice as high and wide")
+        return factors(g, m.nodes[0]) == [1, 1, 2, 2] or self.none(m.nodes[0], msg="not twice as high and wide")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, roi: str, scales: str, sizes: str, others: dict[str, Any]) -> str:
-        """The same elements."""
         return g.op.Resize(x, roi or None, scales or None, sizes or None, **_FORM, **others)
 
     _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 2}>"

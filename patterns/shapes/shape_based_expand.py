@@ -22,11 +22,9 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """Any Expand."""
         return g.op.Expand(x, shape)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the constant."""
         source, result = g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])
         if same_dims(source, result):
             return m.derive(target=None)
@@ -38,7 +36,6 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
         return m.derive(target=target)
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int] | None) -> str:
-        """The same Expand with an initializer."""
         return x if target is None else g.op.Expand(x, np.array(target, dtype=np.int64))
 
     examples = (

@@ -24,7 +24,7 @@ class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """One operand at a time: of two that are stretched to the same shape, one may have to stay to give that shape."""
+        # One operand at a time: of two that are stretched to the same shape, one may have to stay to give that shape.
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):
             small = unstretched(g, name)

@@ -24,11 +24,9 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, shape: Symbol) -> Symbol:
-        """The Expand may be on either side."""
         return g.op.MatMul(g.op.Expand(a, shape), b) if g.option("left") else g.op.MatMul(a, g.op.Expand(b, shape))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the batch axes."""
         product = m.nodes[-1]
         a, b, result = g.try_infer_shape(m.a), g.try_infer_shape(m.b), g.try_infer_shape(product.output[0])
         if a is None or b is None or result is None or min(len(a), len(b)) < 2:  # (1)
@@ -42,7 +40,6 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
-        """The product of the operands without Expand."""
         return g.op.MatMul(a, b)
 
     examples = (

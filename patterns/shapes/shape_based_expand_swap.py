@@ -35,7 +35,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Add readers, in the order of the graph, as long as all their operands come before the Expand."""
+        # Add readers, in the order of the graph, as long as all their operands come before the Expand.
         shape, sizes = g.try_infer_shape(node.input[0]), g.info(node.input[1]).data or g.get_ints(node.input[1])
         if shape is None or sizes is None:  # (1)
             return self.none(node, msg="a shape is unknown")

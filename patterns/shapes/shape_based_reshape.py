@@ -26,11 +26,9 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """``allowzero`` is ignored: the inferred shape of the result covers it."""
-        return g.op.Reshape(x, shape, attributes=ANY)
+        return g.op.Reshape(x, shape, attributes=ANY)  # ``allowzero`` is ignored: the inferred shape of the result covers it
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the constant."""
         if g.is_constant(m.shape):  # (1)
             return self.none(m.nodes[0], msg="the shape is constant")
         if not reshapes_as_inferred(g, m.nodes[0]):  # (4)
@@ -47,7 +45,6 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
         return m.derive(target=target, more=more, fewer=fewer)
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int], more: list[int], fewer: list[int]) -> str:
-        """The same Reshape with an initializer, if possible."""
         if target is not None:
             return g.op.Reshape(x, np.array(target, dtype=np.int64))
         return g.op.Squeeze(x, axes=fewer) if more is None else g.op.Unsqueeze(x, axes=more)

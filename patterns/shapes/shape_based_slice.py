@@ -22,11 +22,9 @@ class ShapeBasedSlicePattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, starts: Symbol, ends: Symbol, axes: Optional, steps: Optional
     ) -> Symbol:
-        """Any Slice."""
         return g.op.Slice(x, starts, ends, axes, steps)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes."""
         if not same_dims(g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])):  # (1)
             return self.none(m.nodes[0], msg="the shape changes or is unknown")
         if m.steps and set(g.get_ints(m.steps) or [0]) != {1}:  # (2)
@@ -34,7 +32,6 @@ class ShapeBasedSlicePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

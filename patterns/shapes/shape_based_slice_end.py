@@ -24,11 +24,9 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, starts: Symbol, ends: Symbol, axes: Optional, steps: Optional
     ) -> Symbol:
-        """Any Slice."""
         return g.op.Slice(x, starts, ends, axes, steps)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """One end after the other."""
         shape, ends = g.try_infer_shape(m.x), g.info(m.ends).data
         if shape is None or ends is None or g.is_constant(m.ends) or g.try_infer_type(m.ends) != 7:  # (1)
             return self.none(m.nodes[0], msg="the ends are constant, or unknown")
@@ -42,7 +40,6 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
         return m.derive(last=[_END if w else end for w, end in zip(whole, ends, strict=True)])
 
     def apply_pattern(self, g: PatternRewriter, x: str, starts: str, last: list[int], axes: str, steps: str) -> str:
-        """All else stays."""
         return g.op.Slice(x, starts, np.array(last, dtype=np.int64), axes, steps)
 
     examples = (

@@ -23,7 +23,6 @@ class ShapeResizePattern(PatternOptimization):
     min_opset = 18
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the sizes axis by axis."""
         name = node.input[3] if len(node.input) > 3 else ""
         sizes, shape = (g.info(name).data if name else None), g.try_infer_shape(node.input[0])
         if sizes is None or shape is None or len(sizes) != len(shape) or g.is_constant(name):  # (1)

@@ -23,7 +23,6 @@ class ShapeUnaryPattern(PatternOptimization):
     near = tuple(sorted(SHAPE_KEEPING))
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """As far up as possible."""
         name = node.input[0]
         producer = g.node_before(name)
         while is_op(producer, *SHAPE_KEEPING) and producer.output[0] == name and producer.input[0]:

@@ -24,7 +24,7 @@ class ShapeVectorPattern(PatternOptimization):
     anchors = ("Shape", "Concat", "Unsqueeze", "Gather", "Slice", "Where", "Reshape", "Expand", "Cast", "Squeeze")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Inputs first, then the tensors whose Shape the chain reads."""
+        # Inputs first, then the tensors whose Shape the chain reads.
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="not a vector of known sizes")

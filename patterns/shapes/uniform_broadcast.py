@@ -35,7 +35,7 @@ class UniformBroadcastPattern(PatternOptimization):
     min_opset = 9
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """One operand at a time."""
+        # One operand at a time.
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):
             number = None if g.is_constant(name) else _repeated(g, name)  # (1)

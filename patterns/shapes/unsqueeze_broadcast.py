@@ -29,7 +29,7 @@ class UnsqueezeBroadcastPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """One operand at a time: of two, one may have to stay to give the rank."""
+        # One operand at a time: of two, one may have to stay to give the rank.
         rank = g.info(node.output[0]).rank
         for position, name in enumerate(node.input):
             movement = g.node_before(name)

@@ -28,7 +28,6 @@ class VectorMovementsPattern(PatternOptimization):
     near = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Walk up to the nearest vector, and move its positions."""
         chain = [node]
         while (above := g.node_before(chain[-1].input[0])) is not None and g.info(chain[-1].input[0]).rank != 1:
             chain.append(above)

@@ -30,12 +30,10 @@ class BehindColumns:
     """The number of results of each model: classifiers give labels and scores."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
-        """A model with any attributes."""
         name = g.choice("model", *self.results)
         return getattr(g.op, name)(x, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
 
     def apply_pattern(self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]) -> Any:
-        """The model with its new attributes."""
         operand, sources = read
         return getattr(g.op, model)(operand.rewired(g, sources), domain=DOMAIN, outputs=self.results[model], **given)
 

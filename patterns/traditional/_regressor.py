@@ -17,10 +17,8 @@ class _RegressorResult(EasyPatternOptimization):
     operators: ClassVar[Sequence[str]]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
-        """Any attributes."""
         regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
         return getattr(g.op, g.choice("by", *self.operators))(regressor(x, domain=DOMAIN, attributes=ANY), c)
 
     def apply_pattern(self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]) -> str:
-        """With the new numbers."""
         return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))

@@ -18,18 +18,15 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
-        """Constant places."""
         return g.op.ArrayFeatureExtractor(g.op.ArrayFeatureExtractor(x, i, domain=DOMAIN), j, domain=DOMAIN)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look the places up."""
         first, second = (extraction_of(g, node.output[0]) for node in m.nodes)
         if first is None or second is None:  # (1)
             return self.none(m.nodes[1], msg="columns of a matrix are expected")
         return m.derive(places=first.places[second.places])
 
     def apply_pattern(self, g: PatternRewriter, x: str, places: object) -> str:
-        """One node."""
         return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
 
     examples = (

@@ -24,7 +24,7 @@ class ExtractorTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
     results = TREES
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Leaves compare nothing; their column is 0."""
+        # Leaves compare nothing; their column is 0.
         node = m.nodes[0]
         found = extraction_of(g, m.x, gathers=True)
         if found is None or g.info(found.x).dtype != TensorProto.FLOAT:  # (1)

@@ -27,7 +27,6 @@ class ExtractorsConcatPattern(PatternOptimization):
     near = ("ai.onnx.ml::ArrayFeatureExtractor",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All runs of operands."""
         if axis_of(g, node) != 1:
             return self.none(node, msg="it does not put columns together")
         runs: list[list[Extraction | None]] = []

@@ -21,18 +21,15 @@ class IdentityExtractorPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, places: Constant) -> Symbol:
-        """Any constant places."""
         return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The sizes, then the places."""
         found = extraction_of(g, m.nodes[0].output[0])
         if found is None or not np.array_equal(found.places, np.arange(found.size)):  # (1) (2)
             return self.none(m.nodes[0], msg="not all columns of a matrix in order")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

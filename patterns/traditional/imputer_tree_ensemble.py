@@ -24,7 +24,6 @@ class ImputerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
     results = TREES
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Columns from elsewhere keep their ways."""
         node = m.nodes[0]
         found = operand_of(g, m.x, _imputes)
         if found is None:  # (1) (2)

@@ -23,7 +23,6 @@ class RegressorAddPattern(_RegressorResult):
     operators = ("Add",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Add to what is added already."""
         regressor, node = m.nodes
         values = g.get_computed_constant(m.c)
         if values is None or values.ndim > 2 or values.size != (values.shape or (1,))[-1]:  # (1)

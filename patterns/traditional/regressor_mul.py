@@ -24,7 +24,6 @@ class RegressorMulPattern(_RegressorResult):
     operators = ("Mul", "Div")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Multiply the weights."""
         regressor, node = m.nodes
         number = g.get_constant_scalar(m.c)
         if number is None or (g.info(m.c).rank or 0) > 2:  # (1)

@@ -29,7 +29,6 @@ class ScalerGemmPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """A bias is added where there is none."""
         found = steps_above(g, node.input[0])
         if found is None:  # (1)
             return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")

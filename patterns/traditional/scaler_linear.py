@@ -27,7 +27,7 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
     results = {"LinearClassifier": 2, "LinearRegressor": 1}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The number of classes is that of the intercepts."""
+        # The number of classes is that of the intercepts.
         node = m.nodes[0]
         found = steps_above(g, m.x)
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)

@@ -27,7 +27,7 @@ class ScalerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
     results = TREES
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Leaves keep their numbers, which nothing reads."""
+        # Leaves keep their numbers, which nothing reads.
         node = m.nodes[0]
         found = steps_above(g, m.x)
         nodes = None if found is None else comparisons(node, found.scale.size)

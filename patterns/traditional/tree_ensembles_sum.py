@@ -35,7 +35,7 @@ class TreeEnsemblesSumPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The first ensemble decides which input and which lists."""
+        # The first ensemble decides which input and which lists.
         makers = [g.node_before(name) if g.is_exclusive(name) else None for name in node.input]
         fitting = [maker for maker in makers if maker is not None and _fits(g, maker)]
         trees = [each for each in fitting if _key(each) == _key(fitting[0])]
