@@ -1,7 +1,5 @@
 """Operators of onnxruntime that compute an activation on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """Products with constants and sums with constants in a row, as one affine map of each channel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Branches that compute parts of a Concat in the same way from one input, each with weights of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Arithmetic on the weights of convolutions, in double precision, to be rounded once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import GraphView

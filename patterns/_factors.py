@@ -1,7 +1,5 @@
 """Numbers that become attributes, which are 32-bit floats."""
 
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto
 

@@ -4,8 +4,6 @@ The guard is `rounded`. It compares the rounded constant with the computed one, 
 its type, or loses its digits there, ends the match.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
@@ -17,7 +15,7 @@ from xoptim.facts.dtypes import element_type, is_float, is_integer, tolerance
 from xoptim.facts.errors import Declined
 from xoptim.match import GraphView
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+Array: TypeAlias = np.ndarray[Any, Any]
 
 FOLD_LIMIT: Final = 1 << 16
 """Constants of more elements are not combined: the result would have to be stored beside them."""

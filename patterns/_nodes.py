@@ -1,7 +1,5 @@
 """Which operator a node is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeGuard
 

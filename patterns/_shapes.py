@@ -1,7 +1,5 @@
 """Proofs about shapes that several patterns share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

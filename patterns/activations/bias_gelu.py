@@ -1,7 +1,3 @@
-"""The Gaussian error linear unit of a sum with a vector."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

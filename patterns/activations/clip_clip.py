@@ -1,7 +1,3 @@
-"""Two Clips in a row."""
-
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 

@@ -1,7 +1,3 @@
-"""An exponential linear unit times a number."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits

@@ -1,7 +1,5 @@
 """The Gaussian error linear unit, spelled out: exactly, and by its tangent approximation."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -1,7 +1,3 @@
-"""A tensor times its hard sigmoid."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A tensor times the sigmoid of its multiple."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits

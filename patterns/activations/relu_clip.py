@@ -1,7 +1,3 @@
-"""A Relu followed by a Clip."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,5 @@
 """Softmax and its logarithm, spelled out."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from onnx import TensorProto

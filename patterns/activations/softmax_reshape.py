@@ -1,7 +1,3 @@
-"""A Softmax along an axis that several others follow."""
-
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,3 @@
-"""The magnitude of the opposite."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,3 @@
-"""Two constants added or subtracted, one after the other."""
-
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""An operator whose second application changes nothing."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

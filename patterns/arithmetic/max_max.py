@@ -1,7 +1,3 @@
-"""The larger, or the smaller, of several constants and a tensor."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""A maximum and a minimum with numbers."""
-
-from __future__ import annotations
-
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 

@@ -1,7 +1,3 @@
-"""Product, sum and product with constants in a row."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A multiplication by -1."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,3 @@
-"""A product or quotient with two constants, one after the other."""
-
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sum or difference with an opposite."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A square by Pow."""
-
-from __future__ import annotations
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
 

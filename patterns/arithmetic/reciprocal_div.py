@@ -1,7 +1,3 @@
-"""A division by a reciprocal."""
-
-from __future__ import annotations
-
 from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 

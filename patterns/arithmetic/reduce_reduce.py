@@ -1,7 +1,3 @@
-"""A reduction of a reduction."""
-
-from __future__ import annotations
-
 from typing import Final
 
 from xoptim.facts.dims import is_nonzero

@@ -1,7 +1,3 @@
-"""The opposite of a difference."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

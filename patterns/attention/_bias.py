@@ -1,7 +1,5 @@
 """Biases of the keys and of the values of an attention."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """The formula of attention: its parts, their shapes, and its scale."""
 
-from __future__ import annotations
-
 from xoptim.facts.dims import Dim, is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol

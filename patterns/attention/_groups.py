@@ -1,7 +1,5 @@
 """Heads of keys and values, each of which serves a group of queries."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

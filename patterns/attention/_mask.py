@@ -1,7 +1,5 @@
 """Masks that are added to the scores of an attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,22 +1,9 @@
-"""A bias of the keys of an attention."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Symbol
 
 from ._bias import is_last_axis, is_moderate, spreads_over_heads
 

@@ -1,21 +1,8 @@
-"""A bias of the values of an attention."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Symbol
 
 from .._folding import Array, constant, doubles, rounded
 from ._bias import is_last_axis, is_moderate, spreads_over_heads

@@ -1,7 +1,3 @@
-"""Attention, spelled out."""
-
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final

@@ -1,7 +1,3 @@
-"""The guard behind an attention whose operands are finite."""
-
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,20 +1,7 @@
-"""Heads that are split and merged around an attention."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Optional, Symbol
 
 from .._kernels import runs
 from ._formula import heads_in

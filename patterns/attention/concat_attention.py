@@ -1,7 +1,3 @@
-"""Keys and values of earlier calls, put before those of an attention."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""Keys and values repeated for an attention that can share them."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol

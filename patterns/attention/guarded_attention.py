@@ -1,7 +1,3 @@
-"""Attention whose weights are 0 where the formula gives NaN."""
-
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

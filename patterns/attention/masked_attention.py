@@ -1,7 +1,3 @@
-"""Attention whose formula treats infinities in a way of its own."""
-
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 import numpy as np

@@ -1,20 +1,7 @@
-"""A factor of the queries of an attention."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-    Variadic,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Scalar, Symbol, Variadic
 
 from .._factors import scaled
 from .._kernels import runs

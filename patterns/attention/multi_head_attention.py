@@ -1,22 +1,9 @@
-"""Attention of several heads without a mask, by an operator of onnxruntime."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Scalar, Symbol
 
 from .._kernels import runs
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape

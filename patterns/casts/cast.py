@@ -1,7 +1,3 @@
-"""A cast to the type that the tensor has already."""
-
-from __future__ import annotations
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,3 @@
-"""Two casts in a row."""
-
-from __future__ import annotations
-
 from xoptim.facts.conversions import is_one_conversion
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 

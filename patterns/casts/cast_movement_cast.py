@@ -1,7 +1,3 @@
-"""Elements that are moved between two conversions."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

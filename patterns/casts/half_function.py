@@ -1,7 +1,3 @@
-"""Operators for which onnxruntime's CPU provider has a kernel for 32 bits only."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

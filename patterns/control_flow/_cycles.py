@@ -1,7 +1,5 @@
 """Loop and Scan: what their bodies carry from one iteration to the next, and what the places of operands and results are."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any

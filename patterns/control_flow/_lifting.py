@@ -1,7 +1,5 @@
 """Nodes of a subgraph that compute the same wherever they stand: those that read nothing that the subgraph is given."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

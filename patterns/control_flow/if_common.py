@@ -1,7 +1,3 @@
-"""Nodes that both branches of an If compute."""
-
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count

@@ -1,7 +1,3 @@
-"""A condition that is known."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

@@ -1,7 +1,3 @@
-"""Nodes of a loop that compute the same in every iteration."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

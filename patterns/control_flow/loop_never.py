@@ -1,7 +1,3 @@
-"""A loop without rounds."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 

@@ -1,7 +1,3 @@
-"""A loop of one round."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization

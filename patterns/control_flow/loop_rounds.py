@@ -1,7 +1,3 @@
-"""A loop of a few rounds that is shorter written out."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

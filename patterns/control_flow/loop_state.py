@@ -1,7 +1,3 @@
-"""States of a loop that do not change, and those that nothing needs."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 

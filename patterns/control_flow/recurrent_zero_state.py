@@ -1,7 +1,3 @@
-"""A recurrent layer that starts from zeros, spelled out."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.dims import before_wrapping

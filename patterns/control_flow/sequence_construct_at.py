@@ -1,7 +1,3 @@
-"""A tensor put into a sequence and taken out again."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, read_instead

@@ -1,7 +1,3 @@
-"""Tensors put into a sequence to be concatenated."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

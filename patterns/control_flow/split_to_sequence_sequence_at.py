@@ -1,7 +1,3 @@
-"""A tensor split into a sequence whose items are taken one by one."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

@@ -1,7 +1,5 @@
 """Conv and ConvTranspose, in a pattern and in its replacement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

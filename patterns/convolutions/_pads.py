@@ -1,7 +1,5 @@
 """Padding that an operator with windows can take over."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

@@ -1,7 +1,5 @@
 """Convolutions of 3 by 3 with fewer products, by Winograd's algorithm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
@@ -9,17 +7,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array
 

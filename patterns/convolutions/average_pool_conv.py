@@ -1,7 +1,3 @@
-"""An average of windows."""
-
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,23 +1,9 @@
-"""A normalization with constant statistics followed by a convolution."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._channels import normalization
 from .._folding import Array, doubles

@@ -1,22 +1,9 @@
-"""A convolution followed by the sum with a constant for each channel."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._channels import output_channels, per_channel
 from .._folding import Array, constant, doubles, rounded

@@ -1,7 +1,3 @@
-"""A convolution read by several normalizations with constant statistics."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias

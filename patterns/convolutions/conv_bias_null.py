@@ -1,7 +1,3 @@
-"""A convolution with a bias of zeros."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""Convolutions of one input, side by side."""
-
-from __future__ import annotations
-
 from collections.abc import Hashable
 from functools import partial
 

@@ -1,20 +1,7 @@
-"""A convolution followed by the product with a constant for each channel."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._channels import output_channels, per_channel, scale_outputs
 from .._folding import Array, constant, doubles, rounded

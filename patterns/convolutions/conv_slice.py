@@ -1,7 +1,3 @@
-"""A convolution whose padded ends are cut off."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero

@@ -1,7 +1,3 @@
-"""A convolution of 3 by 3 with fewer products, up to rounding."""
-
-from __future__ import annotations
-
 from ._winograd import _Winograd, tile_example
 
 

@@ -1,7 +1,3 @@
-"""A convolution of 3 by 3 with still fewer products, and more rounding."""
-
-from __future__ import annotations
-
 import math
 
 from ._winograd import _Winograd, tile_example

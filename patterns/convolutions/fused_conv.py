@@ -1,7 +1,3 @@
-"""A convolution followed by an activation, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import Example

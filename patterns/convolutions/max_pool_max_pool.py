@@ -1,7 +1,3 @@
-"""Two windows of different sizes around the same elements."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

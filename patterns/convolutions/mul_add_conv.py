@@ -1,7 +1,3 @@
-"""Products and sums with constants before a convolution."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""Zeros around the operand of a mean over windows."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

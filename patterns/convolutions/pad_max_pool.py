@@ -1,7 +1,3 @@
-"""Infinity around the operand of a maximum over windows."""
-
-from __future__ import annotations
-
 import math
 from typing import Any
 

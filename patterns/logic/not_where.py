@@ -1,7 +1,3 @@
-"""A choice by a negated condition."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

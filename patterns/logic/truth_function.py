@@ -1,7 +1,3 @@
-"""Calculations with truth values and constants only."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

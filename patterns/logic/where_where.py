@@ -1,7 +1,3 @@
-"""Two choices by the same condition."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._shapes import broadcast_shape, same_dims

@@ -1,18 +1,5 @@
-"""Dropout where nothing is dropped."""
-
-from __future__ import annotations
-
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Optional, Symbol
 
 
 class DropoutPattern(EasyPatternOptimization):

@@ -1,7 +1,3 @@
-"""A Clip that cuts nothing."""
-
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""A Gather of all positions in order."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

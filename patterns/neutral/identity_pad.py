@@ -1,7 +1,3 @@
-"""A Pad that adds nothing."""
-
-from __future__ import annotations
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

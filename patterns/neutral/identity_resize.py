@@ -1,20 +1,7 @@
-"""A Resize or Upsample that changes no size."""
-
-from __future__ import annotations
-
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Optional, Symbol
 
 from .._proofs import keeps_shape
 

@@ -1,7 +1,3 @@
-"""A Slice that takes everything."""
-
-from __future__ import annotations
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import keeps_shape

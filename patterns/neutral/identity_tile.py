@@ -1,7 +1,3 @@
-"""A Tile that repeats nothing."""
-
-from __future__ import annotations
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

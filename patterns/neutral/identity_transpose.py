@@ -1,7 +1,3 @@
-"""A transposition that moves no axis."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 

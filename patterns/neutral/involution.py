@@ -1,7 +1,5 @@
 """Operators that undo themselves."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,5 @@
 """Operators with their neutral element."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

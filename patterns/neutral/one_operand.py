@@ -1,7 +1,5 @@
 """Operators that take any number of operands, and have one."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,5 @@
 """Operators that may change the shape of a tensor, and leave it unchanged."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A Split into one part."""
-
-from __future__ import annotations
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,5 @@
 """Normalizations with a scale and a bias for each channel, in a pattern and in its replacement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

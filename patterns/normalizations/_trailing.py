@@ -1,7 +1,5 @@
 """Axes and constants of normalizations over the last axes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,20 +1,7 @@
-"""A normalization that changes nothing."""
-
-from __future__ import annotations
-
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Symbol
 
 from .._folding import constant
 

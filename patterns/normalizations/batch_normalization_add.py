@@ -1,7 +1,3 @@
-"""A normalization followed by the sum with a constant for each channel."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,21 +1,8 @@
-"""Layer normalization in 32 bits between casts."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array, doubles, rounded
 from .._kernels import runs

@@ -1,7 +1,5 @@
 """Normalization by the root of the mean square in 32 bits between casts."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from onnx import TensorProto

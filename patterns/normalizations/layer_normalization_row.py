@@ -1,7 +1,3 @@
-"""A normalized sum in a form that onnxruntime does not fuse on the CPU."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""A local response normalization."""
-
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto
 

@@ -1,24 +1,13 @@
 """Normalizations, spelled out."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Scalar, Symbol
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded

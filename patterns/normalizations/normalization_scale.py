@@ -1,7 +1,5 @@
 """Normalizations whose result is multiplied."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,5 @@
 """A sum that is normalized."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Products of matrices, and defects of onnxruntime's kernels for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows times a matrix that is read by columns."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

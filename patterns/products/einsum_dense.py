@@ -1,7 +1,3 @@
-"""Einsum that is a linear layer: a product with a constant of several axes."""
-
-from __future__ import annotations
-
 import math
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

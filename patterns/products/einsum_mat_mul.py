@@ -1,7 +1,3 @@
-"""Einsum that is a product of matrices, in batches or not."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs

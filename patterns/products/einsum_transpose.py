@@ -1,7 +1,3 @@
-"""Einsum that only permutes axes."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._einsum import parse

@@ -1,7 +1,5 @@
 """Products of tensors times a number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol

@@ -1,7 +1,3 @@
-"""A product of tensors whose last two axes are swapped."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

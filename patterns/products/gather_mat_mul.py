@@ -1,7 +1,3 @@
-"""A matrix that is stored twice: as a table of rows, and transposed as the operand of a product."""
-
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Final

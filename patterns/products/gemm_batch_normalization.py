@@ -1,21 +1,7 @@
-"""A product of matrices followed by a normalization with constant statistics."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._channels import normalization
 from .._folding import Array, constant, doubles, rounded

@@ -1,7 +1,3 @@
-"""Gemm with a constant bias followed by the sum with a constant."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.facts.dtypes import is_float

@@ -1,20 +1,7 @@
-"""A product of matrices times a number."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Optional, Scalar, Symbol
 
 from .._factors import scaled
 from .._kernels import runs

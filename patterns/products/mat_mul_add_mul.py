@@ -1,7 +1,3 @@
-"""A linear layer whose result is multiplied by a constant for each column."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

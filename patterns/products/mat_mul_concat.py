@@ -1,7 +1,3 @@
-"""Products of one input, side by side."""
-
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import partial
 

@@ -1,7 +1,3 @@
-"""A linear layer whose result is rearranged and then multiplied by a number."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import ml_dtypes

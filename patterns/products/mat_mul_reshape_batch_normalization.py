@@ -1,18 +1,5 @@
-"""A linear layer of all positions, followed by a normalization of its columns with constant statistics."""
-
-from __future__ import annotations
-
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Symbol
 
 from .._channels import normalization
 from .._folding import Array, constant, doubles, rounded

@@ -1,7 +1,3 @@
-"""Products of which some columns are not read."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

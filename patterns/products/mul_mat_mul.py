@@ -1,7 +1,3 @@
-"""A product with constants before a linear layer."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

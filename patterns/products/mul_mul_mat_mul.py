@@ -1,7 +1,3 @@
-"""Both operands of a product of matrices multiplied by numbers."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol

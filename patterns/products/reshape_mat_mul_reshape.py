@@ -1,7 +1,3 @@
-"""A product of matrices whose batch axes are merged and split again."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

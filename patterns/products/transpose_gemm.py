@@ -1,7 +1,3 @@
-"""A transposed operand of Gemm."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, Optional, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A product of rows of several axes with a transposed matrix."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._rows import LEAST, elements, times_transposed, why_not

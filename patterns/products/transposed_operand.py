@@ -1,7 +1,5 @@
 """Products with a tensor whose axes are permuted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,5 @@
 """Operators between dequantized operands and a quantized result, as operators on integers of 8 bits."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias

@@ -1,23 +1,9 @@
-"""A convolution with quantized weights, followed by a factor for each channel."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._channels import normalization, output_channels, per_channel
 from .._folding import Array, constant, doubles, rounded

@@ -1,25 +1,11 @@
-"""Rows of a table of integers."""
-
-from __future__ import annotations
-
 import math
 from typing import Any
 
 from onnx import TensorProto
 
 from xoptim.facts.kernels import has_kernel
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._nodes import is_op
 from ._parameters import parameters

@@ -1,7 +1,3 @@
-"""Integers that are dequantized, moved, and quantized again."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,3 @@
-"""Integers that are dequantized, split, and quantized again."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.kernels import has_kernel

@@ -1,7 +1,3 @@
-"""A tensor that is quantized for one product, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from .._kernels import runs

@@ -1,7 +1,3 @@
-"""A product of integers that is scaled, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import is_nonzero

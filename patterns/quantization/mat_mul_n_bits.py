@@ -1,9 +1,5 @@
-"""Products with weights that are dequantized by blocks, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
@@ -11,10 +7,10 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of, permutation
+from .._folding import Array
 from .._kernels import runs
 from .._nodes import is_op
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
 _BITS: Final[dict[int, int]] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT8: 8, TensorProto.UINT8: 8}
 _LARGEST: Final = 2.0**100
 _SIGNED: Final = (TensorProto.INT4, TensorProto.INT8)

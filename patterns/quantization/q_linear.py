@@ -1,7 +1,3 @@
-"""Products and sums of integers."""
-
-from __future__ import annotations
-
 from xoptim.match import Example
 
 from ._on_integers import _OnIntegers

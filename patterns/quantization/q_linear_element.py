@@ -1,7 +1,3 @@
-"""Functions of single integers."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.match import Example

@@ -1,7 +1,5 @@
 """One half of a tensor whose halves are equal: the first and the second one, or the even and the odd elements."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The two halves of the heads that a rotary embedding turns."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from xoptim.match import GraphView, Node

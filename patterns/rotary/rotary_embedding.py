@@ -1,7 +1,3 @@
-"""Rotary position embeddings spelled out."""
-
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""Rotary position embeddings of heads that were split off just before."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""Rotary position embeddings of a part of each head."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

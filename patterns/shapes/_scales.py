@@ -1,7 +1,5 @@
 """The factors by which a Resize enlarges the axes of an image."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from xoptim.match import GraphView, Node

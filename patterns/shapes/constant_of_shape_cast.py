@@ -1,7 +1,3 @@
-"""A tensor full of one number that is converted."""
-
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

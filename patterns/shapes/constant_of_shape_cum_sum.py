@@ -1,7 +1,3 @@
-"""Sums along a tensor full of one number."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

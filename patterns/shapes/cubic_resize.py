@@ -1,7 +1,3 @@
-"""An image enlarged by cubic interpolation."""
-
-from __future__ import annotations
-
 from typing import Any, Final
 
 from onnx import TensorProto

@@ -1,7 +1,3 @@
-"""An image of twice the size, each element repeated."""
-
-from __future__ import annotations
-
 from typing import Any, Final
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol

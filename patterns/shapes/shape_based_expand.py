@@ -1,7 +1,3 @@
-"""An Expand whose shape is computed though it is known."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

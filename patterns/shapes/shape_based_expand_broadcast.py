@@ -1,7 +1,3 @@
-"""An Expand, or a Tile that does the same, before an operator that broadcasts anyway."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING

@@ -1,7 +1,3 @@
-"""An Expand of the batch axes before a product that broadcasts them anyway."""
-
-from __future__ import annotations
-
 from xoptim.facts.dims import is_nonzero
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

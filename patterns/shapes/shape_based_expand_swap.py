@@ -1,7 +1,3 @@
-"""Elementwise operators on the result of an Expand."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

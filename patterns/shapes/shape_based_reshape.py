@@ -1,7 +1,3 @@
-"""A Reshape whose shape is computed though it is known."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A Slice that takes everything, although its bounds are computed."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from .._shapes import same_dims

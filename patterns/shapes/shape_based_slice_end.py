@@ -1,7 +1,3 @@
-"""A Slice to the end of an axis, although the end is computed."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A vector of sizes and numbers that is computed by more nodes than necessary."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

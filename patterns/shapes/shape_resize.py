@@ -1,7 +1,3 @@
-"""A Resize to sizes of which some are those of its operand."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

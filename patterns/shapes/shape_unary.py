@@ -1,7 +1,3 @@
-"""The shape of the result of an elementwise operator."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.families import SHAPE_KEEPING

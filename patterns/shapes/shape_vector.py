@@ -1,7 +1,3 @@
-"""A vector of sizes that is concatenated although a tensor has these axes in a row."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

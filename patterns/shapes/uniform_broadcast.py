@@ -1,7 +1,3 @@
-"""A tensor full of one number where the number is enough."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

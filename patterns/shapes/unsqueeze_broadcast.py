@@ -1,7 +1,3 @@
-"""Axes of size 1 in front of a tensor, which broadcasting puts there anyway."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING

@@ -1,7 +1,3 @@
-"""A short vector that is rearranged by way of a matrix."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

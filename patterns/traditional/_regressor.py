@@ -1,7 +1,5 @@
 """The form of arithmetic with numbers on the result of a regressor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The numbers of models behind something that is shifted and scaled column by column, or multiplied."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

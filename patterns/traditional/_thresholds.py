@@ -1,7 +1,5 @@
 """Thresholds of trees behind a Scaler, as thresholds in front of it: found by search, so that every decision stays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._folding import Array

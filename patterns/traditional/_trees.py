@@ -1,7 +1,5 @@
 """The comparisons of an ensemble of trees."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

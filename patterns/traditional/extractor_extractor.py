@@ -1,7 +1,3 @@
-"""Columns of columns."""
-
-from __future__ import annotations
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._columns import DOMAIN

@@ -1,7 +1,3 @@
-"""Trees that read some columns of a matrix."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match

@@ -1,7 +1,3 @@
-"""Columns of one matrix, taken apart and put together."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

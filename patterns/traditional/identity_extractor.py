@@ -1,7 +1,3 @@
-"""All columns of a matrix in their order."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""Trees behind an Imputer."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node

@@ -1,7 +1,3 @@
-"""A number added to the result of a regressor."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, Match
 
 from ._regressor import _RegressorResult

@@ -1,7 +1,3 @@
-"""A factor behind a regressor."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import Example, GraphView, Match

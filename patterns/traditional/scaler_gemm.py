@@ -1,7 +1,3 @@
-"""A product behind a Scaler."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""A linear model behind a Scaler."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match

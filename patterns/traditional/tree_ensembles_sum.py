@@ -1,7 +1,3 @@
-"""Ensembles of trees added up."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
