@@ -1,7 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
-from .._kernels import runs
 
 
 class EluExpPattern(EasyPatternOptimization):
@@ -18,6 +17,7 @@ class EluExpPattern(EasyPatternOptimization):
     exactness = "rounding"  # the sign of zero may differ
     min_opset = 9
     providers = ("cuda",)
+    kernels = {"Elu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar) -> Symbol:
         # The comparison decides which branch is which.
@@ -31,8 +31,7 @@ class EluExpPattern(EasyPatternOptimization):
         alpha = float(g.get_constant_scalar(m.a) or 0) if m.factor else 1.0
         if not 1e-3 < alpha < 1e3 or not fits(g, m.x, alpha):  # (1)
             return self.none(m.nodes[-1], msg=f"the factor is {alpha}")
-        has_kernel = runs(g, "Elu", m.x)
-        return m.derive(alpha=alpha) if has_kernel else self.none(m.nodes[-1], msg="Elu has no kernel for the type")  # (2)
+        return m.derive(alpha=alpha)
 
     def apply_pattern(self, g: PatternRewriter, x: str, alpha: float) -> str:
         return g.op.Elu(x, alpha=alpha)

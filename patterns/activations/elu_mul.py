@@ -1,7 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
-from .._kernels import runs
 
 
 class EluMulPattern(EasyPatternOptimization):
@@ -18,6 +17,7 @@ class EluMulPattern(EasyPatternOptimization):
     priority = 1
     exactness = "rounding"
     min_opset = 7
+    kernels = {"Selu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
         return g.op.Mul(g.op.Elu(x, alpha=g.capture("alpha", lambda value: 1e-3 < value < 1e3)), k)  # (1)
@@ -26,8 +26,7 @@ class EluMulPattern(EasyPatternOptimization):
         gamma = float(g.get_constant_scalar(m.k) or 0)
         if not 1e-3 < gamma < 1e3 or not fits(g, m.x, gamma):  # (1)
             return self.none(m.nodes[-1], msg=f"the factor is {gamma}")
-        has_kernel = runs(g, "Selu", m.x)
-        return m.derive(gamma=gamma) if has_kernel else self.none(m.nodes[-1], msg="Selu has no kernel for the type")  # (2)
+        return m.derive(gamma=gamma)
 
     def apply_pattern(self, g: PatternRewriter, x: str, alpha: float, gamma: float) -> str:
         return g.op.Selu(x, alpha=alpha, gamma=gamma)

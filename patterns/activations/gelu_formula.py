@@ -5,8 +5,6 @@ from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._kernels import runs
-
 
 def _by_erf(g: PatternBuilder, x: Symbol) -> Symbol:
     """The argument of Erf by division or multiplication, the half in any of three places (1)."""
@@ -37,12 +35,9 @@ class _GeluFormula(EasyPatternOptimization):
     """A formula for which a provider may have an `operator` of a `domain`."""
 
     exactness = "rounding"
+    kernels = {"Gelu": "x"}  # (2)
     operator: ClassVar[str] = "Gelu"
     domain: ClassVar[str] = ""
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        has_kernel = runs(g, self.operator, m.x, self.domain)
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return str(getattr(g.op, self.operator)(x, domain=self.domain))
@@ -57,6 +52,7 @@ class _MicrosoftGelu(_GeluFormula):
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
     domain = "com.microsoft"
+    kernels = {"com.microsoft::Gelu": "x"}
 
 
 class GeluErfPattern(_GeluFormula):
@@ -165,6 +161,7 @@ class FastGeluPattern(_MicrosoftGelu):
     """
 
     operator = "FastGelu"
+    kernels = {"com.microsoft::FastGelu": "x"}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return _by_tangent(g, x)
@@ -172,7 +169,7 @@ class FastGeluPattern(_MicrosoftGelu):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not g.try_infer_shape(m.x):  # unknown, or of rank 0
             return self.none(m.nodes[-1], msg="the operand is not known to have an axis")  # (3)
-        return super().validate_mapping(g, m)
+        return True
 
     examples = (
         Example(

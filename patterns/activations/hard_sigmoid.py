@@ -1,7 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
-from .._kernels import runs
 
 
 class HardSigmoidPattern(EasyPatternOptimization):
@@ -17,6 +16,7 @@ class HardSigmoidPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    kernels = {"HardSigmoid": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
@@ -26,8 +26,6 @@ class HardSigmoidPattern(EasyPatternOptimization):
         return clipped if first else scale(clipped, a)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not runs(g, "HardSigmoid", m.x):  # (2)
-            return self.none(m.nodes[-1], msg="HardSigmoid has no kernel for the type")
         factor, shift = (float(g.get_constant_scalar(name) or 0) for name in (m.a, m.b))
         if m.low != 0 or not m.high > 0 or not 1e-6 < abs(factor) < 1e6 or not abs(shift) < 1e6:  # (1)
             return self.none(m.nodes[-1], msg="not between 0 and 1")

@@ -1,8 +1,7 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class HardSigmoidMulPattern(EasyPatternOptimization):
@@ -20,15 +19,12 @@ class HardSigmoidMulPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 14
     providers = ("cuda",)
+    operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (1)
+    kernels = {"HardSwish": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # The attribute as 32-bit floats hold it (1).
         return g.op.Mul(x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) == TensorProto.DOUBLE:  # (1)
-            return self.none(m.nodes[0], msg="alpha is not 1/6")
-        return True if runs(g, "HardSwish", m.x) else self.none(m.nodes[1], msg="HardSwish has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.HardSwish(x)

@@ -1,7 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
-from .._kernels import runs
 
 
 class LeakyReluPattern(EasyPatternOptimization):
@@ -17,6 +16,7 @@ class LeakyReluPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"  # the sign of zero may differ
     min_opset = 9
+    kernels = {"LeakyRelu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
         # The comparison decides which branch is which.
@@ -31,8 +31,6 @@ class LeakyReluPattern(EasyPatternOptimization):
         slope = g.get_constant_scalar(m.s)
         if slope is None or not 0 <= slope <= 1 or (m.maximum and slope == 0) or not fits(g, m.x, slope):  # (1)
             return self.none(m.nodes[-1], msg=f"the slope is {slope}")
-        if not runs(g, "LeakyRelu", m.x):  # (2)
-            return self.none(m.nodes[-1], msg="LeakyRelu has no kernel for the type")
         return m.derive(slope=float(slope))
 
     def apply_pattern(self, g: PatternRewriter, x: str, slope: float) -> str:

@@ -1,6 +1,4 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class MaxReluPattern(EasyPatternOptimization):
@@ -16,12 +14,10 @@ class MaxReluPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"  # the sign of zero may differ
     min_opset = 8
+    kernels = {"Relu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Max(x, 0)  # (1)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return True if runs(g, "Relu", m.x) else self.none(m.nodes[0], msg="Relu has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Relu(x)  # both give NaN for NaN

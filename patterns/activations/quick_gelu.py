@@ -1,7 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
-from .._kernels import runs
 
 
 class QuickGeluPattern(EasyPatternOptimization):
@@ -20,13 +19,12 @@ class QuickGeluPattern(EasyPatternOptimization):
     min_opset = 7
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
+    kernels = {"com.microsoft::QuickGelu": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, alpha: Scalar) -> Symbol:
         return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not runs(g, "QuickGelu", m.x, "com.microsoft"):  # (1)
-            return self.none(m.nodes[-1], msg="QuickGelu has no kernel for the type")
         factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0
         is_in_range = 1e-30 < abs(factor) < 1e30 and fits(g, m.x, factor)  # (2)
         return m.derive(factor=factor) if is_in_range else self.none(m.nodes[-1], msg="the factor is out of range")

@@ -1,8 +1,7 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class SigmoidExpPattern(EasyPatternOptimization):
@@ -20,15 +19,12 @@ class SigmoidExpPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "approximate"
     min_opset = 7
+    operand_types = {"x": FLOATS - {TensorProto.FLOAT16}}  # (1)
+    kernels = {"Sigmoid": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         shifted = g.op.Add(g.op.Exp(g.op.Neg(x)), 1.0)
         return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) == TensorProto.FLOAT16:  # (1)
-            return self.none(m.nodes[1], msg="the exponential overflows")
-        return True if runs(g, "Sigmoid", m.x) else self.none(m.nodes[-1], msg="Sigmoid has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Sigmoid(x)

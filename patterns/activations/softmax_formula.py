@@ -4,9 +4,8 @@ from typing import ClassVar
 
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class _SoftmaxFormula(EasyPatternOptimization):
@@ -16,10 +15,6 @@ class _SoftmaxFormula(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 13
     operator: ClassVar[str]
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        has_kernel = runs(g, self.operator, m.x)
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:
         return str(getattr(g.op, self.operator)(x, axis=axes[0]))
@@ -36,6 +31,7 @@ class SoftmaxExpPattern(_SoftmaxFormula):
     """
 
     operator = "Softmax"
+    kernels = {"Softmax": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         axes = g.capture("axes", lambda value: len(value) == 1)  # (1)
@@ -63,16 +59,13 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
     """
 
     operator = "LogSoftmax"
+    operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (3)
+    kernels = {"LogSoftmax": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         axes = g.capture("axes", lambda value: len(value) == 1)  # (1)
         distance = g.op.Sub(x, g.op.ReduceMax(x, axes=axes))
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) == TensorProto.DOUBLE:  # (3)
-            return self.none(m.nodes[-1], msg="LogSoftmax of 64 bits treats infinities in another way")
-        return super().validate_mapping(g, m)
 
     examples = (
         Example(

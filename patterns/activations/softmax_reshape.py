@@ -30,6 +30,7 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     phase = "target"
     min_opset = 13
     providers = ("cpu",)
+    operand_types = {"x": {TensorProto.FLOAT}}  # (4)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # Before operator set 13, the operator has another meaning.
@@ -40,8 +41,6 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
         softmax, shape = m.nodes[0], g.try_infer_shape(m.x)
         if shape is None:  # (2)
             return self.none(softmax, msg="the rank is unknown")
-        if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (4)
-            return self.none(softmax, msg="the type is not float")
         axis = (-1 if m.axis is None else m.axis) % len(shape)
         behind = shape[axis + 1 :]
         if len(behind) < 2 or all(dim == 1 for dim in behind):  # (1)

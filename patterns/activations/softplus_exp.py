@@ -1,8 +1,7 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class SoftplusExpPattern(EasyPatternOptimization):
@@ -20,6 +19,8 @@ class SoftplusExpPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 9
     providers = ("cuda",)
+    operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (2)
+    kernels = {"Softplus": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         threshold = g.option("threshold")
@@ -27,10 +28,6 @@ class SoftplusExpPattern(EasyPatternOptimization):
         if threshold:
             return g.op.Where(g.op.Greater(x, 20.0), x, curve)
         return g.op.Add(g.op.Relu(x) if g.option("rectifier") else g.op.Max(x, 0.0), curve)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        has_kernel = g.try_infer_type(m.x) != TensorProto.DOUBLE and runs(g, "Softplus", m.x)
-        return True if has_kernel else self.none(m.nodes[-1], msg="Softplus has no kernel for the type")  # (1) (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Softplus(x)

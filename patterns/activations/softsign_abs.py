@@ -1,6 +1,4 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class SoftsignAbsPattern(EasyPatternOptimization):
@@ -15,12 +13,10 @@ class SoftsignAbsPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    kernels = {"Softsign": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return True if runs(g, "Softsign", m.x) else self.none(m.nodes[-1], msg="Softsign has no kernel for the type")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Softsign(x)

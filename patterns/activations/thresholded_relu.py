@@ -1,7 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import fits
-from .._kernels import runs
 
 
 class ThresholdedReluPattern(EasyPatternOptimization):
@@ -17,13 +16,12 @@ class ThresholdedReluPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"  # the sign of zero may differ
     min_opset = 10
+    kernels = {"ThresholdedRelu": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
         return g.op.Where(g.op.Greater(x, t), x, 0.0)  # NaN is not greater than the threshold in both forms
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not runs(g, "ThresholdedRelu", m.x):  # (1)
-            return self.none(m.nodes[-1], msg="ThresholdedRelu has no kernel for the type")
         threshold = float(g.get_constant_scalar(m.t) or 0)
         if not abs(threshold) < 1e30 or not fits(g, m.x, threshold):  # (2)
             return self.none(m.nodes[0], msg=f"the threshold is {threshold}")

@@ -1,5 +1,5 @@
-from xoptim.facts.dtypes import is_float
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class PowHalfPattern(EasyPatternOptimization):
@@ -17,12 +17,10 @@ class PowHalfPattern(EasyPatternOptimization):
     priority = 8
     exactness = "finite"
     min_opset = 7
+    operand_types = {"x": FLOATS}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Pow(x, 0.5)  # the exponent may be of another type than x (2)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="the numbers are not floating-point")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Sqrt(x)

@@ -1,4 +1,4 @@
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -16,13 +16,12 @@ class PowTwoPattern(EasyPatternOptimization):
     phase = "specialize"
     priority = 8
     min_opset = 7
+    operand_types = {"x": FLOATS}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Pow(x, 2)  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not is_float(g.try_infer_type(m.x)):  # (1)
-            return self.none(m.nodes[0], msg="the numbers are not floating-point")
         found: Node | None = m.nodes[0]
         for op_type in ("ReduceMean", "Add", "Sqrt", "Div"):
             found = next((n for n in g.next_nodes(found.output[0]) if n.op_type == op_type), None) if found else None

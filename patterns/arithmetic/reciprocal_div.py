@@ -1,5 +1,5 @@
-from xoptim.facts.dtypes import is_float
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class ReciprocalDivPattern(EasyPatternOptimization):
@@ -14,12 +14,10 @@ class ReciprocalDivPattern(EasyPatternOptimization):
     interior = "keep"
     exactness = "rounding"
     min_opset = 7
+    operand_types = {"z": FLOATS}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         return g.op.Div(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return is_float(g.try_infer_type(m.z)) or self.none(m.nodes[0], msg="the numbers are not floating-point")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
         return g.op.Mul(x, z)

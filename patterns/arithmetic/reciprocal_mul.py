@@ -1,4 +1,4 @@
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import keeps_shape
@@ -18,14 +18,13 @@ class ReciprocalMulPattern(EasyPatternOptimization):
 
     exactness = "rounding"
     min_opset = 7
+    operand_types = {"z": FLOATS}  # (3)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         return g.op.Mul(x, g.op.Reciprocal(z) if g.option("reciprocal") else g.op.Div(1.0, z))  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         product = m.nodes[-1]
-        if not is_float(g.try_infer_type(m.z)):  # (3)
-            return self.none(product, msg="the numbers are not floating-point")
         return keeps_shape(g, product, m.z) or self.none(product, msg="the divisor may be broadcast")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:

@@ -1,7 +1,7 @@
 from typing import Final
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 _OPERATORS: Final = ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
@@ -22,6 +22,7 @@ class ReduceReducePattern(EasyPatternOptimization):
 
     phase = "specialize"
     exactness = "rounding"
+    operand_types = {"x": FLOATS}  # (3)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, g.choice("operator", *_OPERATORS))
@@ -32,8 +33,6 @@ class ReduceReducePattern(EasyPatternOptimization):
         shape = g.try_infer_shape(m.x)
         if shape is None or not all(map(is_nonzero, shape)):  # (1)
             return self.none(m.nodes[0], msg="an axis may be empty")
-        if not is_float(g.try_infer_type(m.x)):  # (3)
-            return self.none(m.nodes[0], msg="the numbers are not floating-point")
         rank = len(shape)
         first = {axis % rank for axis in m.first}
         left = range(rank) if m.keepdims else [axis for axis in range(rank) if axis not in first]

@@ -33,6 +33,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
     exactness = "finite"
     min_opset = 23
     providers = ("cpu",)
+    operand_types = {"z": {TensorProto.FLOAT}}  # (4)
 
     def match_pattern(self, g: PatternBuilder, z: Symbol, c: Symbol) -> Symbol:
         return g.op.Where(g.op.IsNaN(z), c, z)
@@ -41,8 +42,6 @@ class AttentionGuardPattern(EasyPatternOptimization):
         attention = _attention(g, m.z)
         if attention is None:  # (1)
             return self.none(m.nodes[0], msg="not the result of an Attention")
-        if g.try_infer_type(m.z) != TensorProto.FLOAT:  # (4)
-            return self.none(attention, msg="not a 32-bit float")
         mask = attention.input[3] if len(attention.input) > 3 else ""
         if mask and not (is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MOST)):  # (2)
             return self.none(attention, msg="the mask may be infinite or very large, or is Boolean")

@@ -3,7 +3,6 @@ from typing import Any
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Optional, Symbol
 
-from .._kernels import runs
 from ._formula import heads_in
 
 
@@ -24,6 +23,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     priority = 1
     min_opset = 23
     providers = ("cpu",)
+    kernels = {"Attention": "q"}  # (3)
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional, past_key: Symbol, past_value: Symbol
@@ -51,8 +51,6 @@ class AttentionHeadsPattern(EasyPatternOptimization):
             return self.none(attention, msg="the heads are not split off the last axis, and merged with it again")
         if any(attention.output[3 if m.past else 1 :]):  # (2)
             return self.none(attention, msg="it has other results")
-        if not runs(g, "Attention", m.q):  # (3)
-            return self.none(attention, msg="no kernel for the type")
         operands = [m.q, m.k, m.v, m.mask, *([m.past_key, m.past_value] if m.past else [])]
         return m.derive(operands=operands, heads={"q_num_heads": heads[0], "kv_num_heads": heads[1]})
 

@@ -2,8 +2,6 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from .._kernels import runs
-
 
 class ConcatAttentionPattern(EasyPatternOptimization):
     """Attention(q, Concat(past_key, k), Concat(past_value, v), mask) → Attention(q, k, v, mask, past_key, past_value)
@@ -23,6 +21,8 @@ class ConcatAttentionPattern(EasyPatternOptimization):
     priority = 10
     min_opset = 23
     providers = ("cpu",)
+    operand_ranks = {"q": 4, "k": 4, "v": 4, "past_key": 4, "past_value": 4}  # (1)
+    kernels = {"Attention": "q"}  # (4)
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, past_key: Symbol, past_value: Symbol, mask: Optional
@@ -33,14 +33,10 @@ class ConcatAttentionPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attention = m.nodes[-1]
-        if any(g.info(name).rank != 4 for name in (m.q, m.k, m.v, m.past_key, m.past_value)):  # (1)
-            return self.none(attention, msg="keys or values do not have four axes")
         if m.attributes.get("is_causal"):  # (2)
             return self.none(attention, msg="it is causal")
         if any(attention.output[1:]):  # (3)
             return self.none(attention, msg="it has other results")
-        if not runs(g, "Attention", m.q):  # (4)
-            return self.none(attention, msg="no kernel for the type")
         return True
 
     def apply_pattern(

@@ -4,7 +4,6 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from xoptim.match.trace import Scalar, Symbol, Variadic
 
 from .._factors import scaled
-from .._kernels import runs
 from .._shapes import broadcasts_to
 
 
@@ -24,6 +23,7 @@ class MulAttentionPattern(EasyPatternOptimization):
     priority = 1
     exactness = "rounding"
     min_opset = 23
+    kernels = {"Attention": "q"}  # (4)
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, s: Scalar, others: Variadic) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
@@ -43,8 +43,6 @@ class MulAttentionPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the scale is not a positive number, or adds axes")
         if any(m.results[3:]):  # (3)
             return self.none(m.nodes[1], msg="the scores are a result")
-        if not runs(g, "Attention", m.q):  # (4)
-            return self.none(m.nodes[1], msg="no kernel for the type")
         return m.derive(written={**given, "scale": scale})
 
     def apply_pattern(

@@ -93,6 +93,7 @@ class _Winograd(EasyPatternOptimization):
     phase = "target"
     min_opset = 7
     providers = ("cpu",)
+    operand_types = {"x": {TensorProto.FLOAT}}  # (4)
     points: ClassVar[tuple[float, ...]]
     least_channels: ClassVar[int]
     """c · o / (c + o) for channels c of the operand and o of the result: products for each number that is transformed."""
@@ -102,8 +103,6 @@ class _Winograd(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         conv, image, weights = m.nodes[0], g.try_infer_shape(m.x), g.static_shape(m.w)
-        if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (4)
-            return self.none(conv, msg="the type is not float")
         if weights is None or weights[2:] != (_SIZE, _SIZE) or not _moves_by_one(m.attributes):  # (1)
             return self.none(conv, msg="the window is not 3 by 3, has gaps, moves by more than one, or there are groups")
         out, given = weights[:2]

@@ -15,6 +15,7 @@ class NotComparePattern(EasyPatternOptimization):
     """
 
     min_opset = 12
+    operand_types = {"a": {TensorProto.INT32, TensorProto.INT64}}  # (1)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         for op_type in ("Greater", "Less", "GreaterOrEqual"):
@@ -23,8 +24,6 @@ class NotComparePattern(EasyPatternOptimization):
         return g.op.Not(g.op.LessOrEqual(a, b))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.a) not in (TensorProto.INT32, TensorProto.INT64):  # (1)
-            return self.none(m.nodes[0], msg="no integers of 32 or 64 bits")
         return m.derive(opposite=_OPPOSITES[m.nodes[0].op_type])
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, opposite: str) -> str:

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -105,12 +105,7 @@ class NeutralPowPattern(_NeutralElement):
     """
 
     operator, element = "Pow", 1
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        dtype = g.try_infer_type(m.x)
-        if not is_float(dtype) and dtype != TensorProto.INT32:  # (2)
-            return self.none(m.nodes[0], msg="integers that double precision does not hold, or an unknown type")
-        return True
+    operand_types = {"x": FLOATS | {TensorProto.INT32}}  # (2)
 
 
 class NeutralAndPattern(_NeutralElement):

@@ -3,7 +3,6 @@ import math
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._folding import constant
-from .._kernels import runs
 from ._einsum import parse
 
 
@@ -23,6 +22,7 @@ class EinsumDensePattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 13
     tags = ("einsum",)
+    kernels = {"MatMul": "x"}  # (3)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant) -> Symbol:
         operands = (w, x) if g.option("swapped") else (x, w)
@@ -40,8 +40,6 @@ class EinsumDensePattern(EasyPatternOptimization):
         lengths = dict(zip(right, weight or (), strict=False))
         if not summed or given is None or given[len(rows) :] != tuple(map(lengths.get, summed)) or 0 in lengths.values():  # (2)
             return self.none(m.nodes[0], msg="the lengths of the summed axes may differ")
-        if not runs(g, "MatMul", m.x):  # (3)
-            return self.none(m.nodes[0], msg="MatMul has no kernel for the type")
         order = [right.index(c) for c in (*summed, *columns)]
         perm = [[*rows, *columns].index(c) for c in result]
         return m.derive(rows=len(rows), order=order, perm=perm, lengths=[[lengths[c] for c in t] for t in (summed, columns)])

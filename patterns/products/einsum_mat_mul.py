@@ -1,6 +1,5 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._kernels import runs
 from ._einsum import PERMUTATION_COST, Product, parse, products
 
 
@@ -21,6 +20,7 @@ class EinsumMatMulPattern(EasyPatternOptimization):
     priority = 1
     min_opset = 13
     tags = ("einsum",)
+    kernels = {"MatMul": "x"}  # (4)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
         return g.op.Einsum(x, y, equation=g.capture("equation"))
@@ -38,7 +38,7 @@ class EinsumMatMulPattern(EasyPatternOptimization):
         plan = min(plans, key=lambda each: each.cost, default=None)
         if plan is None or plan.cost > PERMUTATION_COST + 1:  # (3)
             return self.none(m.nodes[0], msg="it would take too many nodes, or repeat an operand")
-        return m.derive(plan=plan) if runs(g, "MatMul", m.x) else self.none(m.nodes[0], msg="MatMul has no kernel")  # (4)
+        return m.derive(plan=plan)
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: Product) -> str:
         sides = []

@@ -5,7 +5,6 @@ from typing import Any
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._factors import scaled
-from .._kernels import runs
 
 
 class _FusedFactor(EasyPatternOptimization):
@@ -16,6 +15,7 @@ class _FusedFactor(EasyPatternOptimization):
     min_opset = 7
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
+    kernels = {"com.microsoft::FusedMatMul": "a"}  # (3)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factor, product = sorted(m.nodes, key=lambda node: node.op_type in ("MatMul", "FusedMatMul"))
@@ -26,8 +26,6 @@ class _FusedFactor(EasyPatternOptimization):
         ranks = [g.info(name).rank for name in (m.a, m.b)]
         if any(rank is None or rank < 2 for rank in ranks) or (m.plain and ranks == [2, 2]):  # (2)
             return self.none(product, msg="not a product of tensors with more than two axes")
-        if not runs(g, "FusedMatMul", m.a, "com.microsoft"):  # (3)
-            return self.none(product, msg="FusedMatMul has no kernel for the type")
         return m.derive(fused={**given, "alpha": alpha})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._folding import Array, constant, doubles, rounded
@@ -23,6 +23,7 @@ class GemmBiasAddPattern(EasyPatternOptimization):
     priority = 2
     exactness = "rounding"
     min_opset = 7
+    operand_types = {"d": FLOATS}  # (4)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant) -> Symbol:
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
@@ -31,8 +32,6 @@ class GemmBiasAddPattern(EasyPatternOptimization):
         product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
         rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
         same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in ((), (1,), (product or ())[-1:])
-        if not is_float(g.try_infer_type(m.d)):  # (4)
-            return self.none(m.nodes[1], msg="a sum of integers")
         if product is None or not same:  # (1)
             return self.none(m.nodes[1], msg="a bias differs by row, or changes the shape")
         beta, shift = m.attributes.get("beta", 1.0), doubles(g, m.d)

@@ -4,7 +4,6 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from xoptim.match.trace import Optional, Scalar, Symbol
 
 from .._factors import scaled
-from .._kernels import runs
 from ._products import contracts
 
 
@@ -24,14 +23,14 @@ class GemmMulPattern(EasyPatternOptimization):
     priority = 2
     exactness = "rounding"
     min_opset = 11
+    operand_ranks = {"a": 2, "b": 2}  # (2)
+    kernels = {"Gemm": "a"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar) -> Symbol:
         y = g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
         return g.op.Div(y, s) if g.option("division") else g.op.Mul(y, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
-            return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         given: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)
         factors = {name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names}

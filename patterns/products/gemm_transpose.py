@@ -2,8 +2,6 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from .._kernels import runs
-
 
 class GemmTransposePattern(EasyPatternOptimization):
     """Transpose(Gemm(a, b, c)) → Gemm(b, a, c) with both attributes transA and transB toggled
@@ -19,6 +17,8 @@ class GemmTransposePattern(EasyPatternOptimization):
     priority = 1
     exactness = "rounding"
     min_opset = 11
+    operand_ranks = {"a": 2, "b": 2}  # (2)
+    kernels = {"Gemm": "a"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         y = g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
@@ -27,8 +27,6 @@ class GemmTransposePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
             return self.none(m.nodes[0], msg="there is a bias")
-        if not runs(g, "Gemm", m.a) or g.info(m.a).rank != 2 or g.info(m.b).rank != 2:  # (2)
-            return self.none(m.nodes[0], msg="not a product of matrices for which there is a kernel")
         given: dict[str, Any] = m.get("attributes", {})
         return m.derive(swapped={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
 

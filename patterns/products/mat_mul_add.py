@@ -1,4 +1,4 @@
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._shapes import broadcasts_to
@@ -18,13 +18,13 @@ class MatMulAddPattern(EasyPatternOptimization):
     priority = 2
     exactness = "rounding"
     min_opset = 7
+    operand_types = {"a": FLOATS}  # (1)
+    operand_ranks = {"a": 2, "b": 2}  # (1)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
         return g.op.Add(g.op.MatMul(a, b), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if [g.info(name).rank for name in (m.a, m.b)] != [2, 2] or not is_float(g.try_infer_type(m.a)):  # (1)
-            return self.none(m.nodes[0], msg="not a product of two floating-point matrices")
         fits = broadcasts_to(g, m.c, m.nodes[0].output[0])
         return fits or self.none(m.nodes[1], msg="the bias is not known to broadcast to the product")  # (2)
 

@@ -31,6 +31,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 13
+    constant_operands = ("b",)  # (1)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, given: Constant, z: Optional, b: Optional, c: Constant
@@ -46,8 +47,8 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         dequantized, conv, last = m.nodes
         found = parameters(g, dequantized)
         channels = output_channels(g, m.w, False, 1)
-        if found is None or channels is None or (m.b and not g.is_constant(m.b)):  # (1)
-            return self.none(dequantized, msg="weights, their parameters or the bias are not constant")
+        if found is None or channels is None:  # (1)
+            return self.none(dequantized, msg="weights or their parameters are not constant")
         if found.axis not in (None, 0):  # (2)
             return self.none(dequantized, msg="scales along another axis")
         if m.behind == "BatchNormalization":

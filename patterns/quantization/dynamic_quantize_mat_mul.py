@@ -1,6 +1,4 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.match import EasyPatternOptimization, Example, Optional, PatternBuilder, PatternRewriter, Symbol
 
 
 class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
@@ -21,15 +19,11 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
     produces = ("com.microsoft",)
     providers = ("cpu",)
     tags = ("onnxruntime",)
+    kernels = {"com.microsoft::DynamicQuantizeMatMul": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional) -> Symbol:
         integers, scale, zero = g.op.DynamicQuantizeLinear(x, outputs=3)
         return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")  # (1)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not runs(g, "DynamicQuantizeMatMul", m.x, "com.microsoft"):  # (2)
-            return self.none(m.nodes[1], msg="no kernel for the type")
-        return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, t: str, zb: str, bias: str) -> str:
         # The parameters of the first operand are computed within.

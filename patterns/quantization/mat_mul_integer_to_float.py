@@ -3,7 +3,6 @@ from onnx import TensorProto
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from .._kernels import runs
 from ._parameters import is_one, is_one_or_columns
 
 
@@ -27,6 +26,7 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
     produces = ("com.microsoft",)
     providers = ("cpu",)
     tags = ("onnxruntime",)
+    kernels = {"com.microsoft::MatMulIntegerToFloat": "a"}  # (1)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Symbol
@@ -40,7 +40,7 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
         product = m.nodes[0]
         kinds = g.try_infer_type(m.a), g.try_infer_type(m.b)
         mixed = kinds == (TensorProto.INT8, TensorProto.UINT8)
-        if mixed or not all(kinds) or not runs(g, "MatMulIntegerToFloat", m.a, "com.microsoft"):  # (1)
+        if mixed or not all(kinds):  # (1)
             return self.none(product, msg="no kernel for the types")
         left, right = (m.s, m.t) if is_one(g, m.s) else (m.t, m.s)
         if not is_one(g, left) or not is_one(g, m.za):  # (2)

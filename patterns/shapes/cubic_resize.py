@@ -26,6 +26,7 @@ class CubicResizePattern(EasyPatternOptimization):
     exactness = "finite"  # an infinity times a weight of 0 is NaN in one of them
     min_opset = 18
     providers = ("cpu",)
+    operand_types = {"x": {TensorProto.FLOAT}}  # (3)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
         others = g.capture("others")
@@ -35,8 +36,6 @@ class CubicResizePattern(EasyPatternOptimization):
         node = m.nodes[0]
         if m.others.get("coordinate_transformation_mode", "half_pixel") not in _EXACT:  # (2)
             return self.none(node, msg="coordinates are computed from corners, or a part is cropped")
-        if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (3)
-            return self.none(node, msg="the type is not float")
         scales = factors(g, node)
         if scales is None or scales[:2] != [1, 1] or not all(scale in POWERS for scale in scales[2:]):  # (1)
             return self.none(node, msg="a scale is unknown, or not 1, 2, 4 or 8, or batch or channels are resized")
