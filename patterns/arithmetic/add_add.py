@@ -33,8 +33,8 @@ class AddAddPattern(EasyPatternOptimization):
                 x = getattr(g.op, self.inverse)(*((x, constant) if g.option(f"{word}_inverse") else (constant, x)))
         return x
 
-    def combine(self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype) -> np.ndarray | None:
-        """Return one constant for both steps (3)."""
+    def combine(self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+        """One constant for both steps (3); raises `Declined` when they cancel or overflow."""
         return added(a if signs[0] > 0 else -a, b if signs[1] > 0 else -b, dtype)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -46,8 +46,6 @@ class AddAddPattern(EasyPatternOptimization):
             (1, 1) if m[f"{word}_direct"] else (1, -1) if m[f"{word}_inverse"] else (-1, 1) for word in ("first", "second")
         )
         constant = self.combine(*pair, (a * flip, b), numpy_dtype(g.get_type(m.a)))
-        if constant is None:  # (3)
-            return self.none(m.nodes[1], msg="the constants cancel or overflow")
         return m.derive(constant=constant, reversed=x * flip < 0)
 
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, reversed: bool) -> Any:

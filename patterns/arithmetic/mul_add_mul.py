@@ -31,10 +31,8 @@ class MulAddMulPattern(EasyPatternOptimization):
         factors, shifts = (np.asarray(doubles(g, name) * doubles(g, m.c)) for name in (m.a, m.b))
         if factors.size + shifts.size > sum(v.size for v in given):  # (2)
             return self.none(m.nodes[2], msg="the new constants would be larger")
-        scale, shift = rounded(factors, given[0].dtype), rounded(shifts, given[0].dtype, terms=())
-        if scale is None or shift is None:  # (3)
-            return self.none(m.nodes[2], msg="a new constant leaves the range of its type")
-        return m.derive(factors=scale, shifts=shift)
+        dtype = given[0].dtype
+        return m.derive(factors=rounded(factors, dtype), shifts=rounded(shifts, dtype, terms=()))  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, factors: Array, shifts: Array) -> str:
         return g.op.Add(g.op.Mul(x, factors), shifts)

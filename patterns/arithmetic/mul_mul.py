@@ -28,7 +28,7 @@ class MulMulPattern(AddAddPattern):
             return self.none(m.nodes[1], msg="a quotient of integers")
         return super().validate_mapping(g, m)
 
-    def combine(self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype) -> np.ndarray | None:
+    def combine(self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype) -> np.ndarray:
         """Return one constant for both steps; a quotient multiplies by the reciprocal (2)."""
         with np.errstate(all="ignore"):
             return multiplied(a if signs[0] > 0 else 1 / a, b if signs[1] > 0 else 1 / b, dtype)

@@ -16,7 +16,7 @@ def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Sca
 
 
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
-    """The product of all factors in a match of `scores_of`; ``None`` if it is not a positive number, or they add axes.
+    """The product of all factors in a match of `scores_of`; ``None`` if it is not positive, or they add axes.
 
     The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
 

@@ -59,8 +59,7 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
         if not is_moderate(g, m.b, m.w) or not is_moderate(g, m.c, m.u):  # (3)
             return self.none(add, msg="a bias or a weight is not finite, or a bias is large")
         term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
-        bias = rounded(term + present, constant(g, m.c).dtype, terms=(term, present))
-        return self.none(add, msg="the new bias leaves its range, or cancels") if bias is None else m.derive(bias=bias)  # (4)
+        return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))  # (4)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, split: str, s: str, merged: str, u: str, bias: Array) -> Any:
         values = g.op.Transpose(g.op.Reshape(g.op.MatMul(x, w), split), perm=[0, 2, 1, 3])

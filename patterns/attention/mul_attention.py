@@ -39,7 +39,7 @@ class MulAttentionPattern(EasyPatternOptimization):
                 return self.none(m.nodes[1], msg="the size of a head is unknown")
             scale = size**-0.5
         scale = scaled(g, m.q, scale, m.s, division=m.division)
-        if scale is None or scale <= 0 or not broadcasts_to(g, m.s, m.q):  # (2)
+        if scale <= 0 or not broadcasts_to(g, m.s, m.q):  # (2)
             return self.none(m.nodes[0], msg="the scale is not a positive number, or adds axes")
         if any(m.results[3:]):  # (3)
             return self.none(m.nodes[1], msg="the scores are a result")

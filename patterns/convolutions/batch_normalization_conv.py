@@ -26,6 +26,7 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    constant_operands = ("b",)  # (1)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
@@ -34,17 +35,13 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
         return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
-            return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None:  # (2)
-            return self.none(m.nodes[0], msg="parameters unknown, not finite, or a mean too large")
+        if not np.isfinite(doubles(g, m.w)).all():  # (1)
+            return self.none(m.nodes[1], msg="the weights are not finite")
+        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)  # (2)
         if pads(m.attributes) and found[1].any():  # (3)
             return self.none(m.nodes[1], msg="the convolution pads")
-        merged = absorbed(g, m.w, m.b, m.attributes.get("group", 1), found)
-        if merged is None:  # (4)
-            return self.none(m.nodes[1], msg="a new constant leaves the range of its type, or cancels")
-        return m.derive(weight=merged[0], bias=merged[1])
+        weight, bias = absorbed(g, m.w, m.b, m.attributes.get("group", 1), found)  # (4)
+        return m.derive(weight=weight, bias=bias)
 
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
         return g.op.Conv(x, weight, bias, **attributes)

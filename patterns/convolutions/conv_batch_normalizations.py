@@ -6,9 +6,8 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._affine import is_moderate
 from .._channels import normalization, scale_outputs
-from .._folding import Array, cancels, constant, doubles, rounded
+from .._folding import Array, cancels, constant, doubles, is_moderate, rounded
 from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
@@ -56,11 +55,8 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
             return self.none(node, msg="other normalizations lose their digits as functions of this one")
         given, group = doubles(g, conv.input[2] if len(conv.input) > 2 else ""), conv.attribute.get("group", 1)
         weight = scale_outputs(g, conv.input[1], base.scale, transposed=conv.op_type == "ConvTranspose", group=group)
-        bias = rounded(given * base.scale + base.shift, dtype, terms=())
-        others = [(each, _derived(g, each, one, base)) for each, one in zip(readers, maps, strict=True) if one is not base]
-        parameters = [(each, arrays) for each, arrays in others if arrays is not None]
-        if weight is None or bias is None or len(parameters) < len(others):  # (4)
-            return self.none(conv, msg="a new constant leaves the range of its type")
+        bias = rounded(given * base.scale + base.shift, dtype, terms=())  # (4)
+        parameters = [(each, _derived(g, each, one, base)) for each, one in zip(readers, maps, strict=True) if one is not base]
         return MatchResult(self, [conv, *readers], partial(self._rebase, node, (weight, bias), parameters))
 
     def _rebase(
@@ -112,8 +108,7 @@ def _affine(g: GraphView, node: Node) -> _Affine | None:
     if not is_op(node, "BatchNormalization") or training or node.attribute.get("spatial", 1) != 1:
         return None
     scale, bias, mean, variance = node.input[1:]
-    found = normalization(g, (scale, bias, mean, variance), node.get_attribute("epsilon"))
-    return found and _Affine(*found)
+    return _Affine(*normalization(g, (scale, bias, mean, variance), node.get_attribute("epsilon")))
 
 
 @np.errstate(all="ignore")
@@ -124,12 +119,10 @@ def _follows(one: _Affine, base: _Affine, dtype: np.dtype) -> bool:
     return undone and (one is base or not cancels([ratio * base.shift], usual, dtype))
 
 
-def _derived(g: GraphView, node: Node, one: _Affine, base: _Affine) -> Parameters | None:
+def _derived(g: GraphView, node: Node, one: _Affine, base: _Affine) -> Parameters:
     """The parameters of a normalization of the results of another one."""
     ratio = one.scale / base.scale
     types = [constant(g, name).dtype for name in node.input[1:]]
     scale = rounded(ratio * np.sqrt(1 + node.get_attribute("epsilon")), types[0])
     bias = rounded(one.shift - ratio * base.shift, types[1], terms=())
-    if scale is None or bias is None:
-        return None
     return scale, bias, np.zeros(len(ratio), types[2]), np.ones(len(ratio), types[3])

@@ -45,9 +45,7 @@ class MulAddConvPattern(PatternOptimization):
             return self.none(found.nodes[-1], msg="it may be the end of an activation")
         if not np.isfinite(doubles(g, weight)).all():  # (1)
             return self.none(node, msg="the weights are not finite")
-        merged = absorbed(g, weight, bias[0] if bias else "", group, (found.scale, found.shift), found.size)
-        if merged is None:  # (4)
-            return self.none(node, msg="a new constant leaves the range of its type, or cancels")
+        merged = absorbed(g, weight, bias[0] if bias else "", group, (found.scale, found.shift), found.size)  # (4)
         weights = merged if any(bias) or found.shift.any() else merged[:1]
         return MatchResult(self, [node, *found.nodes], partial(self._convolve, found, weights))
 

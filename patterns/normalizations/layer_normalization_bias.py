@@ -27,8 +27,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the shift has another shape than the scale")
-        total = shifted(g, m.bias, m.shift, m.scale)
-        return m.derive(total=total) if total is not None else self.none(m.nodes[0], msg="not constant, or out of range")  # (2)
+        return m.derive(total=shifted(g, m.bias, m.shift, m.scale))  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, total: Array | str, attributes: dict[str, Any]) -> str:
         return g.op.LayerNormalization(x, scale, total, **attributes)

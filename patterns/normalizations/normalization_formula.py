@@ -86,8 +86,8 @@ class _LayerNormalization(_DistanceFormula):
             return None
         if m.between and {g.static_shape(m.scale), g.static_shape(m.bias)} != {m.ones.shape}:  # (4)
             return self.none(m.nodes[-1], msg="scale and bias do not have the shape of the normalized axes")
-        if m.between and rounded(doubles(g, m.scale), m.ones.dtype) is None:  # (4)
-            return self.none(m.nodes[-1], msg="the scale leaves the range of its type")
+        if m.between:
+            rounded(doubles(g, m.scale), m.ones.dtype)  # a guard only (4)
         return True
 
     def apply_pattern(  # type: ignore[override]
@@ -200,16 +200,14 @@ class InstanceNormalizationPattern(_DistanceFormula):
         shape = g.try_infer_shape(m.x)
         if shape is None or sorted(axis % len(shape) for axis in m.axes) != [*range(2, len(shape))] or len(shape) < 3:  # (1)
             return self.none(m.nodes[0], msg="not over all axes after the channels")
-        channels, given = shape[1], [constant(g, name) for name in (m.scale, m.bias)]
+        channels, given = shape[1], constant(g, m.scale)
         if not isinstance(channels, int):  # (1)
             return self.none(m.nodes[0], msg="the number of channels is not known")
-        factors, shift = (per_channel(each, len(shape), channels) for each in given)
-        if given[0].size != channels or factors is None or shift is None:  # (4)
+        factors, shift = (per_channel(g, name, len(shape), channels) for name in (m.scale, m.bias))  # (4)
+        if given.size != channels:  # (4)
             return self.none(m.nodes[-1], msg="not one number for each channel")
-        scale, bias = rounded(factors, given[0].dtype), rounded(shift, given[0].dtype, terms=())
-        if scale is None or bias is None:  # (4)
-            return self.none(m.nodes[-1], msg="a parameter is too large or too small to be multiplied first")
-        return self.has_number(g, m) and m.derive(factors=scale, shift=bias)
+        factors, shift = rounded(factors, given.dtype), rounded(shift, given.dtype, terms=())  # (4)
+        return self.has_number(g, m) and m.derive(factors=factors, shift=shift)
 
     def apply_pattern(  # type: ignore[override]
         self, g: PatternRewriter, x: str, factors: Array, shift: Array, number: float

@@ -20,8 +20,7 @@ class _NormalizationScale(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor has another shape than the scale")
-        product = multiplied(g, m.scale, m.factor)
-        return m.derive(product=product) if product is not None else self.none(m.nodes[0], msg="not constant")  # (2)
+        return m.derive(product=multiplied(g, m.scale, m.factor))  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]) -> str:
         return str(getattr(g.op, self.operator)(x, product, **attributes))

@@ -18,11 +18,9 @@ class _FusedFactor(EasyPatternOptimization):
     kernels = {"com.microsoft::FusedMatMul": "a"}  # (3)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        factor, product = sorted(m.nodes, key=lambda node: node.op_type in ("MatMul", "FusedMatMul"))
+        product = next(node for node in m.nodes if node.op_type in ("MatMul", "FusedMatMul"))
         given: dict[str, Any] = m.get("attributes", {})
-        alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)
-        if alpha is None:  # (1)
-            return self.none(factor, msg="the factor is out of range, or would lose digits")
+        alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)  # (1)
         ranks = [g.info(name).rank for name in (m.a, m.b)]
         if any(rank is None or rank < 2 for rank in ranks) or (m.plain and ranks == [2, 2]):  # (2)
             return self.none(product, msg="not a product of tensors with more than two axes")

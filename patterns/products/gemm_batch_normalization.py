@@ -25,6 +25,7 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    constant_operands = ("c",)  # (1)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
@@ -33,19 +34,16 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
         return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if m.c and (not g.is_constant(m.c) or g.get_shape(m.c)[:-1] not in ((), (1,))):  # (1)
-            return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None:  # (2)
-            return self.none(m.nodes[1], msg="parameters unknown, not finite, or a mean too large")
+        if m.c and g.get_shape(m.c)[:-1] not in ((), (1,)):  # (1)
+            return self.none(m.nodes[0], msg="the bias differs by row")
+        scale, shift = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)  # (2)
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a product of two matrices")
         given: dict[str, Any] = m.get("attributes", {})
-        beta, turned, (scale, shift), dtype = given.get("beta", 1.0), given.get("transB", 0), found, constant(g, m.w).dtype
+        beta, turned, dtype = given.get("beta", 1.0), given.get("transB", 0), constant(g, m.w).dtype
+        # (3)
         weight = rounded(doubles(g, m.w) * (scale[:, None] if turned else scale), dtype, summed=1 if turned else 0)
         bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
-        if weight is None or bias is None:  # (3)
-            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
         if m.c and beta != 1 and not contracts(g, m.a, m.w, given):  # (5)
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})

@@ -33,9 +33,7 @@ class GemmMulPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         given: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)
-        factors = {name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names}
-        if None in factors.values():  # (1)
-            return self.none(m.nodes[1], msg="a factor is out of range, or would lose digits")
+        factors = {name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names}  # (1)
         if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(attributes={**given, **factors})

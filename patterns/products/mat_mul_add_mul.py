@@ -32,15 +32,13 @@ class MatMulAddMulPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the weight is not a matrix")
         if not g.is_stored(m.w) or not g.is_exclusive(m.w):  # (1)
             return self.none(m.nodes[0], msg="the weight is not stored in the model itself, or used elsewhere")
-        scale = per_channel(g.get_computed_constant(m.s), rank, shape[1], rank - 1)
-        bias = per_channel(g.get_computed_constant(m.b), rank, shape[1], rank - 1) if m.biased else np.zeros(())
+        scale = per_channel(g, m.s, rank, shape[1], rank - 1)  # (2)
+        bias = per_channel(g, m.b, rank, shape[1], rank - 1) if m.biased else np.zeros(())
         dtype = constant(g, m.w).dtype
-        if scale is None or bias is None or np.abs(scale).min(initial=1) < float(np.finfo(np.float16).tiny):  # (2)
-            return self.none(m.nodes[-1], msg="not one moderate number for each column")
-        weight, shift = rounded(doubles(g, m.w) * scale, dtype, summed=0), rounded(bias * scale, dtype, terms=())
-        if weight is None or shift is None:  # (3)
-            return self.none(m.nodes[-1], msg="a new constant leaves the range of its type")
-        return m.derive(weight=weight, shift=shift)
+        if np.abs(scale).min(initial=1) < float(np.finfo(np.float16).tiny):  # (2)
+            return self.none(m.nodes[-1], msg="a factor is very small")
+        weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
+        return m.derive(weight=weight, shift=rounded(bias * scale, dtype, terms=()))
 
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, shift: Array, biased: bool) -> str:
         product = g.op.MatMul(x, weight)

@@ -1,12 +1,11 @@
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._folding import Array, doubles, rounded
+from .._folding import Array, doubles, is_moderate, rounded
 from ._linear import MOVING, Linear, linear_above
 
 
@@ -46,30 +45,20 @@ class MatMulMulPattern(PatternOptimization):
             return self.none(layer.nodes[0], msg="weights or bias are computed, external, or used elsewhere")
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)
-        scaled = self._scaled(g, layer, scale, numpy_dtype(dtype)) if is_float(dtype) else None
-        if scaled is None:  # (4)
-            return self.none(layer.nodes[0], msg="the numbers are not floating-point, too large or too small")
+        if not is_float(dtype) or not is_moderate(scale, numpy_dtype(dtype)):  # (4)
+            return self.none(layer.nodes[0], msg="the numbers are not floating-point, or the factor is very large or small")
+        scaled = self._scaled(g, layer, scale, numpy_dtype(dtype))  # (4)
         return MatchResult(self, [*layer.nodes, node], partial(self._write, name, scaled))
 
     @staticmethod
     @np.errstate(all="ignore")  # a number out of range is refused below
-    def _scaled(g: GraphView, layer: Linear, scale: float, dtype: np.dtype) -> dict[str, Array] | None:
-        """The parameters times the factor by name, ``None`` when one of them leaves the range of its type.
-
-        The factor lies between the square roots of the smallest and of the largest normal number, so that a product that is
-        multiplied by it later overflows or vanishes no sooner than its result, with moderate numbers.
-        """
-        limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-        if not float(limits.smallest_normal) ** 0.5 <= abs(scale) <= float(limits.max) ** 0.5:
-            return None
+    def _scaled(g: GraphView, layer: Linear, scale: float, dtype: np.dtype) -> dict[str, Array]:
+        """The parameters times the factor by name; raises `Declined` when one of them leaves the range of its type."""
         found: dict[str, Array] = {}
         for name in layer.parameters:
             array = doubles(g, name) * scale
             is_weight = name in layer.weights
-            one = rounded(array, dtype, summed=max(array.ndim - 2, 0)) if is_weight else rounded(array, dtype, terms=())
-            if one is None:
-                return None
-            found[name] = one
+            found[name] = rounded(array, dtype, **({"summed": max(array.ndim - 2, 0)} if is_weight else {"terms": ()}))
         return found
 
     def _write(self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node) -> list[Node]:

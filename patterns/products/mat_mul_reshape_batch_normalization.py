@@ -41,14 +41,9 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the weight is not a matrix of the model, or it is used elsewhere")
         if flat is None or len(flat) != 2 or flat[1] != shape[1] or (g.info(m.x).rank or 0) < 2:  # (1)
             return self.none(m.nodes[1], msg="the columns are not the second axis of two")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None:  # (2)
-            return self.none(m.nodes[2], msg="parameters unknown, not finite, or a mean too large")
-        dtype = constant(g, m.w).dtype
-        weight, bias = rounded(doubles(g, m.w) * found[0], dtype, summed=0), rounded(found[1], dtype, terms=())
-        if weight is None or bias is None:  # (3)
-            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
-        return m.derive(weight=weight, bias=bias)
+        (scale, shift), dtype = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon), constant(g, m.w).dtype  # (2)
+        weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
+        return m.derive(weight=weight, bias=rounded(shift, dtype, terms=()))
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: Array, bias: Array, flat: bool, t: str, axis: int, allowzero: int

@@ -45,9 +45,7 @@ class MulMatMulPattern(PatternOptimization):
         if node.attribute.get("transA") or not np.isfinite(doubles(g, weight)).all():  # (2)
             return self.none(node, msg="the left operand is transposed, or the weight is not finite")
         factors = found.scale.reshape((1, -1) if side else (-1, 1))
-        scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)
-        if scaled is None:  # (4)
-            return self.none(node, msg="a new constant leaves the range of its type")
+        scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)  # (4)
         return MatchResult(self, [node, *found.nodes], partial(self._multiply, found.source, scaled))
 
     def _multiply(self, source: str, scaled: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:

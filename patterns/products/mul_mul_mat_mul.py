@@ -2,7 +2,7 @@ import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
-from .._folding import constant_pair, multiplied
+from .._folding import constant, constant_pair, multiplied
 
 
 class MulMulMatMulPattern(EasyPatternOptimization):
@@ -35,11 +35,9 @@ class MulMulMatMulPattern(EasyPatternOptimization):
             if rank is None or other is None or other > rank:  # (1)
                 return self.none(m.nodes[0], msg="a number has more axes than its tensor")
         pair = constant_pair(g, m.s, m.t)
-        dtype = None if pair is None else g.get_computed_constant(m.s)
-        product = None if pair is None or dtype is None else multiplied(pair[0].reshape(()), pair[1].reshape(()), dtype.dtype)
-        if product is None or product.dtype.kind in "iu":  # (2)
-            return self.none(m.nodes[0], msg="the numbers are integers, very large, or very small")
-        return m.derive(factor=product)
+        if pair is None or pair[0].dtype.kind in "iu":  # (2)
+            return self.none(m.nodes[0], msg="the numbers are integers")
+        return m.derive(factor=multiplied(pair[0].reshape(()), pair[1].reshape(()), constant(g, m.s).dtype))  # (2)
 
     def apply_pattern(
         self, g: PatternRewriter, a: str, b: str, factor: np.ndarray, turned: bool, perm: list[int] | None

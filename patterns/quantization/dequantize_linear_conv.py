@@ -44,7 +44,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         return g.op.Mul(y, c) if behind == "Mul" else g.op.Div(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        dequantized, conv, last = m.nodes
+        dequantized, _, last = m.nodes
         found = parameters(g, dequantized)
         channels = output_channels(g, m.w, False, 1)
         if found is None or channels is None:  # (1)
@@ -52,18 +52,16 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         if found.axis not in (None, 0):  # (2)
             return self.none(dequantized, msg="scales along another axis")
         if m.behind == "BatchNormalization":
-            factor, shift = normalization(g, m.norm, m.epsilon) or (None, np.zeros(1))
+            factor, shift = normalization(g, m.norm, m.epsilon)  # (4)
         else:
-            factor, shift = per_channel(g.get_computed_constant(m.c), g.info(m.w).rank, channels), np.zeros(1)
-        if factor is None or not (factor > 0).all():  # (3) (4) (5)
+            factor, shift = per_channel(g, m.c, g.info(m.w).rank, channels), np.zeros(1)
+        if not (factor > 0).all():  # (3) (5)
             return self.none(last, msg="not one positive factor for each channel")
         factor = 1 / factor if m.behind == "Div" else factor
         if not (found.scales <= _LARGEST).all():  # (5)
             return self.none(dequantized, msg="the weights are so large that the original may overflow")
-        scales = rounded(found.scales.astype(np.float64) * factor, found.scales.dtype)
+        scales = rounded(found.scales.astype(np.float64) * factor, found.scales.dtype)  # (5)
         bias = rounded(doubles(g, m.b) * factor + shift, found.scales.dtype, terms=())
-        if scales is None or bias is None:  # (5)
-            return self.none(conv, msg="a new constant leaves the range of its type")
         zeros = np.broadcast_to(found.zeros, scales.shape).astype(constant(g, m.w).dtype)
         return m.derive(scales=scales, zeros=zeros, bias=bias if m.b or m.behind == "BatchNormalization" else None)
 

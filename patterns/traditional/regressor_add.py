@@ -23,10 +23,7 @@ class RegressorAddPattern(_RegressorResult):
         values = g.get_computed_constant(m.c)
         if values is None or values.ndim > 2 or values.size != (values.shape or (1,))[-1]:  # (1)
             return self.none(node, msg="the summand is not constant, or differs from row to row")
-        added = shifted_results(regressor, values.ravel())
-        if added is None:  # (1) (2) (3)
-            return self.none(regressor, msg="it is not a sum, or the numbers cannot be added to it")
-        return m.derive(given={**regressor.attribute, **added})
+        return m.derive(given={**regressor.attribute, **shifted_results(regressor, values.ravel())})  # (1) (2) (3)
 
     _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
     examples = (

@@ -25,10 +25,7 @@ class RegressorMulPattern(_RegressorResult):
         if number is None or (g.info(m.c).rank or 0) > 2:  # (1)
             return self.none(node, msg="the factor is not one constant number")
         factor = float(number) if m.by == "Mul" else 1 / float(number or np.inf)
-        scaled = scaled_weights(regressor, factor)
-        if not scaled:  # (2) (3)
-            return self.none(regressor, msg="it is not a sum, or its weights cannot be multiplied by the number")
-        return m.derive(given={**regressor.attribute, **scaled})
+        return m.derive(given={**regressor.attribute, **scaled_weights(regressor, factor)})  # (2) (3)
 
     _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
     examples = (

@@ -36,9 +36,7 @@ class ScalerGemmPattern(PatternOptimization):
         bias = doubles(g, node.input[2] if len(node.input) > 2 else "")
         if rows.shape[1] != found.scale.size or bias.shape not in ((), (1,), rows.shape[:1], (1, rows.shape[0])):  # (2)
             return self.none(node, msg="there is not a number for each column")
-        new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)
-        if new is None:  # (3)
-            return self.none(node, msg="the new numbers lose digits")
+        new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)  # (3)
         return MatchResult(self, [*found.nodes, node], partial(self._merge, found, *new))
 
     def _merge(self, found: Steps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:

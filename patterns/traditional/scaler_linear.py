@@ -30,9 +30,7 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
         if found is None or not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
             return self.none(node, msg="there is no Scaler of a matrix, or the numbers do not fit")
-        new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)
-        if new is None:  # (2)
-            return self.none(node, msg="the new numbers lose digits")
+        new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)  # (2)
         given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
         return m.derive(read=(found.operand, found.sources), given=given)
 

@@ -18,3 +18,9 @@ def calling_frame(levels: int = 1) -> FrameType:
         frame = frame.f_back
     assert frame is not None
     return frame
+
+
+def raised_at(error: BaseException) -> tuple[str, int]:
+    """File and line of the call, made by the function that caught an error, in which it was raised."""
+    below = error.__traceback__ and error.__traceback__.tb_next
+    return (below.tb_frame.f_code.co_filename, below.tb_lineno) if below else ("", 0)

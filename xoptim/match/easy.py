@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
+from xoptim.match.caller import raised_at
 from xoptim.match.declared import DeclaredConditions, place_of
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement
@@ -190,7 +191,8 @@ class EasyPatternOptimization(DeclaredConditions):
                 if not check(g, match):
                     return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
         except Declined as reason:
-            return Misfit(anchor, str(reason))
+            file, line = raised_at(reason)
+            return Misfit(anchor, str(reason), line=line, file=file)
         return None
 
     def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:
