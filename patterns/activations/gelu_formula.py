@@ -1,9 +1,10 @@
 """The Gaussian error linear unit, spelled out: exactly, and by its tangent approximation."""
 
 import math
-from typing import ClassVar
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
+
+from .._operators import _OneOperator
 
 
 def _by_erf(g: PatternBuilder, x: Symbol) -> Symbol:
@@ -31,16 +32,10 @@ def _by_tangent(g: PatternBuilder, x: Symbol) -> Symbol:
     return g.op.Mul(x, 0.5, g.op.Add(g.op.Tanh(_argument(g, x)), 1.0), associative=True)
 
 
-class _GeluFormula(EasyPatternOptimization):
-    """A formula for which a provider may have an `operator` of a `domain`."""
+class _GeluFormula(_OneOperator):
+    """A formula for which a provider may have an operator."""
 
-    exactness = "rounding"
     kernels = {"Gelu": "x"}  # (2)
-    operator: ClassVar[str] = "Gelu"
-    domain: ClassVar[str] = ""
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return str(getattr(g.op, self.operator)(x, domain=self.domain))
 
 
 class _MicrosoftGelu(_GeluFormula):
@@ -51,7 +46,6 @@ class _MicrosoftGelu(_GeluFormula):
     max_opset = 19
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
-    domain = "com.microsoft"
     kernels = {"com.microsoft::Gelu": "x"}
 
 
@@ -128,8 +122,8 @@ class GeluPattern(_GeluFormula):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return _by_tangent(g, x)
 
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return g.op.Gelu(x, approximate="tanh")
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        return m.derive(attributes={"approximate": "tanh"})
 
     _constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
     _after = 'agraph (float[a,b] x) => (float[a,b] y) { y = Gelu <approximate = "tanh"> (x) }'
@@ -160,7 +154,6 @@ class FastGeluPattern(_MicrosoftGelu):
     3. the tensor may have no axis: that kernel refuses scalars.
     """
 
-    operator = "FastGelu"
     kernels = {"com.microsoft::FastGelu": "x"}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

@@ -1,23 +1,21 @@
 """Softmax and its logarithm, spelled out."""
 
-from typing import ClassVar
-
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import FLOATS
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
+
+from .._operators import _OneOperator
 
 
-class _SoftmaxFormula(EasyPatternOptimization):
-    """The formula of an `operator` along one axis, which is captured as ``axes``."""
+class _SoftmaxFormula(_OneOperator):
+    """The formula of an operator along one axis, which is captured as ``axes``."""
 
     phase = "specialize"
-    exactness = "rounding"
     min_opset = 13
-    operator: ClassVar[str]
 
-    def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:
-        return str(getattr(g.op, self.operator)(x, axis=axes[0]))
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        return m.derive(attributes={"axis": m.axes[0]})
 
 
 class SoftmaxExpPattern(_SoftmaxFormula):
@@ -30,7 +28,6 @@ class SoftmaxExpPattern(_SoftmaxFormula):
     2. the provider has no kernel of Softmax for the type.
     """
 
-    operator = "Softmax"
     kernels = {"Softmax": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -58,7 +55,6 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
     3. the numbers have 64 bits: onnxruntime's LogSoftmax gives -inf then where the operators give NaN.
     """
 
-    operator = "LogSoftmax"
     operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (3)
     kernels = {"LogSoftmax": "x"}  # (2)
 

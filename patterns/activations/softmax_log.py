@@ -1,9 +1,9 @@
-from typing import Any
+from xoptim.match import Example, PatternBuilder, Symbol
 
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from .._operators import _OneOperator
 
 
-class SoftmaxLogPattern(EasyPatternOptimization):
+class SoftmaxLogPattern(_OneOperator):
     """Log(Softmax(x)) → LogSoftmax(x)
 
     What: one operator instead of two, which gives a large negative number where the quotient underflows to zero and its
@@ -20,9 +20,6 @@ class SoftmaxLogPattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # The axis has the same meaning for both, in all operator sets.
         return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
-
-    def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
-        return g.op.LogSoftmax(x, **attributes)
 
     examples = (
         Example(
