@@ -40,7 +40,7 @@ class EluMulPattern(_ActivationFactor):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
+            "{ y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
         ),
     )
 
@@ -69,7 +69,7 @@ class HardSigmoidMulPattern(_ActivationFactor):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = HardSwish(x) }",
+            "{ y = HardSwish(x) }",
         ),
     )
 
@@ -104,12 +104,12 @@ class QuickGeluPattern(_ActivationFactor):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
+            "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
             domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
+            "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
             domains=(("com.microsoft", 1),),
         ),
     )

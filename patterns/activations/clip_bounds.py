@@ -43,11 +43,11 @@ class ClipClipPattern(_ClipBounds):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
+            "<float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
         ),
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
+            "<float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
         ),
     )
 
@@ -75,7 +75,7 @@ class ClipReluPattern(_ClipBounds):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
+            "<float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
         ),
     )
 
@@ -104,7 +104,7 @@ class ReluClipPattern(_ClipBounds):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float six = {6}> { t = Relu(x) y = Clip(t, , six) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float six = {6}> { y = Clip(x, zero, six) }",
+            "<float zero = {0}, float six = {6}> { y = Clip(x, zero, six) }",
         ),
     )
 

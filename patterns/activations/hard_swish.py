@@ -38,7 +38,6 @@ class HardSwishPattern(EasyPatternOptimization):
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
             "{ t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) }",
-            "agraph (float[a,b] x) => (float[a,b] y) "
             "{ t = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) y = Mul(x, t) }",
         ),
     )

@@ -24,6 +24,6 @@ class SoftmaxLogPattern(_OneOperator):
     examples = (
         Example(
             "agraph (float[a,b,c] x) => (float[a,b,c] y) { s = Softmax <axis = -2> (x) y = Log(s) }",
-            "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = LogSoftmax <axis = -2> (x) }",
+            "{ y = LogSoftmax <axis = -2> (x) }",
         ),
     )

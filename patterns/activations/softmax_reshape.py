@@ -68,12 +68,12 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     examples = (
         Example(
             f"agraph ({_known} x) => ({_known} y) {{ y = Softmax <axis = 1> (x) }}",
-            f"agraph ({_known} x) => ({_known} y) <int64[3] s = {{0, 3, 256}}, int64[4] t = {{0, 3, 16, 16}}> "
-            "{ a = Reshape(x, s) b = Softmax <axis = 1> (a) y = Reshape(b, t) }",
+            "<int64[3] s = {0, 3, 256}, int64[4] t = {0, 3, 16, 16}> { a = Reshape(x, s) b = Softmax <axis = 1> (a) "
+            "y = Reshape(b, t) }",
         ),
         Example(
             f"agraph ({_unknown} x) => ({_unknown} y) {{ y = LogSoftmax <axis = -3> (x) }}",
-            f"agraph ({_unknown} x) => ({_unknown} y) <int64[3] s = {{2, 3, -1}}> {{ a = Reshape(x, s) "
-            "b = LogSoftmax <axis = 1> (a) t = Shape(x) y = Reshape <allowzero = 1> (b, t) }",
+            "<int64[3] s = {2, 3, -1}> { a = Reshape(x, s) b = LogSoftmax <axis = 1> (a) t = Shape(x) "
+            "y = Reshape <allowzero = 1> (b, t) }",
         ),
     )

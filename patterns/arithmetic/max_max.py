@@ -38,10 +38,10 @@ class MaxMaxPattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) y = Max(t, d) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}> { y = Max(x, c) }",
+            "<float c = {1}> { y = Max(x, c) }",
         ),
         Example(
             "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {0, -1}> { y = Min(x, c) }",
+            "<float[2] c = {0, -1}> { y = Min(x, c) }",
         ),
     )

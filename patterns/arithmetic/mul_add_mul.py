@@ -41,6 +41,6 @@ class MulAddMulPattern(EasyPatternOptimization):
         Example(
             "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}, float[2] c = {5, 6}> "
             "{ t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }",
-            "agraph (float[2] x) => (float[2] y) <float[2] a = {5,12}, float[2] b = {15,24}> { t = Mul(x,a) y = Add(t,b) }",
+            "<float[2] a = {5,12}, float[2] b = {15,24}> { t = Mul(x,a) y = Add(t,b) }",
         ),
     )

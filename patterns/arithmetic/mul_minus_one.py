@@ -16,8 +16,7 @@ class MulMinusOnePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Neg(x)
 
-    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }"
     examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", _after),
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", _after),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", "{ y = Neg(x) }"),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", "{ y = Neg(x) }"),
     )

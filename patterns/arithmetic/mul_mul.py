@@ -36,11 +36,11 @@ class MulMulPattern(AddAddPattern):
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, c) y = Div(t, d) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Mul(x, c) }",
+            "<float c = {1.5}> { y = Mul(x, c) }",
         ),
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, d) y = Div(c, t) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { y = Div(c, x) }",
+            "<float c = {1.5}> { y = Div(c, x) }",
             ranges=(("x", 0.5, 2.0),),
         ),
     )

@@ -31,10 +31,7 @@ class NegAddPattern(_Opposite):
     operator, other = "Add", "Sub"
 
     examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }",
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(x, z) }",
-        ),
+        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }", "{ y = Sub(x, z) }"),
     )
 
 
@@ -50,8 +47,5 @@ class NegSubPattern(_Opposite):
     operator, other = "Sub", "Add"
 
     examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }",
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Add(x, z) }",
-        ),
+        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }", "{ y = Add(x, z) }"),
     )

@@ -26,8 +26,5 @@ class PowHalfPattern(EasyPatternOptimization):
         return g.op.Sqrt(x)
 
     examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = Sqrt(x) }",
-        ),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }", "{ y = Sqrt(x) }"),
     )

@@ -153,10 +153,9 @@ class AttentionPattern(EasyPatternOptimization):
             f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
             f"{{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
             "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"{_start} <float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, "
-            f"int64[1] one = {{1}}> {{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) "
-            "s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) l = Expand(n, u) "
-            "y = Attention <scale = 0.125> (q, p, v, l) }",
+            f"<float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
+            f"{{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) s = Shape <start = 1, end = 2> (x) "
+            f"u = Concat <axis = 0> (s, one) l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }}",
             opset=23,
         ),
         Example(
@@ -164,9 +163,8 @@ class AttentionPattern(EasyPatternOptimization):
             "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> "
             "{ p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
             "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
-            "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-            "<int64[4] n = {0, 0, 3, 4}> "
-            "{ r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) y = Attention <scale = 0.5> (q, p, v) }",
+            "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
+            "y = Attention <scale = 0.5> (q, p, v) }",
             opset=23,
         ),
         Example(

@@ -63,12 +63,12 @@ class AttentionGuardPattern(EasyPatternOptimization):
         Example(
             f"{_start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {_heads} o = Mul(v, zero) "
             "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
-            f"{_start} {{ y = {_heads} }}",
+            f"{{ y = {_heads} }}",
             opset=23,
         ),
         Example(
             f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
-            f"{_four} <{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
+            f"<{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
             opset=23,
         ),
     )

@@ -55,12 +55,12 @@ class MulAttentionPattern(EasyPatternOptimization):
     examples = (
         Example(
             f"{_start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
-            f"{_start} {{ y = Attention <scale = 1.0> (q, k, v) }}",
+            "{ y = Attention <scale = 1.0> (q, k, v) }",
             opset=23,
         ),
         Example(
             f"{_start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
-            f"{_start} {{ y = Attention <scale = 0.25> (q, k, v) }}",
+            "{ y = Attention <scale = 0.25> (q, k, v) }",
             opset=23,
         ),
     )

@@ -78,7 +78,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = Transpose <perm = [0, 2, 3, 1]> (d) "
             f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) "
             f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-            "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v) => (float[b,s,8] y) "
             "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, v) }",
             domains=(("com.microsoft", 1),),
         ),
@@ -88,7 +87,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             f"{{ a = Reshape(q, n) c = {_move} (a) d = Transpose <perm = [0, 2, 1]> (k) e = Reshape(d, l) "
             f"f = Reshape(v, u) h = {_move} (f) p = MatMul(c, e) w = Softmax <axis = 3> (p) "
             f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-            "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
             "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v) }",
             domains=(("com.microsoft", 1),),
         ),

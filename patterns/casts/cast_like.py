@@ -25,12 +25,6 @@ class CastLikePattern(EasyPatternOptimization):
         return x if same else g.op.Cast(x, to=to)
 
     examples = (
-        Example(
-            "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }",
-            "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = Cast <to = 10> (x) }",
-        ),
-        Example(
-            "agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }",
-            "agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }",
-        ),
+        Example("agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }", "{ y = Cast <to = 10> (x) }"),
+        Example("agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }", "{ y = Relu(x) }"),
     )

@@ -40,7 +40,7 @@ class CastMovementCastPattern(EasyPatternOptimization):
     examples = (
         Example(
             f"{_half} {{ c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) y = Cast <to = 10> (t) }}",
-            f"{_half} {{ y = Transpose <perm = [1, 0]> (x) }}",
+            "{ y = Transpose <perm = [1, 0]> (x) }",
         ),
         Example(
             f"{_whole} {{ c = Cast <to = 7> (x) t = Slice(c, n, m, z) y = Cast <to = 6> (t) }}",

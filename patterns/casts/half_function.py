@@ -43,7 +43,6 @@ class HalfFunctionPattern(EasyPatternOptimization):
     examples = (
         Example(f"{_start} {{ y = Softmax <axis = 0> (x) }}", _softmax),
         Example(
-            f"{_start} {{ y = PRelu(x, s) }}",
-            f"{_start} {{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
+            f"{_start} {{ y = PRelu(x, s) }}", f"{{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}"
         ),
     )

@@ -33,6 +33,6 @@ class IfConstantPattern(PatternOptimization):
             "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
             "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
             "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
-            "agraph (float[a] x) => (float[a] y) { h = Neg(x) t = Exp(h) y = Relu(t) }",
+            "{ h = Neg(x) t = Exp(h) y = Relu(t) }",
         ),
     )

@@ -71,14 +71,13 @@ class LoopInvariantPattern(PatternOptimization):
             f"{_sizes} {{ y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
             "{ e = Identity(d) k = Size(z) f = Cast <to = 1> (k) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) "
             "t = Add(h, g) }> }",
-            f"{_sizes} {{ k = Size(z) f = Cast <to = 1> (k) y = Loop(n, , x) < "
-            "body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
-            "{ e = Identity(d) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
+            "{ k = Size(z) f = Cast <to = 1> (k) y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, "
+            "float[a] t) { e = Identity(d) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
         ),
         Example(
             "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { y = Scan <num_scan_inputs = 1, body = step "
             "(float[a] s) => (float[a] t) <float[1] k = {2}> { m = Mul(z, k) t = Add(s, m) }> (x) }",
-            "agraph (float[2,a] x, float[a] z) => (float[2,a] y) <float[1] k = {2}> { m = Mul(z, k) "
-            "y = Scan <num_scan_inputs = 1, body = step (float[a] s) => (float[a] t) { t = Add(s, m) }> (x) }",
+            "<float[1] k = {2}> { m = Mul(z, k) y = Scan <num_scan_inputs = 1, body = step (float[a] s) => (float[a] t) { "
+            "t = Add(s, m) }> (x) }",
         ),
     )

@@ -34,7 +34,6 @@ class LoopOncePattern(PatternOptimization):
             "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { y, z = Loop(n, c, x) < "
             "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q, float[a] r) "
             "{ e = Identity(d) q = Relu(p) r = Exp(q) }> }",
-            "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64[1] k = {0}> "
-            "{ y = Relu(x) r = Exp(y) z = Unsqueeze(r, k) }",
+            "<int64[1] k = {0}> { y = Relu(x) r = Exp(y) z = Unsqueeze(r, k) }",
         ),
     )

@@ -38,6 +38,6 @@ class SequenceConstructConcatPattern(PatternOptimization):
         Example(
             "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
             "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) { y = Concat <axis = 1> (x, z) }",
+            "{ y = Concat <axis = 1> (x, z) }",
         ),
     )

@@ -67,13 +67,12 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     examples = (
         Example(
             f"{_signal} {{ y = AveragePool <kernel_shape = [3]> (x) }}",
-            f"{_signal} <float[2,1,3] w = {{{_third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
+            f"<float[2,1,3] w = {{{_third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
             opset=19,
         ),
         Example(
             f"{_image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], count_include_pad = 1> (x) }}",
-            f"{_image} <float[1,1,3,2] w = {{{_part}}}> "
-            "{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }",
+            f"<float[1,1,3,2] w = {{{_part}}}> {{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }}",
             opset=22,
         ),
     )

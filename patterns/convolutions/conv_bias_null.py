@@ -30,6 +30,6 @@ class ConvBiasNullPattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <float[2] b = {0, 0}> { y = Conv(x, w, b) }",
-            "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) { y = Conv(x, w) }",
+            "{ y = Conv(x, w) }",
         ),
     )

@@ -58,13 +58,12 @@ class ConvConcatPattern(PatternOptimization):
         Example(
             f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
             "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
-            f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> "
-            "{ p = Conv(x, w, b) y = Relu(p) }",
+            f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
         ),
         Example(
             f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
             "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
-            f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
+            f"<{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
         ),
     )
 

@@ -28,12 +28,12 @@ class FusedConvPattern(_FusedActivation):
     examples = (
         Example(
             f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
-            f'{_start} {{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }}',
+            '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
             domains=(("com.microsoft", 1),),
         ),
         Example(
             f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
-            f'{_start} {{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }}',
+            '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
             domains=(("com.microsoft", 1),),
         ),
     )

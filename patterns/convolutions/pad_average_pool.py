@@ -56,7 +56,6 @@ class PadAveragePoolPattern(EasyPatternOptimization):
         Example(
             "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
             "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
-            "agraph (float[n,c,h] x) => (float[n,c,k] y) "
             "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
         ),
     )

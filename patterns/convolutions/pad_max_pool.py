@@ -42,7 +42,6 @@ class PadMaxPoolPattern(EasyPatternOptimization):
         Example(
             "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
             "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
-            "agraph (float[n,c,h] x) => (float[n,c,k] y) "
             "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
         ),
     )

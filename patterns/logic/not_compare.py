@@ -31,11 +31,7 @@ class NotComparePattern(EasyPatternOptimization):
 
     examples = (
         Example(
-            "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }",
-            "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { y = LessOrEqual(x, z) }",
+            "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }", "{ y = LessOrEqual(x, z) }"
         ),
-        Example(
-            "agraph (int32[a] x, int32[a] z) => (bool[a] y) { t = LessOrEqual(x, z) y = Not(t) }",
-            "agraph (int32[a] x, int32[a] z) => (bool[a] y) { y = Greater(x, z) }",
-        ),
+        Example("agraph (int32[a] x, int32[a] z) => (bool[a] y) { t = LessOrEqual(x, z) y = Not(t) }", "{ y = Greater(x, z) }"),
     )

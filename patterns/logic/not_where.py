@@ -24,6 +24,6 @@ class NotWherePattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
-            "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { y = Where(c, z, x) }",
+            "{ y = Where(c, z, x) }",
         ),
     )

@@ -96,19 +96,19 @@ class TruthFunctionPattern(PatternOptimization):
         Example(
             "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "
             "{ t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
-            "agraph (bool[a,b] c) => (float[a,b] y) <float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
+            "<float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
         ),
         Example(
             "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) y = Equal(t, zero) }",
-            "agraph (bool[a,b] c) => (bool[a,b] y) { y = Not(c) }",
+            "{ y = Not(c) }",
         ),
         Example(
             "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}, float zero = {0}> "
             "{ t = Where(c, one, zero) u = Cast <to = 9> (t) y = Where(u, x, z) }",
-            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) { y = Where(c, x, z) }",
+            "{ y = Where(c, x, z) }",
         ),
         Example(
             "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { y = Where(c, one, zero) }",
-            "agraph (bool[a,b] c) => (float[a,b] y) { y = Cast <to = 1> (c) }",
+            "{ y = Cast <to = 1> (c) }",
         ),
     )

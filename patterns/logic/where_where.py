@@ -34,11 +34,11 @@ class WhereWherePattern(EasyPatternOptimization):
         Example(
             "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
             "{ t = Where(c, x, z) y = Where(c, t, w) }",
-            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) { y = Where(c, x, w) }",
+            "{ y = Where(c, x, w) }",
         ),
         Example(
             "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
             "{ t = Where(c, z, w) y = Where(c, x, t) }",
-            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) { y = Where(c, x, w) }",
+            "{ y = Where(c, x, w) }",
         ),
     )

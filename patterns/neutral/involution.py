@@ -29,12 +29,7 @@ class NegNegPattern(_Involution):
 
     operator = "Neg"
 
-    examples = (
-        Example(
-            "agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }",
-            "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
-        ),
-    )
+    examples = (Example("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }", "{ y = Relu(x) }"),)
 
 
 class NotNotPattern(_Involution):
@@ -49,8 +44,5 @@ class NotNotPattern(_Involution):
     operator = "Not"
 
     examples = (
-        Example(
-            "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }",
-            "agraph (bool[a] x, bool[a] z) => (bool[a] y) { y = And(x, z) }",
-        ),
+        Example("agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }", "{ y = And(x, z) }"),
     )

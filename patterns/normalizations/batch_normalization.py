@@ -38,6 +38,6 @@ class BatchNormalizationPattern(EasyPatternOptimization):
             "agraph (float[n,2] x) => (float[n,2] y) "
             "<float[2] s = {1, 1}, float[2] o = {0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> "
             "{ t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
-            "agraph (float[n,2] x) => (float[n,2] y) { y = Relu(x) }",
+            "{ y = Relu(x) }",
         ),
     )

@@ -49,13 +49,11 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
         Example(
             "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
             "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-            "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
-            "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+            "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
         ),
         Example(
             "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
             "{ t = Add(x, r) y = LayerNormalization(t, s) }",
-            "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
-            "{ t = Add(x, r) y = LayerNormalization(t, s) }",
+            "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization(t, s) }",
         ),
     )

@@ -119,15 +119,13 @@ class LayerNormalizationPattern(_LayerNormalization):
             "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
             "{ m = ReduceMean(x, i) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
             "y = Div(d, s) }",
-            "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
-            "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+            "<float[4] one = {1, 1, 1, 1}> { y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
         ),
         Example(
             "agraph (float[a,2,2] x) => (float[a,2,2] y) <float[1] e = {0.001}> "
             "{ m = ReduceMean <axes = [1, 2]> (x) d = Sub(x, m) q = Mul(d, d) v = ReduceMean <axes = [1, 2]> (q) "
             "w = Add(e, v) s = Sqrt(w) r = Reciprocal(s) y = Mul(r, d) }",
-            "agraph (float[a,2,2] x) => (float[a,2,2] y) <float[2,2] one = {1, 1, 1, 1}> "
-            "{ y = LayerNormalization <axis = -2, epsilon = 0.001> (x, one) }",
+            "<float[2,2] one = {1, 1, 1, 1}> { y = LayerNormalization <axis = -2, epsilon = 0.001> (x, one) }",
             opset=17,
         ),
         Example(
@@ -135,8 +133,7 @@ class LayerNormalizationPattern(_LayerNormalization):
             "<float e = {0.001}, int64[1] i = {-1}, float[4] k = {1, 2, 3, 4}> "
             "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
             "r = Reciprocal(s) f = Mul(r, k) p = Mul(x, f) n = Mul(m, f) o = Sub(c, n) y = Add(p, o) }",
-            "agraph (float[a,4] x, float[4] c) => (float[a,4] y) <float[4] k = {1, 2, 3, 4}> "
-            "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, k, c) }",
+            "<float[4] k = {1, 2, 3, 4}> { y = LayerNormalization <axis = -1, epsilon = 0.001> (x, k, c) }",
         ),
     )
 
@@ -167,8 +164,7 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
             "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}> "
             "{ m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) "
             "w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
-            "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
-            "{ y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+            "<float[4] one = {1, 1, 1, 1}> { y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
             opset=13,
         ),
     )
@@ -220,15 +216,13 @@ class InstanceNormalizationPattern(_DistanceFormula):
             "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.001}, int64[2] i = {2, 3}, "
             "float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {4, 5}> "
             f"{{ {_normalize} t = Div(d, s) p = Mul(t, k) y = Add(p, c) }}",
-            "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
-            "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
+            "<float[2] k = {2, 3}, float[2] c = {4, 5}> { y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
         ),
         Example(
             "agraph (float[a,2,4] x) => (float[a,2,4] y) <float e = {0.001}, int64[1] i = {-1}, "
             "float[2,1] k = {2, 3}, float[2,1] c = {4, 5}> "
             f"{{ {_normalize} r = Reciprocal(s) t = Mul(d, r) p = Mul(t, k) y = Add(p, c) }}",
-            "agraph (float[a,2,4] x) => (float[a,2,4] y) <float[2] k = {2, 3}, float[2] c = {4, 5}> "
-            "{ y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
+            "<float[2] k = {2, 3}, float[2] c = {4, 5}> { y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
         ),
     )
 
@@ -302,13 +296,11 @@ class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
         Example(
             "agraph (float[a,2] x) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
             f"{{ {_mean} v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(r, x) }}",
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] one = {1, 1}> "
-            "{ y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+            "<float[2] one = {1, 1}> { y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
         ),
         Example(
             f"agraph (float[a,2] x) => (float[a,2] y) <float two = {{2}}, int64[1] i = {{-1}}, float h = {{-0.5}}> "
             f"{{ {_mean} r = Pow(m, h) y = Mul(x, r) }}",
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] one = {1, 1}> "
-            "{ y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.0> (x, one) }",
+            "<float[2] one = {1, 1}> { y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.0> (x, one) }",
         ),
     )

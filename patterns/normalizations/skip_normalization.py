@@ -92,14 +92,12 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
         Example(
             "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
             "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-            "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
-            '{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
+            '<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
             domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
             "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-            "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
             "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
             domains=(("com.microsoft", 1),),
         ),

@@ -60,14 +60,12 @@ class EinsumDensePattern(EasyPatternOptimization):
         Example(
             "agraph (float[b,q,2,1] x) => (float[b,q,3] z) <float[2,1,3] w = {1, 2, 3, 4, 5, 6}> "
             '{ z = Einsum <equation = "bqhk,hkd->bqd"> (x, w) }',
-            "agraph (float[b,q,2,1] x) => (float[b,q,3] z) "
             "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[3] s = {0, 0, 2}> { t = Reshape(x, s) z = MatMul(t, w) }",
         ),
         Example(
             "agraph (float[b,s,2] x) => (float[b,3,s,1] z) <float[2,3,1] w = {1, 2, 3, 4, 5, 6}> "
             '{ z = Einsum <equation = "bsd,dhk->bhsk"> (x, w) }',
-            "agraph (float[b,s,2] x) => (float[b,3,s,1] z) "
-            "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[4] s = {0, 0, 3, 1}> "
-            "{ t = MatMul(x, w) u = Reshape(t, s) z = Transpose <perm = [0, 2, 1, 3]> (u) }",
+            "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[4] s = {0, 0, 3, 1}> { t = MatMul(x, w) u = Reshape(t, s) "
+            "z = Transpose <perm = [0, 2, 1, 3]> (u) }",
         ),
     )

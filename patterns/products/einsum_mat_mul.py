@@ -54,17 +54,14 @@ class EinsumMatMulPattern(EasyPatternOptimization):
     examples = (
         Example(
             'agraph (float[b,q,8] x, float[b,k,8] y) => (float[b,q,k] z) { z = Einsum <equation = "bqd,bkd->bqk"> (x, y) }',
-            "agraph (float[b,q,8] x, float[b,k,8] y) => (float[b,q,k] z) "
             "{ t = Transpose <perm = [0, 2, 1]> (y) z = MatMul(x, t) }",
         ),
         Example(
             'agraph (float[b,q,4] x, float[b,4] y) => (float[b,q] z) { z = Einsum <equation = "bqe,be->bq"> (x, y) }',
-            "agraph (float[b,q,4] x, float[b,4] y) => (float[b,q] z) <int64[1] last = {2}> "
-            "{ t = Unsqueeze(y, last) u = MatMul(x, t) z = Squeeze(u, last) }",
+            "<int64[1] last = {2}> { t = Unsqueeze(y, last) u = MatMul(x, t) z = Squeeze(u, last) }",
         ),
         Example(
             'agraph (float[2,s,2] x, float[4,2,3] w) => (float[2,4,s,3] z) { z = Einsum <equation = "bsd,edh->besh"> (x, w) }',
-            "agraph (float[2,s,2] x, float[4,2,3] w) => (float[2,4,s,3] z) <int64[1] one = {1}> "
-            "{ t = Unsqueeze(x, one) z = MatMul(t, w) }",
+            "<int64[1] one = {1}> { t = Unsqueeze(x, one) z = MatMul(t, w) }",
         ),
     )

@@ -31,6 +31,6 @@ class EinsumTransposePattern(EasyPatternOptimization):
     examples = (
         Example(
             'agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Einsum <equation = "ijk -> kij"> (x) }',
-            "agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Transpose <perm = [2, 0, 1]> (x) }",
+            "{ y = Transpose <perm = [2, 0, 1]> (x) }",
         ),
     )

@@ -53,14 +53,12 @@ class FusedMatMulDivPattern(_FusedFactor):
     examples = (
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { t = MatMul(x, w) y = Div(t, s) }",
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
             "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
             domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
             "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
-            "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) "
             "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
             domains=(("com.microsoft", 1),),
         ),
@@ -91,14 +89,12 @@ class FusedMatMulx2Pattern(_FusedFactor):
     examples = (
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { t = Mul(x, s) y = MatMul(t, w) }",
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
             "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
             domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
             "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) "
             "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
             domains=(("com.microsoft", 1),),
         ),

@@ -28,13 +28,12 @@ class FusedGemmPattern(_FusedActivation):
     examples = (
         Example(
             f"{_start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
-            f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }}',
+            '{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }',
             domains=_domains,
         ),
         Example(
             f"{_start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
-            f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", '
-            "activation_alpha = 0.25> (x, w) }",
+            '{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha = 0.25> (x, w) }',
             domains=_domains,
         ),
     )

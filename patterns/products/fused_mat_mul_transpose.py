@@ -51,7 +51,6 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
             "{ t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
             "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
             domains=(("com.microsoft", 1),),
         ),

@@ -56,14 +56,12 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
             "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {1, 1}, "
             "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
             "{ t = Gemm <transB = 1> (x, w, c) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
-            "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> "
-            "{ y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
+            "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> { y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
         ),
         Example(
             "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, "
             "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
             "{ t = MatMul(x, w) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
-            "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> "
-            "{ y = Gemm <beta = 1.0> (x, w, c) }",
+            "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> { y = Gemm <beta = 1.0> (x, w, c) }",
         ),
     )

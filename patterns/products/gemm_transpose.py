@@ -37,11 +37,10 @@ class GemmTransposePattern(EasyPatternOptimization):
         Example(
             "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
             "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
-            "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
-            "{ y = Gemm <transA = 0, transB = 1> (w, x, c) }",
+            "<float[1] c = {2}> { y = Gemm <transA = 0, transB = 1> (w, x, c) }",
         ),
         Example(
             "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
-            "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { y = Gemm <transA = 1, transB = 1> (w, x) }",
+            "{ y = Gemm <transA = 1, transB = 1> (w, x) }",
         ),
     )

@@ -34,6 +34,6 @@ class MatMulAddPattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
-            "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
+            "<float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
         ),
     )

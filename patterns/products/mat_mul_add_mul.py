@@ -49,12 +49,11 @@ class MatMulAddMulPattern(EasyPatternOptimization):
             "agraph (float[a,b,2] x) => (float[a,b,2] y) "
             "<float[2,2] w = {1, 2, 3, 4}, float[2] c = {5, 6}, float[2] s = {2, 0.5}> "
             "{ t = MatMul(x, w) u = Add(t, c) y = Mul(s, u) }",
-            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {2, 1, 6, 2}, float[2] c = {10, 3}> "
-            "{ t = MatMul(x, w) y = Add(t, c) }",
+            "<float[2,2] w = {2, 1, 6, 2}, float[2] c = {10, 3}> { t = MatMul(x, w) y = Add(t, c) }",
         ),
         Example(
             "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, float[1,2] s = {2, 0.5}> "
             "{ t = MatMul(x, w) y = Mul(t, s) }",
-            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
+            "<float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
         ),
     )

@@ -63,15 +63,14 @@ class MatMulConcatPattern(PatternOptimization):
             "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
             "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
             "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
-            "agraph (float[n,2] x) => (float[n,3] y) <float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> "
-            "{ p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
+            "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
         ),
         Example(
             "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
             "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
             "y = Concat <axis = 1> (x, p, q) }",
-            "agraph (float[n,2] x) => (float[n,5] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> "
-            "{ p = Gemm <transB = 1> (x, w, b) y = Concat <axis = 1> (x, p) }",
+            "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
+            "y = Concat <axis = 1> (x, p) }",
         ),
     )
 

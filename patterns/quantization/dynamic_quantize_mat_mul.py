@@ -35,12 +35,12 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
     examples = (
         Example(
             f"{_operands} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u, v, k) }}",
-            f"{_operands} {{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }}",
+            "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }",
             domains=(("com.microsoft", 1),),
         ),
         Example(
             f"{_least} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u) }}",
-            f"{_least} {{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }}",
+            "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }",
             domains=(("com.microsoft", 1),),
         ),
     )

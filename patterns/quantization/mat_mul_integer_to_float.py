@@ -71,7 +71,6 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
         Example(
             "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
             "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
-            "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
             "{ y = com.microsoft.MatMulIntegerToFloat(a, b, t, s) }",
             domains=(("com.microsoft", 1),),
         ),

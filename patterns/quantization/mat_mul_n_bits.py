@@ -98,8 +98,8 @@ class MatMulNBitsPattern(PatternOptimization):
         Example(
             f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{_ones}}}, float[1,1] s = {{0.5}}> "
             "{ d = DequantizeLinear <axis = 0, block_size = 16> (w, s) y = MatMul(x, d) }",
-            f"agraph (float[n,16] x) => (float[n,1] y) <uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> "
-            "{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = 8, block_size = 16> (x, w, s) }",
+            f"<uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> {{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = "
+            f"8, block_size = 16> (x, w, s) }}",
             opset=21,
             domains=(("com.microsoft", 1),),
         ),

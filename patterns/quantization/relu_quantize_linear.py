@@ -39,12 +39,11 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
-            "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { y = QuantizeLinear(x, s) }",
+            "<float s = {0.1}> { y = QuantizeLinear(x, s) }",
         ),
         Example(
             "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
             "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
-            "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> "
-            "{ y = QuantizeLinear(x, s, z) }",
+            "<float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> { y = QuantizeLinear(x, s, z) }",
         ),
     )

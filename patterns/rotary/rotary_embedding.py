@@ -170,8 +170,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) "
             "<int64[2] sizes = {2, 2}> { l, r = Split <axis = 3> (x, sizes) lc = Mul(l, c) ri = Mul(r, i) p = Sub(lc, ri) "
             "rc = Mul(r, c) li = Mul(l, i) q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
-            "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) <int64[1] one = {1}> "
-            "{ p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
+            "<int64[1] one = {1}> { p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
             opset=23,
         ),
         Example(
@@ -180,7 +179,6 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             "int64[4] e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) c = Reshape(v, h) "
             "w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) a, b = Split <axis = 4> (p, q) "
             "n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
-            "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) "
             "{ y = RotaryEmbedding <interleaved = 1> (x, f, g) }",
             opset=23,
         ),

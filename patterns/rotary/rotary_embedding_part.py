@@ -83,9 +83,8 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
             "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
             "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
             "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
-            "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) "
-            "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) "
-            "t = RotaryEmbedding <interleaved = 0, num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
+            "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) t = RotaryEmbedding <interleaved = 0, "
+            "num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
             opset=23,
         ),
     )

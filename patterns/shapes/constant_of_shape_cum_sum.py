@@ -52,7 +52,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         Example(
             "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "
             "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = CumSum(c, k) }",
-            "agraph (float[b,3,2] x) => (float[b,3,2] y) <float[1,3,1] n = {1, 2, 3}> "
-            "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) y = Expand(n, t) }",
+            "<float[1,3,1] n = {1, 2, 3}> { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) "
+            "y = Expand(n, t) }",
         ),
     )

@@ -66,8 +66,8 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
         Example(
             "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
             "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
-            "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
-            "{ n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) y = Expand(w, t) }",
+            "<float one = {1}, float low = {-100}> { n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) "
+            "y = Expand(w, t) }",
         ),
     )
 

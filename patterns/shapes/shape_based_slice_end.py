@@ -42,7 +42,6 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
         Example(
             "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) <int64[1] one = {1}, int64[1] k = {0}> "
             "{ n = Size(z) e = Unsqueeze(n, k) y = Slice(x, one, e, one) }",
-            "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) "
             "<int64[1] one = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, one, e, one) }",
         ),
     )

@@ -40,7 +40,6 @@ class ShapeResizePattern(PatternOptimization):
         Example(
             "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
             '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
-            "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-            '{ y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
+            '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
         ),
     )

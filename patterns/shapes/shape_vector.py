@@ -43,10 +43,7 @@ class ShapeVectorPattern(PatternOptimization):
             "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
             "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
             "v = Concat <axis = 0> (k, l) y = Neg(v) }",
-            "agraph (float[a,b,c] x) => (int64[2] y) { v = Shape <end = 2> (x) y = Neg(v) }",
+            "{ v = Shape <end = 2> (x) y = Neg(v) }",
         ),
-        Example(
-            "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
-            "agraph (float[a,b] x) => (int64[2] y) { s = Shape(x) y = Neg(s) }",
-        ),
+        Example("agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }", "{ s = Shape(x) y = Neg(s) }"),
     )

@@ -47,6 +47,6 @@ class VectorMovementsPattern(PatternOptimization):
         Example(
             "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
             "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
-            "agraph (int64[4] x) => (int64[4] y) <int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
+            "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
         ),
     )

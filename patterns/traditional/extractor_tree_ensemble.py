@@ -39,7 +39,7 @@ class ExtractorTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
         Example(
             f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
             f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
-            f"{_start} {{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
+            f"{{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
             domains=(("ai.onnx.ml", 1),),
         ),
     )

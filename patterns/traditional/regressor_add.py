@@ -30,7 +30,7 @@ class RegressorAddPattern(_RegressorResult):
         Example(
             f"{_start} <float[2] c = {{2, 3}}> {{ "
             f"t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
-            f"{_start} {{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
+            f"{{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
             domains=(("ai.onnx.ml", 1),),
         ),
     )

@@ -31,7 +31,7 @@ class RegressorMulPattern(_RegressorResult):
     examples = (
         Example(
             f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
-            f"{_start} {{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
+            f"{{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
             domains=(("ai.onnx.ml", 1),),
         ),
     )

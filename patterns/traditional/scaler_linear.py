@@ -47,8 +47,8 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
             f"{_two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
             "c = Concat <axis = 1> (t, u) "
             "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
-            f"{_two} {{ c = Concat <axis = 1> (x, z) "
-            "y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], intercepts = [2.0]> (c) }",
+            "{ c = Concat <axis = 1> (x, z) y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], "
+            "intercepts = [2.0]> (c) }",
             domains=(("ai.onnx.ml", 1),),
         ),
     )

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -27,7 +28,8 @@ class Example:
 
     Attributes:
         before: the graph in ONNX's textual syntax, ``agraph (float[n] x) => (float[n] y) { ... }``.
-        after: the expected graph in the same syntax; names of interior results are ignored.
+        after: the expected graph in the same syntax; names of interior results are ignored. Without ``agraph ... =>``, it has
+            the inputs and outputs of ``before``.
         opset: version of the standard operator set.
         domains: versions of other operator sets.
         ranges: lowest and highest value of the feeds of some inputs, where random numbers would be invalid.
@@ -38,6 +40,11 @@ class Example:
     opset: int = 18
     domains: tuple[tuple[str, int], ...] = ()
     ranges: tuple[tuple[str, float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.after.startswith(("{", "<")):
+            head, *_ = re.split(r" (?=[{<])", self.before, maxsplit=1)
+            object.__setattr__(self, "after", f"{head} {self.after}")
 
 
 class Rewrite:
