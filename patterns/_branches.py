@@ -25,7 +25,7 @@ class Branch(NamedTuple):
 
 
 def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
-    """The branch of an operand: elementwise operators, and sums with constants, behind an operator that has a key.
+    """The branch of an operand: elementwise operators, and sums with constants, after an operator that has a key.
 
     Args:
         g: the graph.

@@ -64,7 +64,7 @@ def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool =
     else:
         shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
     scaled = given.astype(np.float64).reshape(shape) * factors
-    # All axes but those of the output channels, which are two in a transposed weight: group and channel within the group.
+    # All axes except the output channels, which are two axes in a transposed weight: group and channel within the group.
     one_sum = tuple(axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,)))
     return rounded(scaled, given.dtype, summed=one_sum).reshape(given.shape)
 
@@ -92,7 +92,7 @@ def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float
 
     Raises:
         Declined: when they are not constant or not finite, or when the mean is so large beside the deviation that ``x - mean``
-            must not be taken apart.
+            cannot be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
         raise Declined("a parameter of the normalization is not constant")

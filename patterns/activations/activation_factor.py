@@ -6,7 +6,7 @@ from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Scalar, Symbol
 
 from .._factors import fits
-from .._operators import _OneOperator
+from ._operators import _OneOperator
 
 
 class _ActivationFactor(_OneOperator):
@@ -85,7 +85,7 @@ class QuickGeluPattern(_ActivationFactor):
     """
 
     phase = "target"
-    priority = 7  # behind the regions of other layouts, which do not carry operators of onnxruntime
+    priority = 7  # after the regions of other layouts, which do not carry operators of onnxruntime
     min_opset = 7
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)

@@ -6,7 +6,7 @@ from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Scalar, Symbol
 
 from .._factors import fits
-from .._operators import _OneOperator
+from ._operators import _OneOperator
 
 
 class _ActivationFormula(_OneOperator):
@@ -205,7 +205,7 @@ class SoftplusExpPattern(_ActivationFormula):
     Why: one kernel launch instead of six; not on the CPU, where it was measured 2.8 times slower.
     Refuses when:
     1. the provider has no kernel of Softplus for the type.
-    2. the numbers have 64 bits, of which x beyond 20 is only the first 32.
+    2. the numbers have 64 bits, while x beyond 20 is only their first 32.
     """
 
     min_opset = 9

@@ -4,7 +4,7 @@ import math
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
-from .._operators import _OneOperator
+from ._operators import _OneOperator
 
 
 def _by_erf(g: PatternBuilder, x: Symbol) -> Symbol:

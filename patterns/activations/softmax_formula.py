@@ -5,7 +5,7 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
-from .._operators import _OneOperator
+from ._operators import _OneOperator
 
 
 class _SoftmaxFormula(_OneOperator):

@@ -1,6 +1,6 @@
 from xoptim.match import Example, PatternBuilder, Symbol
 
-from .._operators import _OneOperator
+from ._operators import _OneOperator
 
 
 class SoftmaxLogPattern(_OneOperator):

@@ -30,7 +30,7 @@ def spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim
         g: the graph.
         bias: the bias.
         biased: the result of the layer, of rank 3.
-        heads: the number of heads, and the number of features of each, behind the Reshape.
+        heads: the number of heads, and the number of features of each, after the Reshape.
     """
     shape, given = g.static_shape(bias), g.try_infer_shape(biased)
     if not shape or given is None or len(given) != 3 or len(heads) != 2 or not all(isinstance(dim, int) for dim in heads):

@@ -34,7 +34,7 @@ def scale_of(g: GraphView, m: Match, like: str) -> float | None:
 
 
 def merged_heads(g: PatternBuilder, k: Symbol) -> Symbol:
-    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split behind it."""
+    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split afterwards."""
     keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY)
     return keys
 

@@ -11,7 +11,7 @@ from ._bias import is_last_axis, is_moderate, spreads_over_heads
 class AddSoftmaxMatMulPattern(EasyPatternOptimization):
     """merged(Softmax(s) @ heads(x @ w + b)) @ u + c → merged(Softmax(s) @ heads(x @ w)) @ u + (b @ u + c)
 
-    What: adds the bias of the values to that of the output. The probabilities of a query have the sum 1, so that each
+    What: adds the bias of the values to the bias of the output. The probabilities of a query have the sum 1, so that each
     result contains the bias once.
     Why: saves one pass over the values. It runs last, so that patterns that recognize attention match the bias.
     Refuses when:
@@ -53,7 +53,7 @@ class AddSoftmaxMatMulPattern(EasyPatternOptimization):
             or (values[0], values[2]) != given[:2]
             or shape != (*result[:2], *features[-1:])
         ):  # (2)
-            return self.none(merge, msg="other axes than those of the heads are split or merged")
+            return self.none(merge, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
             return self.none(merge, msg="the output is not a linear layer")
         if not is_moderate(g, m.b, m.w) or not is_moderate(g, m.c, m.u):  # (3)

@@ -28,13 +28,13 @@ class AttentionPattern(EasyPatternOptimization):
     repeated for each of them, as onnxruntime requires it; all attentions of a model share the copy.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider takes 0.60 of the time for
     16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83 for 1024, and 1.08 for 2048 (8 heads of 64, merged
-    before and behind); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
+    before and after); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
     3. the number of keys is known, and greater than 1024.
     4. the factor is not a positive number, or has more than four axes.
-    5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked as a whole is NaN in the formula,
+    5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked entirely is NaN in the formula,
        and 0 in the operator.
     6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is rounded in another way.
     7. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
@@ -71,7 +71,7 @@ class AttentionPattern(EasyPatternOptimization):
         swapped = product.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
         if scores is None or (m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None):  # (1)
-            return self.none(product, msg="the shapes are unknown, or not those of an attention")
+            return self.none(product, msg="the shapes are unknown, or an attention has others")
         if not all(is_there(g, dim) for dim in (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(product, msg="an axis may be empty")
         if isinstance(scores[-1], int) and scores[-1] > _LONGEST:  # (3)

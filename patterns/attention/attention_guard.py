@@ -75,7 +75,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
 
 
 def _attention(g: GraphView, name: str) -> Node | None:
-    """The attention of which a result is the first one, perhaps with its heads moved and merged."""
+    """The attention that gives a result first, perhaps with its heads moved and merged."""
     for _ in range(_MOVES):
         node = g.node_before(name)
         if is_op(node, "Attention"):

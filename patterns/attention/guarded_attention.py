@@ -17,7 +17,7 @@ class GuardedAttentionPattern(AttentionPattern):
     """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → Attention(q, k, v, mask), 0 · Σ v where it is NaN
 
     What: what `Attention` and `AttentionHeads` do, for the attention that torch's exporters write: a query whose keys are all
-    masked by -infinity has the weights 0. The guard moves behind the operator: where the weights of a query are NaN, the result
+    masked by -infinity has the weights 0. The guard moves after the operator: where the weights of a query are NaN, the result
     is the sum of the values times 0, which is NaN for values that are infinite or NaN, as in the formula.
     Why: as `Attention`; the guard reads the result instead of the scores. One thread of onnxruntime's CPU provider takes 0.94
     of the time for one query and key, 0.95 for 16 and 64, 0.85 for 128, and 0.79 for 512 (8 heads of 64); with keys of earlier
@@ -25,12 +25,12 @@ class GuardedAttentionPattern(AttentionPattern):
     Refuses when:
     1. `Attention` refuses, but for infinities in the mask.
     2. heads are not split off the last axis of q, k and v, or not merged with it: without that, the guard is slower than the
-       formula below 128 keys. Keys and values that are joined with those of earlier calls may have four axes.
+       formula below 128 keys. Keys and values that are joined with earlier ones may have four axes.
     3. such keys and values are not known to have one length, which `ConcatAttention` requires, and their heads are not
        repeated.
     """
 
-    priority = 2  # behind rotary embeddings, which leave queries and keys whole
+    priority = 2  # after rotary embeddings, which leave queries and keys whole
     exactness: ClassVar[Exactness] = "rounding"
 
     def match_pattern(
@@ -56,7 +56,7 @@ class GuardedAttentionPattern(AttentionPattern):
         joined = [_joined(g, name) for name in (m.k, m.v)] if m.layout == 0 and merged is not None else [None]
         shapes = [each.shape for each in joined if each is not None]
         if None in joined or shapes[0][1] != shapes[1][1]:  # (2)
-            return self.none(product, msg="heads are not split off queries, keys and values, or not merged behind")
+            return self.none(product, msg="heads are not split off queries, keys and values, or not merged afterwards")
         if shapes[0][1] == merged and shapes[0][2] != shapes[1][2]:  # (3)
             return self.none(product, msg="earlier keys and values may differ in number")
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
@@ -132,7 +132,7 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size) that are joined with those of earlier calls, before they are repeated."""
+    """Heads (batch, heads, length, size) that are joined with earlier ones, before they are repeated."""
     shape = g.try_infer_shape(name)
     found = shared_heads(g, name) or (None if shape is None or len(shape) != 4 else Shared(name, shape))
     node = None if found is None else g.node_before(found.name)

@@ -12,7 +12,7 @@ from ._mask import is_mask
 from .attention import AttentionPattern
 
 _ABSORBING: Final = -1e30
-"""Scores vanish beside such a number: a row that is masked as a whole gives all keys the same weight."""
+"""Scores vanish beside such a number: a row that is masked entirely gives all keys the same weight."""
 
 
 class MaskedAttentionPattern(AttentionPattern):

@@ -12,8 +12,8 @@ class CastMovementCastPattern(EasyPatternOptimization):
     """Cast(Transpose(Cast(x, to=float)), to=float16) → Transpose(x), and so for Reshape, Squeeze, Slice, Expand, ...
 
     What: moves elements in the type that they have before and after.
-    Why: two nodes less, and half of the bytes are moved: models in mixed precision have such islands. One Cast by itself is not
-    moved behind the operator: onnxruntime does not round to 16 bits between another operator and a Cast to 32.
+    Why: two nodes less, and half of the bytes are moved: models in mixed precision have such islands. A single Cast is not
+    moved after the operator: onnxruntime does not round to 16 bits between another operator and a Cast to 32.
     Refuses when:
     1. the type in between does not represent each number of the type of x, or the last Cast gives another type.
     """

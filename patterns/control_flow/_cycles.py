@@ -27,7 +27,7 @@ class Cycle:
     returned: int
 
     def stacks(self) -> range:
-        """The places of the results of the node that are stacked, behind the states."""
+        """The places of the results of the node that are stacked, after the states."""
         return range(self.count, len(self.node.output))
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from ._cycles import copied
 from ._lifting import may_leave
 
 Value = Hashable
-"""A stand-in for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""
+"""A key for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""
 
 
 class Found(NamedTuple):
@@ -119,7 +119,7 @@ class IfCommonPattern(PatternOptimization):
 
 
 def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
-    """A stand-in for a value of a branch, ``None`` where it cannot leave the branch."""
+    """A key for a value of a branch, ``None`` where it cannot leave the branch."""
     name = copied(body, name)
     if not body.defines(name):
         return ("outside", name)
@@ -128,7 +128,7 @@ def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
 
 
 def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]) -> dict[str, Value]:
-    """A stand-in for each result of a branch that can be computed outside.
+    """A key for each result of a branch that can be computed outside.
 
     Args:
         body: the branch.
@@ -155,9 +155,9 @@ def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value],
 
     Args:
         body: the branch.
-        values: stand-ins for its results.
+        values: keys of its results.
         common: those that the other branch has as well.
-        returned: those that a branch returns: the nodes that compute them stay, and so do the nodes behind these.
+        returned: keys that a branch returns: the nodes that compute them stay, and so do the nodes after these.
     """
     seen: set[Value] = set()
     found = []

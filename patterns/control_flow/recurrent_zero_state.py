@@ -13,8 +13,8 @@ class RecurrentZeroStatePattern(PatternOptimization):
     What: leaves out initial states that are full of zeros: the operator starts from zeros without them.
     Why: exporters compute the shape of these zeros from the input, five nodes and more.
     Refuses when:
-    1. no initial state is known to hold zeros only; those of two directions may be joined.
-    2. its batch axis is not known to be that of the input, or its last 32 bits: no other batch would run.
+    1. no initial state is known to hold zeros only; the states of two directions may be joined.
+    2. its batch axis is not known to be the input's, or its last 32 bits: no other batch would run.
     """
 
     anchors = ("LSTM", "GRU", "RNN")

@@ -143,9 +143,9 @@ def tile_example(points: Sequence[float], channels: int, made: tuple[int, int]) 
     """A convolution that keeps the size of an image; its weights are sines of squares.
 
     Args:
-        points: those of the transforms.
+        points: the points of the transforms.
         channels: of operand and result.
-        made: height and width, of which the tile does not divide one.
+        made: height and width, one of them not divisible by the tile.
     """
     maps, tile = transforms(tuple(points)), len(points) - 1
     count, reach, (high, wide) = len(maps.weights), tile + _SIZE - 1, [-(-each // tile) for each in made]

@@ -25,7 +25,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel of these operator sets takes two to ten times as long as the
     one of earlier sets.
     Refuses when:
-    1. what is added around x does not count, or the operator chooses it by itself (auto_pad), or a window may end outside
+    1. what is added around x does not count, or the operator chooses it itself (auto_pad), or a window may end outside
        (ceil_mode).
     2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
@@ -79,7 +79,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
 
 
 def _counts_all(attributes: Mapping[str, Any]) -> bool:
-    """Whether each average is that of a whole window of elements and of zeros that are added around them."""
+    """Whether each average covers a whole window of elements and of zeros that are added around them."""
     padded = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
     chosen = attributes.get("auto_pad", "NOTSET") != "NOTSET"
     return not padded and not chosen and not attributes.get("ceil_mode", 0)

@@ -37,7 +37,7 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
     anchors = ("BatchNormalization",)
     near = ("Conv", "ConvTranspose")
     phase = "specialize"
-    priority = 9  # behind the patterns that fold what follows a normalization into it
+    priority = 9  # after the patterns that fold what follows a normalization into it
     exactness = "rounding"
     min_opset = 7
 
@@ -112,7 +112,7 @@ def _affine(g: GraphView, node: Node) -> _Affine | None:
 
 @np.errstate(all="ignore")
 def _follows(one: _Affine, base: _Affine, dtype: np.dtype) -> bool:
-    """Whether the results of a normalization keep their digits when they are computed from those of another one."""
+    """Whether the results of a normalization keep their digits when they are computed from the results of another one."""
     ratio, usual = one.scale / base.scale, np.maximum(np.abs(one.shift), np.median(np.abs(one.shift)))
     undone = bool(base.scale.all()) and is_moderate(base.scale, dtype) and is_moderate(ratio, dtype)
     return undone and (one is base or not cancels([ratio * base.shift], usual, dtype))

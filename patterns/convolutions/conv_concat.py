@@ -13,7 +13,7 @@ from .._folding import Array, constant
 class ConvConcatPattern(PatternOptimization):
     """Concat(f(Conv(x, v, b)), f(Conv(x, w, c))) → f(Conv(x, Concat(v, w), Concat(b, c)))
 
-    What: computes the channels of all convolutions in one; elementwise operators behind them (f) are applied to the channels of
+    What: computes the channels of all convolutions in one; elementwise operators after them (f) are applied to the channels of
     all of them. Operands of the Concat that are computed otherwise stay.
     Why: one convolution in place of several, and no copy.
     Refuses when:
@@ -46,9 +46,9 @@ class ConvConcatPattern(PatternOptimization):
     def _join(
         self, part: slice, one: Branch, weight: Array, bias: Array | None, g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        first, *behind = one.nodes
+        first, *following = one.nodes
         y = g.op.Conv(first.input[0], weight, bias, **first.attribute)
-        for each in behind:
+        for each in following:
             y = getattr(g.op, each.op_type)(y, **each.attribute)
         return put_in_place(g, nodes[-1], part, y)
 

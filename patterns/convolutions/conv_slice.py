@@ -15,7 +15,7 @@ class ConvSlicePattern(PatternOptimization):
     Why: saves a copy of the result.
     Refuses when:
     1. it does not slice a convolution that nothing else reads, along one axis of the window between known bounds.
-    2. the convolution takes steps along the axis, or chooses its padding by itself (auto_pad).
+    2. the convolution takes steps along the axis, or chooses its padding itself (auto_pad).
     3. more is cut off than was padded, or the rest may be empty.
     """
 
@@ -34,16 +34,16 @@ class ConvSlicePattern(PatternOptimization):
         pads = [*conv.attribute.get("pads", [0] * (2 * window))]
         step = conv.attribute.get("strides", [1] * window)[axis - 2]
         if size is None or step != 1 or conv.attribute.get("auto_pad", "NOTSET") != "NOTSET":  # (2)
-            return self.none(conv, msg="it takes steps along the axis, or chooses its padding by itself")
+            return self.none(conv, msg="it takes steps along the axis, or chooses its padding itself")
         if isinstance(size, int) and isinstance(end, int):
             end = min(end, size)
-        behind = size - end
-        if not isinstance(start, int) or not isinstance(behind, int) or not is_nonzero(end - start):  # (3)
+        following = size - end
+        if not isinstance(start, int) or not isinstance(following, int) or not is_nonzero(end - start):  # (3)
             return self.none(node, msg="it is not known how much is cut off, or the rest may be empty")
-        if not 0 <= start <= pads[axis - 2] or not 0 <= behind <= pads[window + axis - 2]:  # (3)
+        if not 0 <= start <= pads[axis - 2] or not 0 <= following <= pads[window + axis - 2]:  # (3)
             return self.none(node, msg="more is cut off than was padded")
         pads[axis - 2] -= start
-        pads[window + axis - 2] -= behind
+        pads[window + axis - 2] -= following
         return MatchResult(self, [conv, node], partial(self._convolve, pads))
 
     def _convolve(self, pads: list[int], g: PatternRewriter, conv: Node, node: Node) -> list[Node]:

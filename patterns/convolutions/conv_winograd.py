@@ -14,7 +14,7 @@ class ConvWinogradPattern(_Winograd):
     4. the type is not float.
     """
 
-    priority = 1  # behind the wide tiles
+    priority = 1  # after the wide tiles
     exactness = "finite"  # an infinity gives NaN in the other results of its tile
     points = (0.0, 1.0, -1.0)
     least_channels = 96

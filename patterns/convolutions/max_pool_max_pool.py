@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 class MaxPoolMaxPoolPattern(PatternOptimization):
     """MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)
 
-    What: computes the maximum of the wide window from those of the narrow one, where both move by one and keep the size.
+    What: computes the maximum of the wide window from the maxima of the narrow one, where both move by one and keep the size.
     Why: five by five comparisons in place of nine by nine: detectors pool one tensor by windows of 5, 9 and 13, which takes 0.3
     of the time then (onnxruntime's CPU provider).
     Refuses when:
@@ -16,7 +16,7 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
 
     anchors = ("MaxPool",)
     phase = "target"
-    exactness = "finite"  # a NaN in a window hides elements before it or behind it
+    exactness = "finite"  # a NaN in a window hides elements before or after it
     min_opset = 8
     providers = ("cpu",)
 

@@ -22,7 +22,7 @@ class MulAddConvPattern(PatternOptimization):
        or small; something else reads a result in between.
     3. a summand comes where the convolution may pad: with zeros, to which nothing was added.
     4. a new constant leaves the range of its type, or is a sum that cancels.
-    5. the first constant scales a product of two tensors, as Gelu and HardSwish do: runtimes recognize these as a whole.
+    5. the first constant scales a product of two tensors, as Gelu and HardSwish do: runtimes recognize these whole.
     """
 
     anchors = ("Conv",)

@@ -13,7 +13,7 @@ class PadConvPattern(EasyPatternOptimization):
     EfficientNet.
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
-    2. the convolution chooses its padding by itself (auto_pad is SAME_UPPER or SAME_LOWER).
+    2. the convolution chooses its padding itself (auto_pad is SAME_UPPER or SAME_LOWER).
     """
 
     phase = "specialize"

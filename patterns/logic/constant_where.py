@@ -7,7 +7,7 @@ class ConstantWherePattern(EasyPatternOptimization):
     """Where(true, a, b) → a, Where(false, a, b) → b, Where(c, a, a) → a
 
     What: takes the only branch that can be chosen.
-    Why: it copies the whole tensor, and the other branch need not be computed.
+    Why: it copies the whole tensor, and the other branch is not computed.
     Refuses when:
     1. the condition is not constant, or differs from place to place.
     2. the branch may be broadcast to the shape of the condition or of the other branch.

@@ -148,7 +148,7 @@ class IdentityResizePattern(_IdentityOperator):
     What: drops a resampling at the positions of the samples themselves.
     Why: it copies the whole tensor, or computes each element anew.
     Refuses when:
-    1. a scale is not 1 or not constant, or sizes are given that are not provably those of x.
+    1. a scale is not 1 or not constant, or sizes are given that are not provably the sizes of x.
     2. a region is cropped: the same sizes then show a part, magnified.
     """
 

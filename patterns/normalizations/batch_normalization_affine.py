@@ -74,7 +74,7 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Symbol, v: Symbol, c: Constant
     ) -> Symbol:
-        return g.op.Mul(_any_normalization(g, x, s, o, m, v), c)  # mean and variance need not be constant
+        return g.op.Mul(_any_normalization(g, x, s, o, m, v), c)  # mean and variance may be computed
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factor = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.s).size)  # (1)

@@ -40,7 +40,7 @@ class _CastNormalizationCast(EasyPatternOptimization):
 class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(LayerNormalization(Cast(x, float), scale, bias), type of x) → LayerNormalization(x, scale, bias)
 
-    What: drops the casts around an operator that computes in 32 bits by itself.
+    What: drops the casts around an operator that computes in 32 bits itself.
     Why: each cast copies the whole tensor.
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.
@@ -72,7 +72,7 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
 class CastRMSNormalizationCastPattern(_CastNormalizationCast):
     """Cast(RMSNormalization(Cast(x, float), scale), type of x) → RMSNormalization(x, scale)
 
-    What: drops the casts around an operator that computes in 32 bits by itself.
+    What: drops the casts around an operator that computes in 32 bits itself.
     Why: each cast copies the whole tensor.
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.
@@ -101,7 +101,7 @@ class CastRMSNormalizationCastPattern(_CastNormalizationCast):
 class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) → SimplifiedLayerNormalization(x, scale)
 
-    What: drops the casts around an operator that computes in 32 bits by itself, below operator set 23.
+    What: drops the casts around an operator that computes in 32 bits itself, below operator set 23.
     Why: each cast copies the whole tensor.
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.

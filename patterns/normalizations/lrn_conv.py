@@ -11,8 +11,8 @@ class LRNConvPattern(EasyPatternOptimization):
     """LRN(x, alpha=a, beta=0.75, bias=k, size=n) → x / t ** 0.75 with t = Conv(x², a / n, k) over n channels
 
     What: spells the operator out; the power is Sqrt(t) · Sqrt(Sqrt(t)).
-    Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of that of a GoogLeNet. AveragePool in place of
-    Conv takes longer, and ten times as long from operator set 19 on.
+    Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of the time of a GoogLeNet. AveragePool in
+    place of Conv takes longer, and ten times as long from operator set 19 on.
     Refuses when:
     1. the power is another one, t may be 0 or negative, or the number of channels is 1 or even.
     2. x is not an image of type float, or may be an empty one.

@@ -107,7 +107,7 @@ class LayerNormalizationPattern(_LayerNormalization):
        these lengths, and onnxruntime's kernel refuses an empty axis, for which the formula gives an empty result).
     2. epsilon is not a positive number; without it equal numbers give NaN or not, depending on how the means are rounded.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
-    4. scale and bias, where they stand in between, do not have the shape of the last axes, or the scale is not a constant of
+    4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
        moderate size.
     """
 
@@ -143,13 +143,13 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
 
     What: one operator instead of seven. onnxruntime has it in the standard domain in every operator set, the standard
     from operator set 17 on: other runtimes and ``onnx.checker`` do not support it in older ones.
-    Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider, where onnxruntime does not make it by itself; and
+    Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider, where onnxruntime does not make it itself; and
     `LayerNormalizationRowPattern` needs it.
     Refuses when:
     1. the means are not both over the last axes, or the lengths of these axes are not known.
     2. epsilon is not a positive number.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
-    4. scale and bias, where they stand in between, do not have the shape of the last axes, or the scale is not a constant of
+    4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
        moderate size.
     """
 

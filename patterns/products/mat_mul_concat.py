@@ -13,7 +13,7 @@ from .._folding import Array, constant
 class MatMulConcatPattern(PatternOptimization):
     """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c)); Gemm likewise
 
-    What: multiplies by the weights side by side; elementwise operators behind the products (f), and biases, are applied to the
+    What: multiplies by the weights side by side; elementwise operators after the products (f), and biases, are applied to the
     columns of all of them. Operands of the Concat that are computed otherwise stay.
     Why: one product in place of several, and no copy.
     Refuses when:
@@ -50,11 +50,11 @@ class MatMulConcatPattern(PatternOptimization):
     def _join(
         self, part: slice, one: Branch, weight: Array, biases: Sequence[Array], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        first, *behind = one.nodes
+        first, *following = one.nodes
         rows = iter(biases)
         shown = weight.T if first.attribute.get("transB") else weight
         y = getattr(g.op, first.op_type)(first.input[0], shown, *(next(rows) for _ in first.input[2:]), **first.attribute)
-        for each in behind:
+        for each in following:
             y = g.op.Add(y, next(rows)) if each.op_type == "Add" else getattr(g.op, each.op_type)(y, **each.attribute)
         return put_in_place(g, nodes[-1], part, y)
 

@@ -10,7 +10,7 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
 
     What: multiplies the columns of the weight by the factors of the normalization, and adds the rest.
     Why: BatchNormalization takes channels along the second axis, so torch merges all other axes before it, and splits them
-    behind it: LeViT has one behind each layer. The movement meets its inverse then.
+    after it: LeViT has one after each layer. The movement meets its inverse then.
     Refuses when:
     1. the weight is not a constant matrix stored in the model, or is used elsewhere; there are other axes than
        positions and columns.

@@ -88,7 +88,7 @@ class MatMulSplitPattern(PatternOptimization):
         axis: int,
         g: PatternRewriter,
         product: Node,
-        *behind: Node,
+        *following: Node,
     ) -> list[Node]:
         own = len(product.input) - 2
         y = getattr(g.op, product.op_type)(product.input[0], weight, *biases[:own], **product.attribute)

@@ -15,7 +15,7 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     Why: three nodes less, or one, and often the chains that compute their targets; batched products of torch export this way.
     Refuses when:
     1. a shape is unknown.
-    2. rows or columns change, or the batch axes of the result are not those of the operands.
+    2. rows or columns change, or the result has other batch axes than the operands.
     3. a computed size may be 0 at run time: it would copy another size in its place.
     4. the Reshape that is left would need a computed target.
     """

@@ -8,7 +8,7 @@ from ._products import can_fuse
 
 
 class _TransposedOperand(EasyPatternOptimization):
-    """A product with a Transpose, of which FusedMatMul takes over the last two axes."""
+    """A product with a Transpose whose last two axes FusedMatMul takes over."""
 
     phase = "target"
     exactness = "rounding"

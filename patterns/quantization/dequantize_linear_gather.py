@@ -11,7 +11,7 @@ from .._nodes import is_op
 from ._parameters import parameters
 
 _MANY = 256
-"""A table of so many rows is taken to have more of them than a tensor of unknown size has indices."""
+"""A table of this many rows is taken to have more of them than a tensor of unknown size has indices."""
 
 
 class DequantizeLinearGatherPattern(EasyPatternOptimization):
@@ -24,7 +24,7 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     2. the parameters are not constants, belong to blocks or to the axis that is read from, or ranks are unknown.
     3. something else than a Gather reads the dequantized table.
     4. the provider has no kernel for the integers.
-    5. integers are int8 and quantized next: onnxruntime drops the pair that would stand behind the Gather, and then has no
+    5. integers are int8 and quantized next: onnxruntime drops the pair that would come after the Gather, and then has no
        pair of QuantizeLinear and DequantizeLinear to change to uint8.
     """
 
@@ -53,8 +53,8 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
             return self.none(above, msg="something else than a Gather reads the table")
         if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:  # (4)
             return self.none(node, msg="no kernel for the integers")
-        behind = g.next_nodes(node.output[0])
-        if g.try_infer_type(m.w) == TensorProto.INT8 and any(is_op(each, "QuantizeLinear") for each in behind):  # (5)
+        following = g.next_nodes(node.output[0])
+        if g.try_infer_type(m.w) == TensorProto.INT8 and any(is_op(each, "QuantizeLinear") for each in following):  # (5)
             return self.none(node, msg="integers of int8 that are quantized again")
         moved = found.axis is not None and found.axis > axis
         place = None if found.axis is None else found.axis + (len(indices) - 1 if moved else 0)

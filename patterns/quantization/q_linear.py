@@ -20,7 +20,7 @@ class QLinearPattern(_OnIntegers):
     3. the types of the integers have no kernel.
     4. an attribute has no counterpart.
     5. tensors have a scale for each channel, or weights have one along another axis or different zero points.
-    6. the bias is not a constant of 32-bit integers whose scale is the product of those of tensor and weights.
+    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of tensor and weights.
     7. sums might exceed 32 bits, or the number of terms is not known.
     """
 

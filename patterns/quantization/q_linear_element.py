@@ -16,7 +16,7 @@ class QLinearElementPattern(_OnIntegers):
     1. something else reads the result before it is quantized, or an operand is not dequantized.
     2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive normal number of 32 bits.
     3. the types of the integers have no kernel, or they are int8: onnxruntime changes pairs of QuantizeLinear and
-       DequantizeLinear to uint8, which it could not do to what stands between them.
+       DequantizeLinear to uint8, which it could not do to what is between them.
     4. an attribute has no counterpart.
     5. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
     """

@@ -15,7 +15,7 @@ class _Cache(NamedTuple):
     """Cosines or sines.
 
     Attributes:
-        half: those of half a head.
+        half: the numbers of half a head.
         heads: the axis for the heads, ``None`` when there is none.
         has_batch: whether there is an axis for the batch.
         is_shared: whether all sequences of a batch share them.
@@ -76,7 +76,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if heads is None or g.try_infer_shape(m.outputs[0]) != (*shape[:3], 2 * shape[3]):  # (1)
             return self.none(m.nodes[0], msg="not the halves of one tensor")
         if whole and (g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads):  # (1)
-            return self.none(m.nodes[0], msg="the halves are those of another tensor")
+            return self.none(m.nodes[0], msg="the halves belong to another tensor")
         if not runs(g, "RotaryEmbedding", m.first):  # (4)
             return self.none(m.nodes[0], msg="the provider has no kernel")
         for axis in (1, 2):
@@ -97,7 +97,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             name: the cosines or sines.
             half: the shape.
             heads: the axis.
-            form: whether they are those of whole heads, and whether the halves are interleaved.
+            form: whether they belong to whole heads, and whether the halves are interleaved.
         """
         whole, interleaved = form
         dims = g.try_infer_shape(name)

@@ -15,7 +15,7 @@ def factors(g: GraphView, node: Node) -> list[float] | None:
     Sizes in place of scales are read as powers of two only: by other factors, runtimes round coordinates differently.
     """
     name = node.input[2] if len(node.input) > 2 else ""
-    before, behind = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    before, after = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if before is None or len(before) != _RANK:
         return None
     given = g.get_computed_constant(name) if name else None
@@ -25,7 +25,7 @@ def factors(g: GraphView, node: Node) -> list[float] | None:
             return None
         found = dict(zip((axis % _RANK for axis in axes), map(float, given.ravel()), strict=True))
         return [found.get(axis, 1.0) for axis in range(_RANK)]
-    if behind is None or (name and given is None) or node.get_attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+    if after is None or (name and given is None) or node.get_attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
-    powers = [next((n for n in POWERS if b == a * n), 0.0) for a, b in zip(before, behind, strict=True)]
+    powers = [next((n for n in POWERS if b == a * n), 0.0) for a, b in zip(before, after, strict=True)]
     return powers if all(powers) else None

@@ -16,7 +16,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     Why: positions of images are counted in a mask that hides nothing: DETR and its relatives export this way.
     Refuses when:
     1. the tensor is not known to hold one number only, or it is a constant already.
-    2. the size of the axis is not a number up to 4096, or another size does not follow from those of the inputs.
+    2. the size of the axis is not a number up to 4096, or another size does not follow from the sizes of the inputs.
     3. a sum is not exact, so that it would depend on the order.
     """
 
@@ -42,7 +42,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         return MatchResult(self, [*proof, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """The nodes that the number follows from stay, as the other sizes are those of their result."""
+        """The nodes that the number follows from stay: their result has the other sizes."""
         *proof, node = nodes
         sizes = g.op.Shape(node.input[0])
         line = g.make_initializer("", sums, source="sums")

@@ -13,7 +13,7 @@ _EXACT: Final = ("half_pixel", "pytorch_half_pixel", "asymmetric")
 class CubicResizePattern(EasyPatternOptimization):
     """Resize(x, 2, mode=cubic) → Resize(x, 2, mode=cubic, antialias=1)
 
-    What: asks for the filter against aliasing, which is that of the interpolation itself where no axis shrinks.
+    What: asks for the filter against aliasing, which is the filter of the interpolation itself where no axis shrinks.
     Why: onnxruntime's CPU kernel for it treats one axis after the other, and the plain one sixteen elements for each result:
     measured 0.03 to 0.09 of the time.
     Refuses when:

@@ -9,13 +9,13 @@ from .._shapes import inserted_ones, reshape_target
 class ShapeBasedReshapePattern(EasyPatternOptimization):
     """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
 
-    What: writes sizes that are numbers as numbers, those of x in the same place as 0, and at most one other as -1. Where
+    What: writes sizes that are numbers as numbers, sizes of x in the same place as 0, and at most one other as -1. Where
     more sizes are unknown, but only axes of size 1 are added or removed, writes Unsqueeze or Squeeze.
     Why: the chain of Shape, Gather, Concat and similar operators that computes the shape is left without a reader.
     Refuses when:
     1. the shape is constant already.
     2. a shape is unknown, or two sizes are neither numbers nor copied.
-    3. -1 would stand beside a copied size that may be 0 at run time, because onnxruntime cannot solve for it then.
+    3. -1 would come beside a copied size that may be 0 at run time, because onnxruntime cannot solve for it then.
     4. a computed size may be 0 at run time: it would copy another size of x in its place.
     """
 

@@ -8,7 +8,7 @@ _END = np.iinfo(np.int64).max
 class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     """Slice(x, start, size of x) → Slice(x, start, end)
 
-    What: writes the largest integer, which stands for the end, where the end is computed from the shape of x.
+    What: writes the largest integer, which means the end, where the end is computed from the shape of x.
     Why: the chain that computes it is left without a reader.
     Refuses when:
     1. the ends are constant already, or not all known to be numbers or the size of their axis.

@@ -12,7 +12,7 @@ class ShapeResizePattern(PatternOptimization):
     Refuses when:
     1. the sizes are constants, or not known, or there are none.
     2. they are the sizes of listed axes only, or keep the aspect ratio, or a part is cropped.
-    3. the size of an axis is neither a number nor that of the operand, or no axis is left.
+    3. the size of an axis is neither a number nor the size of the operand, or no axis is left.
     """
 
     anchors = ("Resize",)
@@ -29,7 +29,7 @@ class ShapeResizePattern(PatternOptimization):
         axes = [axis for axis, size in enumerate(sizes) if size != shape[axis]]
         numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
         if not numbers or len(numbers) < len(axes):  # (3)
-            return self.none(node, msg="a size is computed, or all are those of the operand")
+            return self.none(node, msg="a size is computed, or all sizes are the operand's")
         return MatchResult(self, [node], partial(self._listed, axes, numbers))
 
     def _listed(self, axes: list[int], numbers: list[int], g: PatternRewriter, node: Node) -> list[Node]:

@@ -10,7 +10,7 @@ class ShapeUnaryPattern(PatternOptimization):
     """Shape(f(x)) → Shape(x), where f keeps the shape
 
     What: reads the shape of an earlier tensor.
-    Why: a tensor that is read only for its shape need not be computed; the others can be freed earlier.
+    Why: a tensor that is read only for its shape is not computed; the others can be freed earlier.
     Refuses when:
     1. the tensor is not made by an operator whose result has the shape of its first operand.
     """

@@ -44,7 +44,7 @@ class Part(NamedTuple):
     Attributes:
         name: a matrix of 32-bit floats.
         node: what computes it, ``None`` for an operand that stays as it is.
-        columns: those of the operand of the model that it gives.
+        columns: the columns of the operand of the model that it gives.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The numbers of models behind something that is shifted and scaled column by column, or multiplied."""
+"""The numbers of models after something that is shifted and scaled column by column, or multiplied."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _FACTORS: Final = {
     ("TreeEnsembleRegressor", DOMAIN): ("target_weights", "base_values"),
     ("LinearRegressor", DOMAIN): ("coefficients", "intercepts"),
 }
-"""The attributes of a regressor in which a factor behind it goes."""
+"""The attributes of a regressor that a factor after it is merged into."""
 
 
 def numbers(values: Array) -> list[float]:

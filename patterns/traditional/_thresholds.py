@@ -1,4 +1,4 @@
-"""Thresholds of trees behind a Scaler, as thresholds in front of it: found by search, so that every decision stays."""
+"""Thresholds of trees after a Scaler, as thresholds before it: found by search, so that every decision stays."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def thresholds_before(limits: Array, offset: Array, scale: Array, strict: Array)
 
     Args:
         limits: finite thresholds, 32-bit floats.
-        offset: those of the columns that are compared, as many as thresholds.
+        offset: the offsets of the columns that are compared, as many as thresholds.
         scale: likewise; more than 0.
         strict: whether x is compared by < or >=, not by <= or >: the result is then the next larger float.
     """

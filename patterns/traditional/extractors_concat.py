@@ -12,7 +12,7 @@ from ._extraction import Extraction, extraction_of
 class ExtractorsConcatPattern(PatternOptimization):
     """[ArrayFeatureExtractor(x, i), ArrayFeatureExtractor(x, j)] → ArrayFeatureExtractor(x, [i, j])
 
-    What: takes all columns at once where the operands stand side by side.
+    What: takes all columns at once where the operands are side by side.
     Why: measured 0.55 of the time of three and two columns (1,000 rows) to 0.87 (one row).
     Refuses when:
     1. no two operands side by side are columns of one matrix at constant places.

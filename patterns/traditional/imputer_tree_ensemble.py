@@ -7,7 +7,7 @@ from ._trees import STUMP, TREES, comparisons, decisions
 
 
 class ImputerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
-    """TreeEnsembleRegressor(Imputer(x)) → TreeEnsembleRegressor(x), and so for TreeEnsembleClassifier, and behind a Concat
+    """TreeEnsembleRegressor(Imputer(x)) → TreeEnsembleRegressor(x), and so for TreeEnsembleClassifier, and after a Concat
 
     What: a comparison with a missing value, NaN, takes the way that the number takes which the Imputer puts in its place.
     Why: measured 0.96 of the time of ten trees (1,000 rows) to 0.91 (one row).

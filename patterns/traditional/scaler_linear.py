@@ -7,7 +7,7 @@ from ._scaling import numbers, shifted
 
 
 class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
-    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and behind a Concat
+    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and after a Concat
 
     What: puts offset and scale of each column into the coefficients and intercepts. Of a Concat of columns, each part may have
     a Scaler, Add, Mul or Sub of its own.
@@ -23,7 +23,7 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
     results = {"LinearClassifier": 2, "LinearRegressor": 1}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # The number of classes is that of the intercepts.
+        # There are as many classes as intercepts.
         node = m.nodes[0]
         found = steps_above(g, m.x)
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)

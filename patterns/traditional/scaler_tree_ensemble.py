@@ -9,7 +9,7 @@ from ._trees import STRICT, STUMP, TREES, comparisons
 
 
 class ScalerTreeEnsemblePattern(BehindColumns, EasyPatternOptimization):
-    """TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x), and so for Add, Mul and Sub, and behind a Concat
+    """TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x), and so for Add, Mul and Sub, and after a Concat
 
     What: replaces each threshold by the one with which the column, not yet scaled, gives the same decision for every float,
     also of a TreeEnsembleClassifier.

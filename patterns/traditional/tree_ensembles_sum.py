@@ -66,7 +66,7 @@ class TreeEnsemblesSumPattern(PatternOptimization):
 
 
 def _key(tree: Node) -> tuple[Any, ...]:
-    """Equal for ensembles whose trees may stand in one."""
+    """Equal for ensembles whose trees fit into one."""
     lists = frozenset(name for name in tree.attribute if name.startswith(_LISTS))
     return tree.input[0], tree.attribute.get("n_targets"), lists
 
