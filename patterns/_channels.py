@@ -1,9 +1,11 @@
 """Arithmetic on the weights of convolutions, in double precision, to be rounded once."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xoptim.facts.errors import Declined
-from xoptim.match import GraphView
+from xoptim.match import ANY, GraphView, PatternBuilder, Symbol
 
 from ._folding import Array, cancels, constant, doubles, rounded
 
@@ -78,8 +80,13 @@ def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
     return weighed.reshape(given.shape)
 
 
+def fixed_normalization(g: PatternBuilder, x: Symbol) -> Symbol:
+    """BatchNormalization outside of training; captures its parameters as ``norm``, and ``epsilon``."""
+    return g.op.BatchNormalization(x, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY)
+
+
 @np.errstate(all="ignore")
-def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float) -> tuple[Array, Array]:
+def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[Array, Array]:
     """Return BatchNormalization outside of training as x · scale + shift for each channel.
 
     Args:

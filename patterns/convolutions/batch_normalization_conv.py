@@ -3,9 +3,9 @@ from typing import Any
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import ANY, Constant, Optional, Symbol
+from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._channels import normalization
+from .._channels import fixed_normalization, normalization
 from .._folding import Array, doubles
 from ._convolution import absorbed, pads
 
@@ -28,16 +28,13 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     min_opset = 7
     constant_operands = ("b",)  # (1)
 
-    def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
-        y = g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
-        return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
+        return g.op.Conv(fixed_normalization(g, x), w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not np.isfinite(doubles(g, m.w)).all():  # (1)
             return self.none(m.nodes[1], msg="the weights are not finite")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)  # (2)
+        found = normalization(g, m.norm, m.epsilon)  # (2)
         if pads(m.attributes) and found[1].any():  # (3)
             return self.none(m.nodes[1], msg="the convolution pads")
         weight, bias = absorbed(g, m.w, m.b, m.attributes.get("group", 1), found)  # (4)

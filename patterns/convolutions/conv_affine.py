@@ -6,9 +6,9 @@ import numpy as np
 
 from xoptim.facts.errors import Declined
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import ANY, Constant, Optional, Symbol
+from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._channels import normalization, output_channels, per_channel, scale_outputs
+from .._channels import fixed_normalization, normalization, output_channels, per_channel, scale_outputs
 from .._folding import Array, constant, doubles, rounded
 from ._convolution import any_convolution, same_convolution
 
@@ -124,15 +124,12 @@ class ConvBatchNormalizationPattern(_ConvAffine):
     3. a new constant leaves the range of its type.
     """
 
-    def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
-        y = any_convolution(g, x, w, b)
-        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
+        return fixed_normalization(g, any_convolution(g, x, w, b))
 
     def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
         """Scale and shift of the normalization."""
-        return normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)  # (2)
+        return normalization(g, m.norm, m.epsilon)  # (2)
 
     _constants = "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
     _folded = "float[2] b = {-2, 1}"

@@ -1,9 +1,9 @@
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import ANY, Constant, Optional, Symbol
+from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._channels import normalization
+from .._channels import fixed_normalization, normalization
 from .._folding import Array, constant, doubles, rounded
 from ._products import contracts
 
@@ -27,16 +27,14 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
     min_opset = 7
     constant_operands = ("c",)  # (1)
 
-    def match_pattern(
-        self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
+    def match_pattern(self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional) -> Symbol:
         y = g.op.MatMul(a, w) if g.option("plain") else g.op.Gemm(a, w, c, attributes=g.capture("attributes"))
-        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+        return fixed_normalization(g, y)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.c and g.get_shape(m.c)[:-1] not in ((), (1,)):  # (1)
             return self.none(m.nodes[0], msg="the bias differs by row")
-        scale, shift = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)  # (2)
+        scale, shift = normalization(g, m.norm, m.epsilon)  # (2)
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a product of two matrices")
         given: dict[str, Any] = m.get("attributes", {})

@@ -1,7 +1,7 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import ANY, Constant, Symbol
+from xoptim.match.trace import Constant, Symbol
 
-from .._channels import normalization
+from .._channels import fixed_normalization, normalization
 from .._folding import Array, constant, doubles, rounded
 
 
@@ -23,16 +23,14 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 7
 
-    def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol) -> Symbol:
         y = g.op.MatMul(x, w)
         y = (
             g.op.Flatten(y, axis=g.capture("axis"))
             if g.option("flat")
             else g.op.Reshape(y, t, allowzero=g.capture("allowzero"))
         )
-        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+        return fixed_normalization(g, y)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # The columns stay in place when all axes but the last are merged.
@@ -41,7 +39,7 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the weight is not a matrix of the model, or it is used elsewhere")
         if flat is None or len(flat) != 2 or flat[1] != shape[1] or (g.info(m.x).rank or 0) < 2:  # (1)
             return self.none(m.nodes[1], msg="the columns are not the second axis of two")
-        (scale, shift), dtype = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon), constant(g, m.w).dtype  # (2)
+        (scale, shift), dtype = normalization(g, m.norm, m.epsilon), constant(g, m.w).dtype  # (2)
         weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
         return m.derive(weight=weight, bias=rounded(shift, dtype, terms=()))
 

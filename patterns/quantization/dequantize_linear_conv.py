@@ -5,7 +5,7 @@ import numpy as np
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
-from .._channels import normalization, output_channels, per_channel
+from .._channels import fixed_normalization, normalization, output_channels, per_channel
 from .._folding import Array, constant, doubles, rounded
 from ._parameters import parameters
 
@@ -40,7 +40,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         y = g.op.Conv(x, weights, b, attributes=g.capture("attributes"))
         following = g.choice("following", "BatchNormalization", "Mul", "Div")
         if following == "BatchNormalization":
-            return g.op.BatchNormalization(y, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY)
+            return fixed_normalization(g, y)
         return g.op.Mul(y, c) if following == "Mul" else g.op.Div(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
