@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from xoptim.match import EasyPatternOptimization, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
-
-from ._kernels import runs
+from xoptim.match import EasyPatternOptimization, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol, runs
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Relu": (),

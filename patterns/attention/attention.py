@@ -8,9 +8,9 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.trace import Scalar, Symbol
 
-from .._kernels import runs
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
 from ._mask import Source, fits_scores, is_finite_mask, lies_between, sources_of, write_mask
 

@@ -2,10 +2,9 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import ANY, Scalar, Symbol
 
-from .._kernels import runs
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
 
 

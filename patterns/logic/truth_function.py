@@ -5,9 +5,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-
-from .._kernels import runs
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
 
 _OPERATORS: Final = frozenset(
     (

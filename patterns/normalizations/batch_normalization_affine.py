@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import Constant, Symbol
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded

@@ -6,12 +6,11 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import Constant, Scalar, Symbol
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
-from .._kernels import runs
 from ._trailing import trailing_shape
 
 

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.trace import Optional, Symbol
 
 
 class _SkipNormalization(EasyPatternOptimization):

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import GraphView
-
-from .._kernels import runs
+from xoptim.match import GraphView, runs
 
 
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:

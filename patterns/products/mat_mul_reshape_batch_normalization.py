@@ -1,5 +1,4 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import Constant, Symbol
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._channels import fixed_normalization, normalization
 from .._folding import Array, constant, doubles, rounded

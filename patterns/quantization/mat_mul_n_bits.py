@@ -4,11 +4,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
 
 from .._axes import axis_of, permutation
 from .._folding import Array
-from .._kernels import runs
 from .._nodes import is_op
 
 _BITS: Final[dict[int, int]] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT8: 8, TensorProto.UINT8: 8}

@@ -3,9 +3,8 @@ from typing import NamedTuple
 import numpy as np
 
 from xoptim.facts.info import Shape
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
-from .._kernels import runs
 from .._slices import part_of
 from ._halves import Half, half_of
 from ._pairs import Heads, heads_of
