@@ -25,9 +25,7 @@ class ScalerGemmPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = steps_above(g, node.input[0])
-        if found is None:  # (1)
-            return self.none(node, msg="there is no Scaler of a matrix, or it is read elsewhere")
+        found = steps_above(g, node.input[0])  # (1)
         scales = any(node.get_attribute(name) != 1 for name in ("alpha", "beta")) or node.get_attribute("transA")
         if scales or not all(g.is_stored(name) and g.is_exclusive(name) for name in filter(None, node.input[1:])):  # (2)
             return self.none(node, msg="the weights are not constants of their own, or are scaled")

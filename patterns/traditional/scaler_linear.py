@@ -1,12 +1,12 @@
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
+from xoptim.match import Example, GraphView, Match
 
-from ._columns import BehindColumns, steps_above
+from ._columns import _AfterColumns, steps_above
 from ._scaling import numbers, shifted
 
 
-class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
+class ScalerLinearPattern(_AfterColumns):
     """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and after a Concat
 
     What: puts offset and scale of each column into the coefficients and intercepts. Of a Concat of columns, each part may have
@@ -25,11 +25,11 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # There are as many classes as intercepts.
         node = m.nodes[0]
-        found = steps_above(g, m.x)
+        found = steps_above(g, m.x)  # (1)
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
-        if found is None or not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
-            return self.none(node, msg="there is no Scaler of a matrix, or the numbers do not fit")
+        if not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
+            return self.none(node, msg="there is not a number for each column and class")
         new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)  # (2)
         given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
         return m.derive(read=(found.operand, found.sources), given=given)
