@@ -28,9 +28,7 @@ class LoopInvariantPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (4)
-            return self.none(node, msg="the subgraph cannot be changed")
+        found = cycle(g, node)  # (4)
         nodes = self._invariant(g, found)
         if not nodes:  # (1)
             return self.none(node, msg="every node depends on the iteration, or may not leave the loop")

@@ -28,9 +28,7 @@ class LoopRoundsPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Where the condition holds at the beginning, it has to hold after each round.
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (3)
-            return self.none(node, msg="the subgraph cannot be written out")
+        found = cycle(g, node)  # (3)
         count, body = found.runs(g), found.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
         if count is None or not 2 <= count <= _MOST or not goes_on:  # (1)

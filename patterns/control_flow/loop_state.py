@@ -27,9 +27,7 @@ class LoopStatePattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # States without change first: what depends on them no longer needs them.
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (2)
-            return self.none(node, msg="the subgraph cannot be changed")
+        found = cycle(g, node)  # (2)
         same = self._unchanged(g, found)
         needed = self._needed(g, found, same)
         dropped = [place for place in range(len(node.output)) if place not in needed]

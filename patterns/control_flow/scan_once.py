@@ -24,9 +24,7 @@ class ScanOncePattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # The directions do not matter.
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (2)
-            return self.none(node, msg="the subgraph cannot be taken out")
+        found = cycle(g, node)  # (2)
         if found.runs(g) != 1:  # (1)
             return self.none(node, msg="not exactly one step")
         return MatchResult(self, [node], partial(only_step, found))
