@@ -105,11 +105,9 @@ class QuickGeluPattern(_ActivationFactor):
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
             "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
             "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

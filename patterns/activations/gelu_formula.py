@@ -101,7 +101,6 @@ class GeluOrtPattern(_MicrosoftGelu):
             "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
             "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
             "{ y = com.microsoft.Gelu(x) }",
-            domains=(("com.microsoft", 1),),
         ),
     )
 
@@ -171,6 +170,5 @@ class FastGeluPattern(_MicrosoftGelu):
             "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
             "v = Add(u, one) y = Mul(h, v) }",
             "{ y = com.microsoft.FastGelu(x) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

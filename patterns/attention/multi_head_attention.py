@@ -78,7 +78,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) "
             f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
             "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, v) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
@@ -87,6 +86,5 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             f"f = Reshape(v, u) h = {_move} (f) p = MatMul(c, e) w = Softmax <axis = 3> (p) "
             f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
             "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

@@ -29,11 +29,9 @@ class FusedConvPattern(_FusedActivation):
         Example(
             f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
             '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
             '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
-            domains=(("com.microsoft", 1),),
         ),
     )

@@ -86,19 +86,16 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
             f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = LayerNormalization <epsilon = 0.001> (z, s, c) }}",
             f"{_start} (float[a,b,4] y, float[a,b,4] z) "
             '{ y, "", "", z = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, c) }',
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
             "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
             '<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
             "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
             "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
-            domains=(("com.microsoft", 1),),
         ),
     )
 
@@ -134,13 +131,11 @@ class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
             f"{_start} (float[a,b,4] y, float[a,b,4] z) "
             '{ y, "", "", z = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s) }',
             opset=23,
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             f"{_start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
             "{ t = Add(x, b) z = Add(t, r) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (z, s) }",
             f"{_start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
             "{ y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s, b) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

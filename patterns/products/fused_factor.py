@@ -54,13 +54,11 @@ class FusedMatMulDivPattern(_FusedFactor):
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { t = MatMul(x, w) y = Div(t, s) }",
             "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
             "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
             "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
-            domains=(("com.microsoft", 1),),
         ),
     )
 
@@ -90,12 +88,10 @@ class FusedMatMulx2Pattern(_FusedFactor):
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { t = Mul(x, s) y = MatMul(t, w) }",
             "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
             "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
             "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

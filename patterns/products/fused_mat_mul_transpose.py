@@ -52,6 +52,5 @@ class FusedMatMulTransposePattern(EasyPatternOptimization):
             "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
             "{ t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
             "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

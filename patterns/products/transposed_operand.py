@@ -62,13 +62,11 @@ class FusedMatMulPattern(_TransposedOperand):
             "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
             "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
             "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
             "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
             "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
-            domains=(("com.microsoft", 1),),
         ),
     )
 
@@ -112,6 +110,5 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
             "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
             "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
             "{ t = Transpose <perm = [0, 2, 1, 3]> (w) y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

@@ -36,11 +36,9 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
         Example(
             f"{_operands} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u, v, k) }}",
             "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             f"{_least} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u) }}",
             "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

@@ -100,7 +100,6 @@ class MatMulNBitsPattern(PatternOptimization):
             f"<uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> {{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = "
             f"8, block_size = 16> (x, w, s) }}",
             opset=21,
-            domains=(("com.microsoft", 1),),
         ),
     )
 

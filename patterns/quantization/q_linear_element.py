@@ -25,7 +25,6 @@ class QLinearElementPattern(_OnIntegers):
     types = (TensorProto.UINT8,)
 
     _stored = "float s = {0.1}, float t = {0.3}, float r = {0.7}, uint8 u = {128}, uint8 v = {3}"
-    _domains = (("com.microsoft", 1),)
     _one = f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{_stored}>"
     _joined = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,8] z) <{_stored}>"
     _both = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v)"
@@ -33,11 +32,9 @@ class QLinearElementPattern(_OnIntegers):
         Example(
             f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
             f"{_one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
-            domains=_domains,
         ),
         Example(
             f"{_joined} {{ {_both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
             f"{_joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
-            domains=_domains,
         ),
     )

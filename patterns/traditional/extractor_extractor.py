@@ -30,6 +30,5 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
             "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
             "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
             "<int64[2] i = {0, 3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )

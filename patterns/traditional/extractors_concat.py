@@ -57,6 +57,5 @@ class ExtractorsConcatPattern(PatternOptimization):
             f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
             "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
             "<int64[3] i = {3, 0, 2}> { p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Concat <axis = 1> (p, z) }",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )

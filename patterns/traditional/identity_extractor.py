@@ -33,6 +33,5 @@ class IdentityExtractorPattern(EasyPatternOptimization):
             "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
             "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
             "{ y = Relu(x) }",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )

@@ -52,7 +52,6 @@ class RegressorAddPattern(_RegressorResult):
             f"{_start} <float[2] c = {{2, 3}}> {{ "
             f"t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
             f"{{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )
 
@@ -83,6 +82,5 @@ class RegressorMulPattern(_RegressorResult):
         Example(
             f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
             f"{{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )

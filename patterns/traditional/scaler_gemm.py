@@ -49,6 +49,5 @@ class ScalerGemmPattern(PatternOptimization):
             f"{_start} {{3, 1, -1, 2}}, float[2] b = {{0.5, 1}}> {{ "
             "t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) y = Gemm(t, w, b) }",
             f"{_start} {{1.5, 0.5, -4, 8}}, float[2] b = {{7, -15.5}}> {{ y = Gemm(x, w, b) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )

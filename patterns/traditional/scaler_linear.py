@@ -41,7 +41,6 @@ class ScalerLinearPattern(_AfterColumns):
             f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
             "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
             f"{_start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
         Example(
             f"{_two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
@@ -49,6 +48,5 @@ class ScalerLinearPattern(_AfterColumns):
             "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
             "{ c = Concat <axis = 1> (x, z) y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], "
             "intercepts = [2.0]> (c) }",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )

@@ -49,7 +49,6 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
             f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
             f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
             f"{{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )
 
@@ -93,7 +92,6 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
             f"{_start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
             f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
             f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )
 
@@ -133,7 +131,6 @@ class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
             f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
             f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
             f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )
 

@@ -60,7 +60,6 @@ class TreeEnsemblesSumPattern(PatternOptimization):
             f"{_start} p = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
             f"q = {_regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
             f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )
 

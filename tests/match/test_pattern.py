@@ -75,6 +75,15 @@ def test_the_graph_after_has_the_ends_of_the_graph_before(before: str, after: st
     assert Example(before, after).after == expected
 
 
+def test_domains_that_an_example_uses() -> None:
+    before, after = "agraph (float[a] x) => (float[a] y) { y = ai.onnx.ml.Scaler(x) }", "{ y = com.microsoft.Gelu(x) }"
+    assert Example(before, after).domains == (("com.microsoft", 1), ("ai.onnx.ml", 1))
+    assert Example(before, "{ y = acme.F(x) }", domains=(("acme", 2), ("ai.onnx.ml", 3))).domains == (
+        ("ai.onnx.ml", 3),
+        ("acme", 2),
+    )
+
+
 def test_a_declarative_pattern_is_compiled_once() -> None:
     count = 0
 
