@@ -2,10 +2,12 @@
 
 from typing import ClassVar
 
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, PatternBuilder, Symbol
+
+from .identity_operator import _IdentityOperator
 
 
-class _Involution(EasyPatternOptimization):
+class _Involution(_IdentityOperator):
     """An `operator` that is its own inverse."""
 
     interior = "keep"
@@ -13,9 +15,6 @@ class _Involution(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return getattr(g.op, self.operator)(getattr(g.op, self.operator)(x))
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return x
 
 
 class NegNegPattern(_Involution):

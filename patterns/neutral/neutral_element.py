@@ -6,10 +6,12 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import FLOATS
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
+
+from .identity_operator import _IdentityOperator
 
 
-class _NeutralElement(EasyPatternOptimization):
+class _NeutralElement(_IdentityOperator):
     """An operator whose constant operand leaves the other one unchanged.
 
     Class attributes:
@@ -22,9 +24,6 @@ class _NeutralElement(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return getattr(g.op, self.operator)(x, self.element)  # (1)
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return x
 
     def __init_subclass__(cls) -> None:
         kind, reader = ("bool", "Not") if isinstance(cls.element, bool) else ("float", "Neg")

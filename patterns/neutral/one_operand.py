@@ -2,19 +2,18 @@
 
 from typing import ClassVar
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import ANY, Example, PatternBuilder, Symbol
+
+from .identity_operator import _IdentityOperator
 
 
-class _OneOperand(EasyPatternOptimization):
+class _OneOperand(_IdentityOperator):
     """One of some `operators`, with a single operand."""
 
     operators: ClassVar[tuple[str, ...]]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return getattr(g.op, g.choice("operator", *self.operators))(x, attributes=ANY)  # (1)
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return x
 
 
 class ConcatOnePattern(_OneOperand):

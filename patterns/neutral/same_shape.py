@@ -2,22 +2,20 @@
 
 from onnx import TensorProto
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, Symbol
 
 from .._proofs import keeps_shape
+from .identity_operator import _IdentityOperator
 
 _WIDE = (TensorProto.INT64, TensorProto.UINT64)
 _CHOOSING = ("ReduceMax", "ReduceMin")
 
 
-class _SameShape(EasyPatternOptimization):
+class _SameShape(_IdentityOperator):
     """An operator that is an identity when it keeps the shape."""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")  # (1)
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return x
 
 
 class ReshapePattern(_SameShape):
